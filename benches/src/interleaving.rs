@@ -12,7 +12,7 @@
 //! weight they count sixteen times as much.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -102,7 +102,7 @@ struct World {
     links: [Link; 2],
     addresses: [SocketAddr; 2],
     accepted: Option<AssociationId>,
-    batch: Batch,
+    batch: SendBatch,
 }
 
 impl World {
@@ -120,7 +120,7 @@ impl World {
             links: Default::default(),
             addresses,
             accepted: None,
-            batch: Batch::new(8),
+            batch: SendBatch::new(8),
         }
     }
 

@@ -6,7 +6,7 @@
 //! wire for those who ask what a run has used, or why it failed.
 
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Instant, Packet};
+use anabranch_base::{SendBatch, Engine, Instant, Packet};
 use anabranch_sctp::Reliability;
 use anabranch_wire::ladder::{Ladder, Transport};
 use anabranch_wire::sctp::{Chunk, Data, PacketView, ReConfigParam, packet};
@@ -256,7 +256,7 @@ impl Engine for Foreign {
         self.turned = true;
     }
 
-    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         let Some(bytes) = self.peer.poll_transmit(now) else { return false };
         self.note(now, true, &bytes);
         (out.source, out.target) = (self.here, self.there);

@@ -1,6 +1,6 @@
 //! The road of the cases on a real network: what it delays it delivers, whether or not anything else happens.
 
-use anabranch_base::Batch;
+use anabranch_base::{SendBatch, RecvBatch};
 use anabranch_base::time::Duration;
 use anabranch_interop::field::road::{Field, Road};
 use anabranch_world::os::{self, Options};
@@ -26,12 +26,12 @@ fn a_lone_packet_leaves_in_time() {
         let task = field.spawn(
             "near",
             poll_fn(move |cx| {
-                let mut input = Batch::new(1);
+                let mut input = RecvBatch::new(1);
                 while near.poll_recv(cx, &mut input).is_ready() {}
                 if !sent {
                     sent = true;
-                    let mut output = Batch::new(1);
-                    output.put_segments(b"alone", 5);
+                    let mut output = SendBatch::new(1);
+                    output.push(b"alone");
                     (output.source, output.target) = (source, target);
                     assert!(near.poll_send(cx, &mut output).is_ready());
                 }
@@ -41,7 +41,7 @@ fn a_lone_packet_leaves_in_time() {
         task.detach();
         let mut timer = world.timer();
         timer.set(Some(world.now() + Duration::from_secs(10)));
-        let mut input = Batch::new(1);
+        let mut input = RecvBatch::new(1);
         poll_fn(|cx| match far.poll_recv(cx, &mut input) {
             Poll::Ready(taken) => Poll::Ready(taken.is_ok()),
             Poll::Pending => timer.poll(cx).map(|()| false),

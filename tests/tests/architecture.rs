@@ -186,7 +186,8 @@ fn only_outbound_builds_packets_of_sctp() {
         let text = fs::read_to_string(&file).expect("a source file");
         // Tests and their tools make packets that no association would.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let builds = ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
+        let builds =
+            ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
         let may = path == Path::new("association/outbound/packet.rs")
             || path.starts_with("testing")
             || path.ends_with("tests.rs");

@@ -6,7 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-use anabranch_base::{Batch, Instant, Rng, time::Duration};
+use anabranch_base::{Instant, RecvBatch, Rng, SendBatch, time::Duration};
 use anabranch_link::LinkSpec;
 use anabranch_sim::Network;
 use anabranch_transport::sctp::{Config, SctpConnector, SctpHost, SctpServer};
@@ -27,14 +27,15 @@ const SECRET: &[u8] = b"nobody on the way is to read this sentence";
 struct Sealed<D> {
     below: D,
     key: u64,
-    out: RefCell<Batch>,
-    back: RefCell<Batch>,
+    out: RefCell<SendBatch>,
+    back: RefCell<RecvBatch>,
 }
 
 impl<D: Datagrams> Sealed<D> {
     fn new(below: D, key: u64) -> Self {
-        let batch = || RefCell::new(Batch::new(below.max_segments()));
-        Self { out: batch(), back: batch(), key, below }
+        let segments = below.max_segments();
+        let (out, back) = (RefCell::new(SendBatch::new(segments)), RefCell::new(RecvBatch::new(segments)));
+        Self { below, key, out, back }
     }
 
     /// What a packet becomes, and what it was.
@@ -50,7 +51,7 @@ impl<D: Datagrams> Sealed<D> {
 }
 
 impl<D: Datagrams> Datagrams for Sealed<D> {
-    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let mut out = self.out.borrow_mut();
         out.clear();
         (out.source, out.target, out.ecn) = (batch.source, batch.target, batch.ecn);
@@ -69,7 +70,7 @@ impl<D: Datagrams> Datagrams for Sealed<D> {
         sent
     }
 
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let mut back = self.back.borrow_mut();
         loop {
             back.clear();

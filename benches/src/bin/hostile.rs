@@ -7,7 +7,7 @@
 //! adds. The aim is 50 us and 64 kB a packet, however it is built. (The dearest
 //! also shows what else ran on the machine.)
 
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{SendBatch, Ecn, Engine, Instant, Packet, Rng};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_sctp::config::InitialWindow;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, Reliability};
@@ -335,7 +335,7 @@ fn show(kind: Kind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
     let mut victim = Victim::new(outstanding, settings);
     let mut rng = Rng::new(1);
     let (mut times, mut most, mut bytes) = (Vec::new(), 0.0_f64, 0_i64);
-    let mut out = Batch::new(1);
+    let mut out = SendBatch::new(1);
     for round in 0..if fresh { ROUNDS / 10 } else { ROUNDS } {
         if fresh && round > 0 {
             victim = Victim::new(outstanding, settings);
@@ -383,7 +383,7 @@ impl Victim {
         let now = Instant::ZERO;
         engine.listen(81).expect("free");
         let id = engine.associate(now, Associate::to(peer, 80)).expect("free");
-        let (mut seen, mut batch) = (Vec::new(), Batch::new(1));
+        let (mut seen, mut batch) = (Vec::new(), SendBatch::new(1));
         for _ in 0..3 {
             for from in 0..2 {
                 loop {

@@ -6,7 +6,7 @@
 //! Prints CPU time (wall time of a busy thread) a packet; compare runs on one
 //! machine only.
 
-use anabranch_base::{Batch, Instant};
+use anabranch_base::{SendBatch, Instant, RecvBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
 use anabranch_world::{Datagrams, Local, World};
@@ -20,7 +20,7 @@ const WINDOW: u64 = 200;
 /// Sends `PACKETS` packets, `WINDOW` ahead of the acknowledgements.
 async fn send(world: SimWorld, from: IpAddr, to: IpAddr, at: Local) -> io::Result<u64> {
     let socket = world.bind(at).await?;
-    let (mut out, mut input) = (Batch::new(1), Batch::new(1));
+    let (mut out, mut input) = (SendBatch::new(1), RecvBatch::new(1));
     let (mut sent, mut acknowledged) = (0, 0);
     while acknowledged < PACKETS {
         while sent < PACKETS && sent - acknowledged < WINDOW {
@@ -41,7 +41,7 @@ async fn send(world: SimWorld, from: IpAddr, to: IpAddr, at: Local) -> io::Resul
 /// Receives packets and acknowledges every second one.
 async fn receive(world: SimWorld, at: Local) -> io::Result<()> {
     let socket = world.bind(at).await?;
-    let (mut out, mut input) = (Batch::new(1), Batch::new(1));
+    let (mut out, mut input) = (SendBatch::new(1), RecvBatch::new(1));
     let mut received = 0_u64;
     loop {
         poll_fn(|cx| socket.poll_recv(cx, &mut input)).await?;

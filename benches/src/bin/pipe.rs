@@ -5,7 +5,7 @@
 //! benchmark. What this takes a transmission is executor, socket, IP header and
 //! link; the rest of what `speed` shows is engine, driver and application.
 
-use anabranch_base::{Batch, Instant};
+use anabranch_base::{SendBatch, Instant, RecvBatch};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimSocket};
@@ -36,13 +36,13 @@ fn once() -> f64 {
                 let sender = here.bind(local).await.expect("it is free");
                 let receiver = there.bind(local).await.expect("it is free");
                 let answering = there.spawn("answer", answer(receiver, far, near));
-                let mut batch = Batch::new(1);
+                let (mut batch, mut input) = (SendBatch::new(1), RecvBatch::new(1));
                 for _ in 0..64 {
                     send(&sender, &mut batch, near, far, 1480).await;
                 }
                 let mut sent = 64;
                 while sent < PACKETS {
-                    receive(&sender, &mut batch).await;
+                    receive(&sender, &mut input).await;
                     for _ in 0..2 {
                         send(&sender, &mut batch, near, far, 1480).await;
                         sent += 1;
@@ -58,7 +58,7 @@ fn once() -> f64 {
 }
 
 async fn answer(socket: SimSocket, from: IpAddr, to: IpAddr) {
-    let (mut input, mut output) = (Batch::new(1), Batch::new(1));
+    let (mut input, mut output) = (RecvBatch::new(1), SendBatch::new(1));
     loop {
         for _ in 0..2 {
             receive(&socket, &mut input).await;
@@ -67,12 +67,12 @@ async fn answer(socket: SimSocket, from: IpAddr, to: IpAddr) {
     }
 }
 
-async fn receive(socket: &SimSocket, batch: &mut Batch) {
+async fn receive(socket: &SimSocket, batch: &mut RecvBatch) {
     batch.clear();
     poll_fn(|cx| socket.poll_recv(cx, batch)).await.expect("the socket is open");
 }
 
-async fn send(socket: &SimSocket, batch: &mut Batch, from: IpAddr, to: IpAddr, bytes: usize) {
+async fn send(socket: &SimSocket, batch: &mut SendBatch, from: IpAddr, to: IpAddr, bytes: usize) {
     batch.clear();
     (batch.source, batch.target) = ((from, 0).into(), (to, 0).into());
     batch.push_with(|buffer| buffer.resize(buffer.len() + bytes, 7));

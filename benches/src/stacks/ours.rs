@@ -2,7 +2,7 @@
 
 use super::{BUFFER, Duo};
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Engine, Instant, Rng};
+use anabranch_base::{SendBatch, Engine, Instant, Rng};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, SendError};
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ pub struct Ours {
     ends: [Endpoint; 2],
     target: SocketAddr,
     now: Instant,
-    batch: Batch,
+    batch: SendBatch,
     id: Option<AssociationId>,
     packets: u64,
     buffer: Vec<u8>,
@@ -61,7 +61,7 @@ impl Ours {
             ends,
             target: addresses[1],
             now: Instant::ZERO,
-            batch: Batch::new(16),
+            batch: SendBatch::new(16),
             id: None,
             packets: 0,
             buffer: vec![0; 1 << 16],

@@ -14,7 +14,7 @@ use crate::script::{Action, Body, Call, Event, Script, Time};
 use crate::shell;
 use crate::stage::{Peer, Stage, Turn};
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::socket::Sockets;
 use anabranch_sctp::{Config, Endpoint};
 use std::collections::VecDeque;
@@ -211,7 +211,7 @@ impl Machine {
 
     /// Takes what the endpoint has to send, and sees whether a blocked call can return.
     fn pump(&mut self) -> Result<(), Failure> {
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         loop {
             batch.clear();
             if !self.sockets.poll_transmit(self.now, &mut batch) {

@@ -4,6 +4,7 @@
 //! Nothing here reads a clock, opens a socket, or draws ambient randomness:
 //! time and randomness are values that the caller passes in.
 
+pub mod batch;
 pub mod budget;
 pub mod cache;
 pub mod engine;
@@ -14,8 +15,9 @@ pub mod time;
 pub mod trace;
 pub mod units;
 
+pub use batch::{PacketBytes, RecvBatch, SendBatch};
 pub use budget::{Account, Budget};
-pub use engine::{Batch, Ecn, Engine, Icmp, IcmpKind, Packet};
+pub use engine::{Ecn, Engine, Icmp, IcmpKind, Packet};
 pub use rng::Rng;
 pub use time::Instant;
 pub use units::{BitRate, Bytes, Ratio};

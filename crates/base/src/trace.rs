@@ -38,7 +38,7 @@ pub enum TraceEvent {
         /// Where these bytes lie in what the application has written to that
         /// stream, counted from 0. For TCP it equals `units`.
         bytes: Range<u64>,
-        /// The packet's number (see `Batch::first_tag`).
+        /// The packet's number (see `SendBatch::first_tag`).
         packet: u64,
         /// Why.
         cause: SendCause,

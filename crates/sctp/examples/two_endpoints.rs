@@ -5,7 +5,7 @@
 //! `cargo run -p anabranch-sctp --example two_endpoints`
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use std::collections::VecDeque;
 use std::error::Error;
@@ -40,7 +40,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
 
     let mut lines = Vec::new();
     let mut flying: VecDeque<Flying> = VecDeque::new();
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     let mut sent = 0;
     loop {
         for end in [CLIENT, SERVER] {

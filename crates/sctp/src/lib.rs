@@ -46,7 +46,7 @@
 //! and no time passes:
 //!
 //! ```
-//! use anabranch_base::{Batch, Engine, Instant, Rng};
+//! use anabranch_base::{Engine, Instant, Rng, SendBatch};
 //! use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 //! use std::net::SocketAddr;
 //!
@@ -57,7 +57,7 @@
 //! let id = ends[0].associate(now, Associate::to(addresses[1], 80))?;
 //! ends[0].send(now, id, Message { stream: 3, ..Message::default() }, b"hello")?;
 //!
-//! let mut batch = Batch::new(1);
+//! let mut batch = SendBatch::new(1);
 //! let mut heard = Vec::new();
 //! for turn in 0..20 {
 //!     let (from, to) = (turn % 2, 1 - turn % 2);

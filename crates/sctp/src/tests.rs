@@ -408,7 +408,7 @@ fn mutated_packets_never_panic() {
 #[test]
 fn a_clock_that_stands_still_does_not_stop_the_sender() {
     use crate::Endpoint;
-    use anabranch_base::Batch;
+    use anabranch_base::{RecvBatch, SendBatch};
     use std::net::SocketAddr;
 
     let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
@@ -421,10 +421,10 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     }
     for _ in 0..100 {
         for from in [0, 1] {
-            let mut batch = Batch::new(1);
+            let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
             while ends[from].poll_transmit(now, &mut batch) {
-                ends[1 - from].handle_batch(now, &mut batch);
-                batch.clear();
+                arrived.receive(&mut batch);
+                ends[1 - from].handle_batch(now, &mut arrived);
             }
         }
     }

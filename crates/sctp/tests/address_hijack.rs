@@ -2,7 +2,7 @@
 //! them bombed (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ impl Town {
     }
 
     fn drain(&mut self) {
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         for host in 0..self.hosts.len() {
             loop {
                 batch.clear();

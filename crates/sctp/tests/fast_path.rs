@@ -8,7 +8,7 @@
 //! `SEEDS=10000 cargo test --release -p anabranch-sctp --test fast_path`.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Rng};
+use anabranch_base::{Ecn, Engine, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_sctp::{
     Associate, AssociationId, Config, Direction, Endpoint, Event, Message, PROFILES, Reliability,
 };
@@ -39,8 +39,8 @@ struct Story {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
     flying: Vec<Flying>,
-    batch: Batch,
-    arrived: Batch,
+    batch: SendBatch,
+    arrived: RecvBatch,
     /// One packet in so many is lost, comes late, comes twice, is marked, is broken; 0 for none.
     faults: [u64; 5],
     /// One way, in milliseconds.
@@ -142,8 +142,8 @@ impl Story {
             ids: [Some(first), None],
             addresses,
             flying: Vec::new(),
-            batch: Batch::new(segments),
-            arrived: Batch::new(pick(&mut rng, &[1, 1, 8])),
+            batch: SendBatch::new(segments),
+            arrived: RecvBatch::new(pick(&mut rng, &[1, 1, 8])),
             faults,
             latency: pick(&mut rng, &[0, 5, 5, 20]),
             dark_until: Instant::ZERO,

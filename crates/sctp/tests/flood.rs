@@ -2,7 +2,7 @@
 //! what is sent to it (RFC 9260 §5.1.3, §12.2.4; RFC 5062 §3), and nobody is
 //! sent more than it has sent.
 
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, Config, Endpoint, Event};
 use anabranch_wire::sctp::{Chunk, Init, PacketView, Params, Tsn, packet};
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ fn a_million_inits() {
     let now = Instant::from_millis(5);
     let mut server = Endpoint::new(Config::default(), vec![own], Rng::new(1));
     server.listen(PORT).expect("free");
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     let (mut asked, mut answered) = (0, 0);
     let mut before = 0;
     for n in 0..1_000_000_u32 {
@@ -73,7 +73,7 @@ fn a_million_inits() {
 
 /// What one wants to send arrives at the other.
 fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
-    let (mut batch, mut all) = (Batch::new(1), Vec::new());
+    let (mut batch, mut all) = (SendBatch::new(1), Vec::new());
     loop {
         batch.clear();
         if !from.poll_transmit(now, &mut batch) {
@@ -98,7 +98,7 @@ fn an_address_that_never_asked() {
     let mut client = Endpoint::new(Config::default(), vec![attacker, victim], Rng::new(2));
     client.associate(now, Associate::to(own, PORT)).expect("an association");
     let (mut sent, mut drawn, mut initial) = (0, 0, 0);
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     let mut id = None;
     while now < Instant::from_millis(60_000) {
         loop {

@@ -1,7 +1,7 @@
 //! Associations that share memory: what they hold together is bounded, whatever their peers do, and a good peer gets on.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Budget, Engine, Instant, Rng};
+use anabranch_base::{Budget, Engine, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_sctp::testing::Pair;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
 use std::net::SocketAddr;
@@ -45,10 +45,11 @@ impl Crowd {
         self.now += Duration::from_millis(10);
         for from in [0, 1, 0, 1] {
             self.ends[from].handle_timeout(self.now);
-            let mut batch = Batch::new(1);
+            let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
             while self.ends[from].poll_transmit(self.now, &mut batch) {
                 if passes(batch.bytes()) {
-                    self.ends[1 - from].handle_batch(self.now, &mut batch);
+                    arrived.receive(&mut batch);
+                    self.ends[1 - from].handle_batch(self.now, &mut arrived);
                 }
                 batch.clear();
             }

@@ -12,7 +12,7 @@ use crate::parcel::Parcel;
 use crate::reassembly::Taken;
 use crate::tap::{Fate, Passage};
 use crate::topology::{Kind, LinkId};
-use anabranch_base::engine::HEADROOM;
+use anabranch_base::batch::HEADROOM;
 use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;
 use anabranch_link::{Carried, Cause};

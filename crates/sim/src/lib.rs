@@ -6,7 +6,7 @@
 //! same link elements that emulate links for live traffic.
 //!
 //! ```
-//! use anabranch_base::{Batch, Instant};
+//! use anabranch_base::{Instant, RecvBatch, SendBatch};
 //! use anabranch_link::LinkSpec;
 //! use anabranch_sim::Network;
 //! use anabranch_world::{Datagrams, Local, World};
@@ -24,12 +24,13 @@
 //!     async {
 //!         let sender = here.bind(Local::Udp { port: 5000 }).await?;
 //!         let receiver = there.bind(Local::Udp { port: 7 }).await?;
-//!         let mut batch = Batch::new(1);
+//!         let mut batch = SendBatch::new(1);
 //!         (batch.source, batch.target) = ((near, 5000).into(), (far, 7).into());
 //!         batch.push(&[42; 972]);
 //!         poll_fn(|cx| sender.poll_send(cx, &mut batch)).await?;
-//!         poll_fn(|cx| receiver.poll_recv(cx, &mut batch)).await?;
-//!         Ok::<_, std::io::Error>((there.now(), batch.bytes().len()))
+//!         let mut arrived = RecvBatch::new(1);
+//!         poll_fn(|cx| receiver.poll_recv(cx, &mut arrived)).await?;
+//!         Ok::<_, std::io::Error>((there.now(), arrived.bytes().len()))
 //!     },
 //!     Instant::MAX,
 //! );

@@ -7,7 +7,7 @@
 //! protocol can see it.
 
 use crate::host::Report;
-use anabranch_base::engine::HEADROOM;
+use anabranch_base::batch::HEADROOM;
 use anabranch_base::{Ecn, Rng, cache};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;

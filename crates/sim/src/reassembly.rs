@@ -8,7 +8,7 @@
 //! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps),
 //! RFC 3168 §5.3 (marks), RFC 1122 §3.3.2 (how long).
 
-use anabranch_base::engine::HEADROOM;
+use anabranch_base::batch::HEADROOM;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Instant};
 use anabranch_wire::ip::{self, Packet, v4, v6};

@@ -10,8 +10,8 @@ use crate::host::{Flow, Socket, TimerState, Waiter};
 use crate::network::{Shared, State};
 use crate::parcel::Parcel;
 use crate::topology::Node;
-use anabranch_base::engine::HEADROOM;
-use anabranch_base::{Batch, Ecn, Instant, Rng};
+use anabranch_base::batch::HEADROOM;
+use anabranch_base::{Ecn, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_wire::ip::fragment::Pieces;
 use anabranch_wire::ip::{self, protocol, v4, v6};
 use anabranch_wire::udp;
@@ -179,7 +179,7 @@ pub struct SimSocket {
 
 impl Datagrams for SimSocket {
     #[inline(always)]
-    fn poll_send(&self, _cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_send(&self, _cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         if batch.is_empty() {
             return Poll::Ready(Ok(()));
         }
@@ -187,7 +187,7 @@ impl Datagrams for SimSocket {
     }
 
     #[inline(always)]
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let mut state = self.shared.state.borrow_mut();
         let State { sockets, pool, .. } = &mut *state;
         let Some(socket) = sockets.at(self.index) else {
@@ -247,7 +247,7 @@ impl fmt::Debug for SimSocket {
 
 /// Moves what arrived into `batch`; the parcel gets the buffer the batch held.
 #[inline(always)]
-fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut Batch) {
+fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     let payload_at = parcel.payload as usize;
     if parcel.report.is_some() {
         return hand_over_report(parcel, batch);
@@ -276,12 +276,12 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut Batch) {
     }
     batch.icmp = None;
     batch.first_tag = parcel.tag;
-    batch.exchange_in(&mut parcel.buffer, payload_at);
+    batch.put_buffer(&mut parcel.buffer, payload_at);
 }
 
 /// The same for a report, as if the peer had sent it: that is whom it is about.
 #[cold]
-fn hand_over_report(parcel: &mut Parcel, batch: &mut Batch) {
+fn hand_over_report(parcel: &mut Parcel, batch: &mut RecvBatch) {
     let Some(report) = parcel.report.take() else { return };
     let payload_at = parcel.payload as usize;
     batch.icmp = Some(report.icmp);
@@ -289,7 +289,7 @@ fn hand_over_report(parcel: &mut Parcel, batch: &mut Batch) {
     batch.target = SocketAddr::new(report.icmp.source, report.source_port);
     batch.ecn = Ecn::NotEct;
     batch.first_tag = parcel.tag;
-    batch.exchange_in(&mut parcel.buffer, payload_at);
+    batch.put_buffer(&mut parcel.buffer, payload_at);
 }
 
 impl State {
@@ -344,7 +344,7 @@ impl State {
 
     /// Sends every packet of `batch`.
     #[inline(always)]
-    fn send(&mut self, index: u32, batch: &mut Batch) -> io::Result<()> {
+    fn send(&mut self, index: u32, batch: &mut SendBatch) -> io::Result<()> {
         let State { sockets, nodes, pool, .. } = self;
         let Some(socket) = sockets.at(index) else { return Err(io::ErrorKind::NotConnected.into()) };
         let node = socket.node;
@@ -369,7 +369,7 @@ impl State {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
             let mut parcel = pool.take();
-            parcel.start = batch.exchange_out(&mut parcel.buffer) as u32;
+            parcel.start = batch.take_buffer(&mut parcel.buffer) as u32;
             parcel.tag = first_tag;
             self.send_one(index, node, ecn, parcel);
             return Ok(());
@@ -380,7 +380,7 @@ impl State {
 
     /// Sends a batch of several packets, or none.
     #[cold]
-    fn send_each(&mut self, index: u32, node: u32, batch: &mut Batch) {
+    fn send_each(&mut self, index: u32, node: u32, batch: &mut SendBatch) {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         for (place, segment) in (0..).zip(batch.segments()) {
             let mut parcel = self.pool.take_empty();
@@ -393,7 +393,7 @@ impl State {
 
     /// Sends packets that may be cut on their way.
     #[cold]
-    fn send_fragmentable(&mut self, socket: u32, node: u32, batch: &mut Batch) {
+    fn send_fragmentable(&mut self, socket: u32, node: u32, batch: &mut SendBatch) {
         for packet in batch.packets() {
             let State { sockets, nodes, directions, .. } = self;
             let host = &mut nodes[node as usize];
@@ -480,7 +480,7 @@ fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
 /// Finds out how packets get from the source of `batch` to its target; `None`
 /// when there is no way.
 #[cold]
-fn find_flow(host: &mut Node, local: Local, batch: &Batch) -> io::Result<Option<Flow>> {
+fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Option<Flow>> {
     let (mut source, target) = (batch.source.ip(), batch.target.ip());
     let interface = if source.is_unspecified() {
         // RFC 1122 §3.3.4.3: the host chooses an address of the interface it sends from.

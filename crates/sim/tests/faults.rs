@@ -3,7 +3,7 @@
 mod support;
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Instant};
+use anabranch_base::{Instant, SendBatch};
 use anabranch_sim::{Change, Direction, Fate, Network, SimWorld};
 use anabranch_world::{Datagrams, Local, World};
 use std::cell::Cell;
@@ -118,7 +118,7 @@ fn addresses_come_and_go() {
                 send(&a, at("10.0.0.1:0"), at("10.0.0.2:0"), b"before").await;
                 here.sleep_until(micros(1500)).await;
                 assert_eq!(here.addresses(), [ip("10.1.0.1")]);
-                let mut batch = Batch::new(1);
+                let mut batch = SendBatch::new(1);
                 (batch.source, batch.target) = (at("10.0.0.1:0"), at("10.0.0.2:0"));
                 batch.push(b"after");
                 let refused =

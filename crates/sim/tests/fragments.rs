@@ -4,7 +4,7 @@ mod support;
 
 use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn};
+use anabranch_base::{Ecn, SendBatch};
 use anabranch_sim::{Network, NodeId, SimSocket, SimWorld};
 use anabranch_wire::ip::Packet;
 use anabranch_wire::pcap::Reader;
@@ -46,7 +46,7 @@ fn bytes(length: usize) -> Vec<u8> {
 }
 
 async fn send_fragmentable(socket: &SimSocket, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     (batch.source, batch.target, batch.first_tag, batch.ecn) = (from, to, 7, Ecn::Ect0);
     batch.may_fragment = true;
     batch.push(payload);

@@ -81,7 +81,7 @@ async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
     let mut rng = world.rng("noise");
     let raw = world.bind(Local::Ip { protocol: 132 }).await.expect("bound");
     let udp = world.bind(Local::Udp { port: 9899 }).await.expect("bound");
-    let mut batch = anabranch_base::Batch::new(1);
+    let mut batch = anabranch_base::SendBatch::new(1);
     for tag in 1..200 {
         let path = rng.below(2) as usize;
         let own = world.addresses()[path];

@@ -122,7 +122,7 @@ fn a_multi_segment_batch_is_so_many_packets() {
             let a = here.bind(Local::Udp { port: 5 }).await.expect("bound");
             let b = there.bind(Local::Udp { port: 6 }).await.expect("bound");
             assert_eq!(a.max_segments(), 1);
-            let mut batch = anabranch_base::Batch::new(3);
+            let mut batch = anabranch_base::SendBatch::new(3);
             (batch.source, batch.target) = (at("10.0.0.1:5"), at("10.0.0.2:6"));
             batch.first_tag = 7;
             for size in [100, 100, 40] {

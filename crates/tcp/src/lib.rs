@@ -18,7 +18,7 @@
 //! Two endpoints and nothing between them:
 //!
 //! ```
-//! use anabranch_base::{Batch, Engine, Instant, Rng};
+//! use anabranch_base::{Engine, Instant, Rng, SendBatch};
 //! use anabranch_tcp::{Config, Endpoint, Event};
 //! use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 //!
@@ -30,7 +30,7 @@
 //! let id = client.connect(now, None, SocketAddr::new(ips[1], 80))?;
 //! client.send(now, id, b"hello")?;
 //!
-//! let (mut batch, mut heard) = (Batch::new(1), Vec::new());
+//! let (mut batch, mut heard) = (SendBatch::new(1), Vec::new());
 //! let mut quiet = false;
 //! while !quiet {
 //!     quiet = true;

@@ -8,7 +8,7 @@
 //! `SEEDS=10000 cargo test --release -p anabranch-tcp --test fast_path`.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, RecvBatch, Rng, SendBatch};
 use anabranch_tcp::{Config, ConnectionId, Endpoint, Event, PROFILES};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -36,8 +36,8 @@ struct Story {
     ends: [Endpoint; 2],
     ids: [Option<ConnectionId>; 2],
     flying: Vec<Flying>,
-    batch: Batch,
-    arrived: Batch,
+    batch: SendBatch,
+    arrived: RecvBatch,
     /// One segment in so many is lost, comes late, comes twice, is marked, is broken; 0 for none.
     faults: [u64; 5],
     /// One way, in milliseconds.
@@ -118,8 +118,8 @@ impl Story {
             ends,
             ids: [Some(first), None],
             flying: Vec::new(),
-            batch: Batch::new(segments),
-            arrived: Batch::new(pick(&mut rng, &[1, 1, 8])),
+            batch: SendBatch::new(segments),
+            arrived: RecvBatch::new(pick(&mut rng, &[1, 1, 8])),
             faults,
             latency: pick(&mut rng, &[0, 5, 5, 20]),
             dark_until: Instant::ZERO,

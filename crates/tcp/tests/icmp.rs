@@ -2,7 +2,7 @@
 
 mod common;
 
-use anabranch_base::{Batch, Engine, IcmpKind, Instant, Rng};
+use anabranch_base::{Engine, IcmpKind, Instant, Rng, SendBatch};
 use anabranch_tcp::testing::{Fate, Pair};
 use anabranch_tcp::{CloseReason, Endpoint, Event};
 use common::*;
@@ -90,7 +90,7 @@ fn over_ipv6() {
     let now = Instant::ZERO;
     let id = hosts[0].connect(now, None, SocketAddr::new(ips[1], 80)).expect("reachable");
     hosts[0].send(now, id, &pattern(5_000)).expect("open");
-    let mut batch = Batch::new(4);
+    let mut batch = SendBatch::new(4);
     let mut got = Vec::new();
     for _ in 0..20 {
         for turn in 0..2 {

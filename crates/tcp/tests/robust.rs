@@ -2,7 +2,7 @@
 
 mod common;
 
-use anabranch_base::{Batch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
 use anabranch_tcp::testing::{LEFT, Pair, RIGHT, Side};
 use anabranch_tcp::{Config, Endpoint, Event};
 use anabranch_wire::tcp::seal;
@@ -124,7 +124,7 @@ fn floods_are_bounded() {
     }
     assert_eq!(pair.host(Right).connections(), 8);
     let mut answers = 0;
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     let now = pair.now;
     while {
         batch.clear();
@@ -145,7 +145,7 @@ fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut said = Vec::new();
     let mut other = None;
     let mut flights: Vec<(usize, Vec<u8>)> = Vec::new();
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     let mut count = 0;
     for round in 0..120 {
         // One mutation of each side, then its polls in any order.
@@ -187,7 +187,7 @@ fn poll(
     index: usize,
     now: Instant,
     rng: &mut Rng,
-    batch: &mut Batch,
+    batch: &mut SendBatch,
     flights: &mut Vec<(usize, Vec<u8>)>,
     said: &mut Vec<String>,
     other: &mut Option<anabranch_tcp::ConnectionId>,

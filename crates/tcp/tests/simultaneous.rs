@@ -1,7 +1,7 @@
 //! Both sides open the same connection at once (RFC 9293 §3.5), with two real endpoints.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_tcp::{Config, ConnectionId, Endpoint, Event, State};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use expect_test::{Expect, expect};
@@ -60,7 +60,7 @@ impl Both {
 
     fn pump(&mut self) {
         for side in [0, 1, 0, 1] {
-            let mut batch = Batch::new(1);
+            let mut batch = SendBatch::new(1);
             while self.hosts[side].poll_transmit(self.now, &mut batch) {
                 for packet in batch.segments() {
                     self.sent += 1;

@@ -8,7 +8,7 @@
 //! that moved later is found out when the timer fires).
 
 use anabranch_base::time::Instant;
-use anabranch_base::{Batch, Engine, Icmp};
+use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};
 use anabranch_world::{Datagrams, Timer, World};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -84,19 +84,19 @@ struct Driver<W: World, S> {
     armed: Option<Instant>,
     /// The timer, as it is set now, will wake us.
     listening: bool,
-    input: Batch,
+    input: RecvBatch,
     /// Filled and not yet taken by the socket, or empty.
-    output: Batch,
+    output: SendBatch,
     /// What the socket had kept and could not send.
-    unsent: Batch,
+    unsent: SendBatch,
 }
 
 impl<W: World, S: Datagrams> Driver<W, S> {
     fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
-        let (input, output) = (Batch::new(segments), Batch::new(segments));
-        let unsent = Batch::new(1);
+        let (input, output) = (RecvBatch::new(segments), SendBatch::new(segments));
+        let unsent = SendBatch::new(1);
         Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
     }
 

@@ -3,7 +3,7 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
+use anabranch_base::{Engine, Icmp, Instant, Packet, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::Network;
 use anabranch_transport::drive::{EngineOwner, Notify, drive};
@@ -49,7 +49,7 @@ impl Engine for Asker {
         self.timeouts += 1;
     }
 
-    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         let Some(local) = self.local else { return false };
         out.source = local;
         if let Some((number, target)) = self.answers.pop() {

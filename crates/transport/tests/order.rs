@@ -4,7 +4,7 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::Ratio;
-use anabranch_base::{Batch, Engine, Instant, Packet, Rng};
+use anabranch_base::{Engine, Instant, Packet, Rng, SendBatch};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +45,7 @@ where
     fn drain(&mut self, now: Instant, side: usize) -> Vec<E::Event> {
         let (mut transmitting, mut telling) = (true, true);
         let mut events = Vec::new();
-        let mut batch = Batch::new(3);
+        let mut batch = SendBatch::new(3);
         while transmitting || telling {
             let transmit_first = match &mut self.order {
                 Some(order) => order.below(2) == 0,

@@ -14,7 +14,7 @@ pub mod os;
 pub mod steering;
 pub mod suite;
 
-use anabranch_base::{Batch, Instant, Rng};
+use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -121,13 +121,13 @@ pub trait Datagrams: 'static {
     /// has no such source address, or knows no way there at present; then the
     /// batch is as it was, and what it holds is lost if it is not sent again.
     /// Anything else: the socket is of no more use.
-    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>>;
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>>;
 
     /// Takes `batch`, and leaves it empty, to send it with others at the next
     /// [`poll_flush`](Self::poll_flush); false where it is to go by itself,
     /// after a flush.
     #[inline]
-    fn queue(&self, batch: &mut Batch) -> bool {
+    fn queue(&self, batch: &mut SendBatch) -> bool {
         let _ = batch;
         false
     }
@@ -138,7 +138,7 @@ pub trait Datagrams: 'static {
     /// As [`poll_send`](Self::poll_send), with the packets that could not go in
     /// `unsent`, which was empty; others may wait still.
     #[inline]
-    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let _ = (cx, unsent);
         Poll::Ready(Ok(()))
     }
@@ -154,7 +154,7 @@ pub trait Datagrams: 'static {
     ///
     /// # Errors
     /// The socket is of no more use.
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>>;
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>>;
 
     /// The local addresses: a multi-homed stack has several.
     fn local(&self) -> Vec<SocketAddr>;
@@ -162,7 +162,7 @@ pub trait Datagrams: 'static {
     /// The largest IP packet the interface of `source` takes, in bytes.
     fn mtu(&self, source: IpAddr) -> u32;
 
-    /// How many packets one call should carry: what to give [`Batch::new`].
+    /// How many packets one call should carry: what to give [`SendBatch::new`] and [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
     /// The ports of the protocol, where other programs of this host hear the

@@ -7,7 +7,7 @@
 
 use crate::{Datagrams, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Instant};
+use anabranch_base::{Ecn, Instant, RecvBatch, SendBatch};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -241,8 +241,8 @@ pub async fn port_zero_is_free<W: World>(world: W) {
 pub async fn datagram_round_trip<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let (from, to) = (here.local()[0], first_like(&there.local(), here.local()[0]));
-    let mut out = Batch::new(here.max_segments());
-    let mut input = Batch::new(there.max_segments());
+    let mut out = SendBatch::new(here.max_segments());
+    let mut input = RecvBatch::new(there.max_segments());
     (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
     out.push(b"there");
     poll_fn(|cx| here.poll_send(cx, &mut out)).await.expect("sent");
@@ -275,7 +275,7 @@ fn first_like(addresses: &[SocketAddr], like: SocketAddr) -> SocketAddr {
 /// What arrives before anyone reads waits, in order.
 pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
-    let mut out = Batch::new(1);
+    let mut out = SendBatch::new(1);
     (out.source, out.target) = (here.local()[0], first_like(&there.local(), here.local()[0]));
     for number in 0..8_u8 {
         out.push(&[number; 30]);
@@ -284,7 +284,7 @@ pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
     }
     pair.near.sleep_until(pair.near.now() + Duration::from_millis(500)).await;
     let mut numbers = Vec::new();
-    let mut input = Batch::new(there.max_segments());
+    let mut input = RecvBatch::new(there.max_segments());
     while numbers.len() < 8 {
         input.clear();
         poll_fn(|cx| there.poll_recv(cx, &mut input)).await.expect("received");
@@ -298,27 +298,28 @@ pub async fn nobody_at_home<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let to = first_like(&there.local(), here.local()[0]);
     drop(there);
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     (batch.source, batch.target) = (here.local()[0], to);
     batch.push(b"anybody?");
     poll_fn(|cx| here.poll_send(cx, &mut batch)).await.expect("sending is no error");
     let give_up: Instant = pair.near.now() + Duration::from_millis(500);
     let mut timer = pair.near.timer();
     timer.set(Some(give_up));
-    let answer = poll_fn(|cx| match here.poll_recv(cx, &mut batch) {
+    let mut report = RecvBatch::new(here.max_segments());
+    let answer = poll_fn(|cx| match here.poll_recv(cx, &mut report) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
         Poll::Pending => timer.poll(cx).map(|()| None),
     });
     if let Some(answer) = answer.await {
         answer.expect("the socket is of use still");
-        assert!(batch.icmp.is_some_and(|icmp| icmp.target == to.ip()), "a report names the peer");
+        assert!(report.icmp.is_some_and(|icmp| icmp.target == to.ip()), "a report names the peer");
     }
 }
 
 /// Nobody sends from an address the host does not have.
 pub async fn foreign_source_is_refused<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     batch.source = "203.0.113.77:9".parse().expect("an address");
     batch.target = there.local()[0];
     if !batch.target.is_ipv4() {

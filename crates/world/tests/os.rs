@@ -7,7 +7,7 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, IcmpKind};
+use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
 use anabranch_world::kernel::{Connection, KernelTcp, Listening};
 use anabranch_world::os::{self, Options, OsSocket, OsWorld};
 use anabranch_world::suite::{Pair, cases};
@@ -56,11 +56,11 @@ fn the_behaviour_suite_holds() {
     }
 }
 
-async fn send(socket: &OsSocket, batch: &mut Batch) {
+async fn send(socket: &OsSocket, batch: &mut SendBatch) {
     poll_fn(|cx| socket.poll_send(cx, batch)).await.expect("sent");
 }
 
-async fn recv(socket: &OsSocket, batch: &mut Batch) {
+async fn recv(socket: &OsSocket, batch: &mut RecvBatch) {
     poll_fn(|cx| socket.poll_recv(cx, batch)).await.expect("received");
 }
 
@@ -73,7 +73,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
         let far = world.bind(Local::Udp { port: 0 }).await.expect("a port");
         let (from, to) = (near.local()[0], far.local()[1]);
         assert_eq!((from.ip(), to.ip()), (V4, other));
-        let mut out = Batch::new(64);
+        let mut out = SendBatch::new(64);
         (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
         // More than one call can carry: 64 packets of 1,400 bytes and a short one.
         for number in 0..63_u8 {
@@ -82,7 +82,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
         out.push(&[63; 700]);
         send(&near, &mut out).await;
         let mut seen = 0;
-        let mut input = Batch::new(1);
+        let mut input = RecvBatch::new(1);
         while seen < 64 {
             recv(&far, &mut input).await;
             assert_eq!((input.source, input.target, input.ecn), (from, to, Ecn::Ect0));
@@ -105,7 +105,7 @@ fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
         for _ in 0..5 {
             far.push(world.bind(Local::Udp { port: 0 }).await.expect("a port"));
         }
-        let mut out = Batch::new(near.max_segments());
+        let mut out = SendBatch::new(near.max_segments());
         for round in 0..4_u8 {
             for (lane, to) in far.iter().enumerate() {
                 (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
@@ -121,7 +121,7 @@ fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
             }
         }
         poll_fn(|cx| near.poll_flush(cx, &mut out)).await.expect("sent");
-        let mut input = Batch::new(1);
+        let mut input = RecvBatch::new(1);
         for socket in &far {
             let (mut large, mut small) = (Vec::new(), Vec::new());
             while large.len() + small.len() < 16 {
@@ -143,14 +143,15 @@ fn a_closed_port_is_reported_with_the_packet_that_found_it() {
         let far = world.bind(Local::Udp { port: 0 }).await.expect("a port");
         let to = far.local()[0];
         drop(far);
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         (batch.source, batch.target) = (near.local()[0], to);
         batch.push(b"is anybody there?");
         send(&near, &mut batch).await;
-        recv(&near, &mut batch).await;
-        let icmp = batch.icmp.expect("a report");
+        let mut report = RecvBatch::new(1);
+        recv(&near, &mut report).await;
+        let icmp = report.icmp.expect("a report");
         assert_eq!((icmp.kind, icmp.source, icmp.target), (IcmpKind::Unreachable(3), V4, V4));
-        assert_eq!(batch.segments().next(), Some(&b"is anybody there?"[..]));
+        assert_eq!(report.segments().next(), Some(&b"is anybody there?"[..]));
     });
 }
 
@@ -158,12 +159,13 @@ fn a_closed_port_is_reported_with_the_packet_that_found_it() {
 fn what_no_interface_takes_is_reported_too_big() {
     on(&[V4], async |world| {
         let near = world.bind(Local::Udp { port: 0 }).await.expect("a port");
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         (batch.source, batch.target) = (near.local()[0], SocketAddr::new(V4, 9));
         batch.push(&vec![7; 65_520]);
         send(&near, &mut batch).await;
-        recv(&near, &mut batch).await;
-        let icmp = batch.icmp.expect("a report");
+        let mut report = RecvBatch::new(1);
+        recv(&near, &mut report).await;
+        let icmp = report.icmp.expect("a report");
         assert!(matches!(icmp.kind, IcmpKind::TooBig(mtu) if mtu == near.mtu(V4)), "{icmp:?}");
     });
 }
@@ -183,7 +185,7 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
             // More than go in a call, the last one shorter, another mark in between.
-            let mut batch = Batch::new(20);
+            let mut batch = SendBatch::new(20);
             let mut sent = Vec::new();
             for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {
                 (batch.source, batch.target, batch.ecn) = (here, here, ecn);
@@ -194,7 +196,7 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
                 }
                 send(&near, &mut batch).await;
             }
-            let mut batch = Batch::new(near.max_segments());
+            let mut batch = RecvBatch::new(near.max_segments());
             let mut received = Vec::new();
             while received.len() < sent.len() {
                 recv(&near, &mut batch).await;

@@ -6,7 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Icmp};
+use anabranch_base::{Icmp, RecvBatch, SendBatch};
 use anabranch_world::os::{self, Options, OsSocket, OsWorld, Seat, share_raw, share_udp};
 use anabranch_world::steering::Steering;
 use anabranch_world::{Datagrams, Local, Timer, World};
@@ -73,7 +73,7 @@ fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, V
 /// What comes to each of the sockets until `count` packets have come: number of the socket, packet.
 async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u32, Vec<u8>)> {
     let mut got = Vec::new();
-    let mut batch = Batch::new(64);
+    let mut batch = RecvBatch::new(64);
     let mut timer = world.timer();
     timer.set(Some(world.now() + Duration::from_secs(30)));
     poll_fn(|cx| {
@@ -94,7 +94,7 @@ async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u3
 
 /// Nothing more comes to any of them.
 async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
-    let mut batch = Batch::new(64);
+    let mut batch = RecvBatch::new(64);
     let mut timer = world.timer();
     timer.set(Some(world.now() + Duration::from_millis(100)));
     poll_fn(|cx| {
@@ -172,7 +172,7 @@ fn a_train_of_several_associations_is_taken_apart() {
     let (port, group) = (seats[0].port(), seats[0].group());
     on(seats, async |world, sockets| {
         let near = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
-        let mut batch = Batch::new(near.max_segments());
+        let mut batch = SendBatch::new(near.max_segments());
         for n in 1..=8 {
             batch.push(&packet(n, 0, if n == 8 { 60 } else { 200 }));
         }

@@ -7,7 +7,7 @@
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_base::{SendBatch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, Reliability};
 use anabranch_wire::sctp::{
     Auth, Chunk, ChunkWriter, Data, ForwardTsn, GapBlock, IData, IForwardTsn, PacketView, ReConfig,
@@ -129,7 +129,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
 
 /// Everything that wants out or wants to be told.
 fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [Towards; 2]) {
-    let mut batch = Batch::new(4);
+    let mut batch = SendBatch::new(4);
     for (from, host) in hosts.iter_mut().enumerate() {
         let mut packets = 0;
         loop {
@@ -448,7 +448,7 @@ pub fn tcp(input: &[u8]) {
     ends[1].listen(80, 4).expect("free");
     let id = ends[0].connect(now, Some(addresses[0]), SocketAddr::new(addresses[1], 80)).expect("a port");
     let mut flying: [Vec<Vec<u8>>; 2] = Default::default();
-    let mut batch = Batch::new(4);
+    let mut batch = SendBatch::new(4);
     while !source.is_over() {
         let to = source.below(2) as usize;
         match source.below(8) {

@@ -8,7 +8,7 @@
 use super::tun::TunSocket;
 use crate::peer::Seen;
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Instant, Rng};
+use anabranch_base::{Ecn, Instant, Packet, RecvBatch, Rng, SendBatch};
 use anabranch_wire::ip::{v4, v6};
 use anabranch_wire::pcap;
 use anabranch_world::os::{OsSocket, OsTask, OsTimer, OsWorld};
@@ -205,8 +205,8 @@ impl World for Field {
             timer: RefCell::new(self.os.timer()),
             held: RefCell::default(),
             count: Cell::new(0),
-            input: RefCell::new(Batch::new(1)),
-            output: RefCell::new(Batch::new(1)),
+            input: RefCell::new(RecvBatch::new(1)),
+            output: RefCell::new(SendBatch::new(1)),
         })
     }
 }
@@ -219,14 +219,14 @@ enum Lane {
 }
 
 impl Lane {
-    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Os(socket) => socket.poll_send(cx, batch),
             Self::Tun(socket) => socket.poll_send(cx, batch),
         }
     }
 
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Os(socket) => socket.poll_recv(cx, batch),
             Self::Tun(socket) => socket.poll_recv(cx, batch),
@@ -255,30 +255,24 @@ pub struct RoadSocket {
     timer: RefCell<OsTimer>,
     held: RefCell<BTreeMap<(Instant, u64), Held>>,
     count: Cell<u64>,
-    input: RefCell<Batch>,
+    input: RefCell<RecvBatch>,
     /// A packet that the socket has not taken yet, or nothing.
-    output: RefCell<Batch>,
+    output: RefCell<SendBatch>,
 }
 
 impl RoadSocket {
-    fn set_out(&self, batch: &Batch, outward: bool) {
+    /// A packet sets out on the road; of what was received nobody knows whether it may be cut.
+    fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
-        for bytes in batch.segments() {
-            let packet = Held {
-                outward,
-                protocol: self.protocol,
-                source: batch.source,
-                target: batch.target,
-                ecn: batch.ecn,
-                may_fragment: batch.may_fragment,
-                bytes: bytes.to_vec(),
-            };
-            if let Some(at) = self.world.road.arrival(now, &packet)
-                && self.held.borrow().len() < MOST_HELD
-            {
-                self.count.set(self.count.get() + 1);
-                self.held.borrow_mut().insert((at, self.count.get()), packet);
-            }
+        let Packet { source, target, ecn, payload, .. } = packet;
+        let protocol = self.protocol;
+        let bytes = payload.to_vec();
+        let packet = Held { outward, protocol, source, target, ecn, may_fragment, bytes };
+        if let Some(at) = self.world.road.arrival(now, &packet)
+            && self.held.borrow().len() < MOST_HELD
+        {
+            self.count.set(self.count.get() + 1);
+            self.held.borrow_mut().insert((at, self.count.get()), packet);
         }
     }
 
@@ -309,7 +303,10 @@ impl RoadSocket {
         loop {
             if batch.is_empty() {
                 let Some(packet) = self.arrived(true) else { return Ok(()) };
-                fill(&mut batch, &packet);
+                batch.clear();
+                batch.push(&packet.bytes);
+                (batch.source, batch.target) = (packet.source, packet.target);
+                (batch.ecn, batch.may_fragment) = (packet.ecn, packet.may_fragment);
             }
             match self.inner.poll_send(cx, &mut batch) {
                 Poll::Pending => return Ok(()),
@@ -321,16 +318,9 @@ impl RoadSocket {
     }
 }
 
-fn fill(batch: &mut Batch, packet: &Held) {
-    batch.clear();
-    batch.put_segments(&packet.bytes, packet.bytes.len());
-    (batch.source, batch.target) = (packet.source, packet.target);
-    (batch.ecn, batch.may_fragment) = (packet.ecn, packet.may_fragment);
-}
-
 impl Datagrams for RoadSocket {
-    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
-        self.set_out(batch, true);
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
+        batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
         self.forward(cx)?;
         // Whoever waits for nothing but what is on its way out is not polled before its time.
@@ -340,11 +330,13 @@ impl Datagrams for RoadSocket {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         loop {
             self.forward(cx)?;
             if let Some(packet) = self.arrived(false) {
-                fill(batch, &packet);
+                batch.clear();
+                batch.push(&packet.bytes);
+                (batch.source, batch.target, batch.ecn) = (packet.source, packet.target, packet.ecn);
                 return Poll::Ready(Ok(()));
             }
             let mut input = self.input.borrow_mut();
@@ -356,7 +348,7 @@ impl Datagrams for RoadSocket {
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Ok(())) => {
-                    self.set_out(&input, false);
+                    input.packets().for_each(|packet| self.set_out(packet, false, false));
                     continue;
                 }
                 Poll::Pending => {}

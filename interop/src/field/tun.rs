@@ -3,7 +3,7 @@
 //! The kernel routes packets for our address to the device; what we send comes
 //! to it as if from a network. The IP header is written and taken off here.
 
-use anabranch_base::Batch;
+use anabranch_base::{SendBatch, RecvBatch};
 use anabranch_wire::ip::{Packet, v4};
 use anabranch_world::Datagrams;
 use anabranch_world::os::Tun;
@@ -30,7 +30,7 @@ impl TunSocket {
 }
 
 impl Datagrams for TunSocket {
-    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let (IpAddr::V4(source), IpAddr::V4(target)) = (batch.source.ip(), batch.target.ip()) else {
             batch.clear();
             return Poll::Ready(Ok(()));
@@ -49,7 +49,7 @@ impl Datagrams for TunSocket {
         }
     }
 
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let mut buffer = self.buffer.borrow_mut();
         loop {
             let size = match self.device.poll_recv(cx, &mut buffer) {

@@ -5,7 +5,7 @@
 
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
-use anabranch_base::{Batch, Engine, Packet};
+use anabranch_base::{Engine, Packet, SendBatch};
 use anabranch_transport::capabilities::{Capabilities, Carriers, Words};
 use anabranch_transport::engine::{BoundHost, EngineHost, Refusal, SessionEngine, Write};
 use anabranch_transport::protocol::{Protocol, Runs, Server, Start, Starting, Totals};
@@ -179,7 +179,7 @@ impl Endpoint {
         }
     }
 
-    fn write(&mut self, out: &mut Batch, (port, peer): Id, kind: u8, position: u64, data: &[u8]) {
+    fn write(&mut self, out: &mut SendBatch, (port, peer): Id, kind: u8, position: u64, data: &[u8]) {
         self.packets += 1;
         (out.source, out.target, out.first_tag) =
             (self.local[0], SocketAddr::new(peer.ip(), 0), self.packets);
@@ -285,7 +285,7 @@ impl Engine for Endpoint {
         }
     }
 
-    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         if let Some(stray) = self.strays.pop_front() {
             self.write(out, stray, RESET, 0, &[]);
             return true;

@@ -5,7 +5,7 @@
 
 use crate::running::{LONG, Running, Scratch, noise};
 use anabranch_base::time::nanos;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read};
@@ -142,7 +142,7 @@ impl Peer {
         }
         let now = self.now();
         self.engine.handle_timeout(now);
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         while self.engine.poll_transmit(now, &mut batch) {
             let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == batch.source.ip());
             let (_, socket, sent) = from.expect("an address of ours");

@@ -3,7 +3,7 @@
 use super::harness::{A, B, Carrier, Harness, How, PORT, Testbed};
 use super::published_rows::without_connection;
 use super::{Cell, Kind};
-use anabranch_base::Batch;
+use anabranch_base::SendBatch;
 use anabranch_sim::SimWorld;
 use anabranch_wire::sctp::{Init, Tsn, packet};
 use anabranch_wire::tcp::{Flags, Header, Seq, seal};
@@ -155,7 +155,7 @@ fn attack(
         init.emit(&mut bytes);
         packet::finish(&mut bytes, start);
     }
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     (batch.source, batch.target) = (SocketAddr::new(source, 0), SocketAddr::new(target, 0));
     batch.push(&bytes);
     let mut cx = Context::from_waker(Waker::noop());

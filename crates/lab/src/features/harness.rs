@@ -5,7 +5,7 @@
 //! does with messages, streams and addresses. UDP is the world's own socket.
 
 use anabranch_base::time::{Duration, Instant};
-use anabranch_base::{Batch, Engine};
+use anabranch_base::{Engine, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sctp as sctp;
 use anabranch_sim::{LinkId, Network, NodeId, Passage, SimWorld, Task};
@@ -386,7 +386,7 @@ impl Harness {
         while let Some((message, how)) = self.waiting[side].pop_front() {
             let left = match &mut self.ends[side] {
                 End::Udp { socket, port } => {
-                    let mut batch = Batch::new(1);
+                    let mut batch = SendBatch::new(1);
                     batch.source = SocketAddr::new(self.addresses[side][0], *port);
                     batch.target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
                     batch.push(&message);
@@ -475,7 +475,7 @@ impl Harness {
             match &mut self.ends[side] {
                 End::Udp { socket, .. } => {
                     self.up[side] = true;
-                    let mut batch = Batch::new(64);
+                    let mut batch = RecvBatch::new(64);
                     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
                     while self.reads[side] {
                         batch.clear();

@@ -3,7 +3,7 @@
 use super::harness::{A, B, Harness, How, PORT, Testbed, v4};
 use super::published_rows::{numbered, numbers};
 use super::{Cell, Kind};
-use anabranch_base::Batch;
+use anabranch_base::SendBatch;
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, NodeId};
 use anabranch_wire::pcap;
@@ -68,7 +68,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()>
         (Local::Ip { protocol: 6 }, [0, 0], next_segment(testbed, source, target, &message)?)
     };
     let socket = testbed.network.world(forger).bind(local).await?;
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     (batch.source, batch.target) = (SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]));
     batch.push(&bytes);
     match socket.poll_send(&mut Context::from_waker(Waker::noop()), &mut batch) {

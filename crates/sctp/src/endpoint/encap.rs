@@ -45,12 +45,12 @@ impl Endpoint {
     /// comes from another.
     ///
     /// ```
-    /// # use anabranch_base::{Batch, Engine};
+    /// # use anabranch_base::{Engine, SendBatch};
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
     /// # let (mut pair, id, _) = Pair::associated(&Config::default());
     /// pair.a.set_encapsulation_port(pair.now, id, 0, 9_899)?;
     /// pair.a.send(pair.now, id, Message::default(), b"hello")?;
-    /// let mut batch = Batch::new(1);
+    /// let mut batch = SendBatch::new(1);
     /// assert!(pair.a.poll_transmit(pair.now, &mut batch) && batch.target.port() == 9_899);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

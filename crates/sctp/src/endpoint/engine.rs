@@ -7,11 +7,10 @@ use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::event::Event;
+use crate::fast_path::SoleChunk;
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
-use anabranch_wire::sctp::{
-    self as wire, Auth, Chunk, Chunks, CookieEcho, Data, PacketView, RawChunk, crc32c,
-};
+use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, SendBatch};
+use anabranch_wire::sctp::{self as wire, Auth, Chunk, Chunks, CookieEcho, PacketView, RawChunk, crc32c};
 use std::cmp::Reverse;
 
 impl Endpoint {
@@ -26,9 +25,6 @@ impl Endpoint {
         first: RawChunk<'_>,
         rest: Chunks<'_>,
     ) {
-        // Only what is a whole message (B and E set) lies in this packet from end to end.
-        let whole = first.kind == Data::KIND && first.flags & 3 == 3 && rest.is_empty();
-        let lends = self.lends && whole;
         let (mut ctx, slots) = self.context(now);
         let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
         else {
@@ -75,16 +71,10 @@ impl Endpoint {
             authenticated: false,
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
-        association.recv.offer(lends);
         association.handle_packet(&mut ctx, Some(first), rest, &arrived);
-        association.recv.offer(false);
-        let lent = association.recv.is_lent();
         association.give_up_due(&mut ctx);
         if !was_established && association.was_established() {
             self.totals.associations += 1;
-        }
-        if lent {
-            self.lender = Some(slot);
         }
         self.settle(now, slot);
     }
@@ -93,7 +83,7 @@ impl Endpoint {
 impl Endpoint {
     /// What an association that is no more has left to be sent.
     #[cold]
-    fn transmit_final_packet(&mut self, out: &mut Batch) -> bool {
+    fn transmit_final_packet(&mut self, out: &mut SendBatch) -> bool {
         let Some(packet) = self.final_packets.pop_front() else { return false };
         out.source = packet.source();
         out.target = packet.target();
@@ -107,28 +97,23 @@ impl Endpoint {
 
     /// A batch of several packets, or of some that need have no checksum.
     #[inline(never)]
-    fn handle_each(&mut self, now: Instant, batch: &Batch) {
+    fn handle_each(&mut self, now: Instant, batch: &RecvBatch) {
         for packet in batch.packets() {
             self.handle_packet(now, packet);
         }
     }
 
-    /// A packet has arrived, `view` if it is one of SCTP with the right checksum.
-    #[inline(always)]
-    fn take_packet(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
+    /// Takes in a packet on the slow path, `view` if it is one of SCTP with the right checksum.
+    #[inline(never)]
+    fn handle_on_slow_path(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
         // RFC 9260 §6.8: a packet with a wrong checksum never was.
         let Some(view) = view else {
             return self.discard(true);
         };
         let mut chunks = view.chunks();
-        let Some(Ok(first)) = chunks.next_raw() else {
-            return self.discard(false);
-        };
-        let taken = chunks.is_empty()
-            && matches!(first.kind, Data::KIND | wire::Sack::KIND)
-            && self.handle_on_fast_path(now, packet, view.header, first);
-        if !taken {
-            self.take_any(now, packet, &view, first, chunks);
+        match chunks.next_raw() {
+            Some(Ok(first)) => self.take_any(now, packet, &view, first, chunks),
+            _ => self.discard(false),
         }
     }
 
@@ -138,8 +123,7 @@ impl Endpoint {
         self.totals.unreadable += u64::from(unreadable);
     }
 
-    /// The same for a packet that begins with `first`, whatever it is; `chunks` come behind it.
-    #[inline(never)]
+    /// Takes in a packet that begins with `first`, whatever it is; `chunks` come behind it.
     fn take_any(
         &mut self,
         now: Instant,
@@ -206,28 +190,31 @@ impl Engine for Endpoint {
         } else {
             PacketView::parse(packet.payload).ok()
         };
-        self.take_packet(now, &packet, view);
+        let sole = view.as_ref().and_then(SoleChunk::of);
+        let (ends, bytes) = ((&packet.source, packet.tag), PacketBytes::Borrowed(packet.payload));
+        if !sole.is_some_and(|sole| self.handle_on_fast_path(now, ends, sole, bytes)) {
+            self.handle_on_slow_path(now, &packet, view);
+        }
     }
 
     #[inline]
-    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
-        // Where packets come one by one, buffers are no larger than packets.
-        self.lends = batch.max_segments() == 1;
-        match batch.only_mut() {
-            Some((buffer, start)) if !self.unsummed => {
-                let right = crc32c::is_valid_alone(buffer, start);
-                if let Some(packet) = batch.only() {
-                    let view = right.then(|| PacketView::parse_verified(packet.payload).ok()).flatten();
-                    self.take_packet(now, &packet, view);
-                }
-            }
-            _ => self.handle_each(now, batch),
+    fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
+        let Some((buffer, start)) = batch.only_mut().filter(|_| !self.unsummed) else {
+            return self.handle_each(now, batch);
+        };
+        if !crc32c::is_valid_alone(buffer, start) {
+            return self.discard(true);
         }
-        self.lends = false;
-        if let Some(slot) = self.lender.take()
-            && let Some(association) = &mut self.slots[slot as usize].association
+        let tag = batch.first_tag;
+        let sole = PacketView::parse_verified(batch.bytes()).ok().as_ref().and_then(SoleChunk::of);
+        if let Some(sole) = sole
+            && let Some((source, _, bytes)) = batch.only_owned()
+            && self.handle_on_fast_path(now, (source, tag), sole, bytes)
         {
-            association.recv.hold(batch);
+            return;
+        }
+        if let Some(packet) = batch.only() {
+            self.handle_on_slow_path(now, &packet, PacketView::parse_verified(packet.payload).ok());
         }
     }
 
@@ -285,7 +272,7 @@ impl Engine for Endpoint {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         if !self.final_packets.is_empty() {
             return self.transmit_final_packet(out);
         }

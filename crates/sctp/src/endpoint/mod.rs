@@ -74,13 +74,10 @@ pub struct Endpoint {
     next_tag: u64,
     totals: Totals,
     path_changes: Vec<PathChange>,
-    /// The buffer of the packet that is handled can be had, and the association that takes it.
-    pub(crate) lends: bool,
     /// A configuration that is in use takes packets without a checksum.
     unsummed: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
-    pub(crate) lender: Option<u32>,
     /// An association has packets that could not be sent, and waits for the host's routes to change.
     unsent: bool,
     /// Which of several endpoints this is, and what the others have to know.
@@ -135,11 +132,9 @@ impl Endpoint {
             next_tag: 1,
             totals: Totals::default(),
             path_changes: Vec::new(),
-            lends: false,
             unsummed,
             fast_path: true,
             unsent: false,
-            lender: None,
             shard: Shard::default(),
             claims: VecDeque::new(),
             neighbours: None,

@@ -101,7 +101,7 @@ impl Endpoint {
     /// chooses must be, too.
     ///
     /// ```
-    /// # use anabranch_base::{Batch, Engine, Rng};
+    /// # use anabranch_base::{Engine, Rng, SendBatch};
     /// # use anabranch_sctp::testing::{address, Pair, Side};
     /// # use anabranch_sctp::{Associate, Config, Neighbours, Shard};
     /// # use std::{net::IpAddr, sync::Arc};
@@ -116,7 +116,7 @@ impl Endpoint {
     /// # let Pair { mut a, now, .. } = Pair::new(Config::default(), Config::default(), 1, 1);
     /// a.set_shard(Shard::new(1, 4).expect("there are four"), Arc::new(Nobody));
     /// a.associate(now, Associate::to(address(Side::B, 0), 80))?;
-    /// let mut batch = Batch::new(1);
+    /// let mut batch = SendBatch::new(1);
     /// assert!(a.poll_transmit(now, &mut batch));
     /// let init = batch.packets().next().expect("an INIT");
     /// let tag = u32::from_be_bytes(init.payload[16..20].try_into()?);
@@ -177,7 +177,7 @@ impl Endpoint {
 mod tests {
     use super::*;
     use crate::{Associate, Config};
-    use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+    use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
     use anabranch_wire::sctp::{ShutdownAck, packet};
     use std::net::SocketAddr;
 
@@ -249,7 +249,7 @@ mod tests {
             let target = SocketAddr::from(([192, 0, 2, 1], 9899));
             let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
             endpoint.handle_packet(Instant::ZERO, packet);
-            let mut out = Batch::new(1);
+            let mut out = SendBatch::new(1);
             assert_eq!(endpoint.poll_transmit(Instant::ZERO, &mut out), answered);
         }
     }

@@ -17,6 +17,7 @@ mod input;
 mod output;
 
 pub(crate) use eligibility::FastPath;
+pub(crate) use input::SoleChunk;
 
 use crate::Endpoint;
 

@@ -4,7 +4,7 @@
 use super::FastPath;
 use crate::association::outbound::packet::OpenPacket;
 use crate::association::{Association, Ctx};
-use anabranch_base::{Batch, Ecn};
+use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{crc32c, packet::HEADER};
 
 impl Association {
@@ -13,7 +13,7 @@ impl Association {
     pub(crate) fn transmit_on_fast_path(
         &mut self,
         ctx: &mut Ctx<'_>,
-        out: &mut Batch,
+        out: &mut SendBatch,
         tag: &mut u64,
     ) -> bool {
         if self.fast_path != FastPath::Eligible || out.max_segments() != 1 || self.send.outstanding.has_lost()
@@ -49,7 +49,7 @@ impl Association {
 
     /// A SACK that is due goes alone when there is no data to ride with.
     #[inline]
-    fn transmit_sack_alone(&mut self, out: &mut Batch, tag: &mut u64) -> bool {
+    fn transmit_sack_alone(&mut self, out: &mut SendBatch, tag: &mut u64) -> bool {
         let alone = self.recv.sack_due() && self.send.queue.unsent_bytes() == 0;
         if !alone || self.wants_shutdown() || self.extensions.agreed().zero_checksum {
             return false;
@@ -68,7 +68,7 @@ impl Association {
 
     /// From where to where the packets in `out` go, and how large one may be.
     #[inline(always)]
-    fn address(&mut self, index: usize, out: &mut Batch, tag: u64) -> usize {
+    fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);
         out.source = path.source;
         out.target = path.address;

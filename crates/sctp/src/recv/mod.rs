@@ -21,13 +21,13 @@ pub(crate) use memory::first_window;
 use crate::config::Config;
 use crate::message::Received;
 use ack::{Ack, Due};
-use anabranch_base::Account;
-use anabranch_base::Batch;
+use anabranch_base::{Account, PacketBytes};
 use anabranch_wire::sctp::{Data, GapBlock, IData, NrSack, Sack, Tsn, packet};
 use idata::Interleaved;
 pub(crate) use order::Upcoming;
 use order::{Delivery, Order};
 use reassembly::{Fragment, Reassembly, Violation};
+use std::ops::Range;
 use tracker::{Arrival, Tracker};
 use window::Window;
 
@@ -187,22 +187,26 @@ impl RecvHalf {
         Ok(Taken::New(offset))
     }
 
-    /// Takes in a chunk if it is a whole message in order, the one that comes next, and nothing is
-    /// missing or waits. Its offset, and whether its stream has become readable by it.
+    /// Takes in a whole ordered message, which lies at `payload` in `packet`, if it is the one that comes next, and
+    /// nothing is missing or waits. Its offset, and whether its stream has become readable by it.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, data: &Data<'_>) -> Option<(u64, bool)> {
-        let whole = data.begin && data.end && !data.unordered && !data.payload.is_empty();
-        let fits = data.stream < self.streams && !self.window.is_full() && !self.is_crowded();
-        if !(whole && fits && self.tracker.is_next(data.tsn.0) && self.reassembly.is_idle()) {
+    pub(crate) fn take_next(
+        &mut self,
+        to: Delivery,
+        immediate: bool,
+        packet: &mut PacketBytes<'_>,
+        payload: Range<usize>,
+    ) -> Option<(u64, bool)> {
+        let length = payload.len() as u64;
+        let fits = length > 0 && to.stream < self.streams && !self.window.is_full() && !self.is_crowded();
+        if !(fits && self.tracker.is_next(to.tsn) && self.reassembly.is_idle()) {
             return None;
         }
-        let (stream, ssn, ppid, tsn) = (data.stream, data.ssn.0, data.ppid, data.tsn.0);
-        let to = Delivery { stream, ssn, ppid, tsn, unordered: false };
-        let news = self.order.take_next(to, data.payload)?;
+        let news = self.order.take_next(to, packet, payload)?;
         let offset = self.tracker.next();
         self.tracker.insert(offset);
-        self.ack.on_new(data.immediate);
-        self.window.charge(data.payload.len() as u64);
+        self.ack.on_new(immediate);
+        self.window.charge(length);
         Some((offset, news))
     }
 
@@ -363,7 +367,7 @@ impl RecvHalf {
         out: &mut [u8],
         wanted: impl Fn(u32) -> bool,
     ) -> (usize, bool) {
-        if let Some((length, ppid)) = self.order.read_lent(stream, out) {
+        if let Some((length, ppid)) = self.order.read_last(stream, out) {
             self.window.credit(length as u64);
             self.record_read();
             return (if wanted(ppid) { length } else { 0 }, true);
@@ -381,24 +385,6 @@ impl RecvHalf {
             }
         }
         (bytes, false)
-    }
-
-    /// Whether the next chunk is the end of a packet whose buffer can be had.
-    #[inline]
-    pub(crate) fn offer(&mut self, offered: bool) {
-        self.order.offer(offered);
-    }
-
-    /// Its message was taken, and the buffer is still to come.
-    #[inline]
-    pub(crate) fn is_lent(&self) -> bool {
-        self.order.is_lent()
-    }
-
-    /// The buffer of that packet.
-    #[inline]
-    pub(crate) fn hold(&mut self, batch: &mut Batch) {
-        self.order.hold(batch);
     }
 
     /// The peer should be told that the window has opened.

@@ -116,11 +116,7 @@ impl Reassembly {
     ) -> Result<(), Violation> {
         if fragment.begin && fragment.end {
             order.deliver(fragment.delivery(), fragment.payload, &mut self.pool)?;
-            // What else the packet sets free is not in its buffer.
-            order.offer(false);
         } else {
-            // Nor is the message that this is a part of.
-            order.offer(false);
             self.accept_part(fragment, order)?;
         }
         self.advance(next)?;

@@ -291,14 +291,14 @@ impl Sockets {
     /// [`connect`](Self::connect).
     ///
     /// ```
-    /// # use anabranch_base::{Batch, Engine};
+    /// # use anabranch_base::{Engine, SendBatch};
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
     /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
     /// # let _ = server;
     /// let peer = address(Side::B, 0).ip();
     /// pair.a.set_remote_udp_port(pair.now, client, Scope::Current, peer, 9_899)?;
     /// pair.a.send(pair.now, client, b"hello", SndInfo::default())?;
-    /// let mut batch = Batch::new(1);
+    /// let mut batch = SendBatch::new(1);
     /// assert!(pair.a.poll_transmit(pair.now, &mut batch) && batch.target.port() == 9_899);
     /// # Ok::<(), Errno>(())
     /// ```

@@ -14,7 +14,7 @@
 //! | `select`, `poll` | [`Sockets::poll`] |
 //!
 //! ```
-//! use anabranch_base::{Batch, Engine, Instant, Rng};
+//! use anabranch_base::{Engine, Instant, Rng, SendBatch};
 //! use anabranch_sctp::socket::{Errno, Incoming, SendInfo, Sockets, Style};
 //! use anabranch_sctp::{Config, Endpoint};
 //! use std::net::SocketAddr;
@@ -30,7 +30,7 @@
 //! let client = ends[0].socket(Style::OneToOne);
 //! assert_eq!(ends[0].connect(now, client, &[addresses[1]], 80), Err(Errno::InProgress));
 //!
-//! let mut batch = Batch::new(1);
+//! let mut batch = SendBatch::new(1);
 //! let mut settle = |ends: &mut [Sockets; 2]| {
 //!     for turn in 0..10 {
 //!         let (from, to) = (turn % 2, 1 - turn % 2);
@@ -80,7 +80,7 @@ use crate::endpoint::Endpoint;
 use crate::id::AssociationId;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
+use anabranch_base::{Engine, Icmp, Instant, Packet, SendBatch};
 use inbox::Inbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -285,7 +285,7 @@ impl Engine for Sockets {
         self.take_events(now);
     }
 
-    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         let sent = self.endpoint.poll_transmit(now, out);
         // Building packets can end an association.
         self.take_events(now);

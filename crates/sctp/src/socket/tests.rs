@@ -21,7 +21,7 @@ fn pair() -> [Sockets; 2] {
 
 /// Carries packets until both sides are silent.
 fn settle(ends: &mut [Sockets; 2], now: Instant) {
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     let mut idle = 0;
     let mut from = 0;
     while idle < 2 {
@@ -191,7 +191,7 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     ends[0].set_option(NOW, client, Scope::Future, SocketOption::PeerAddrParams(params)).expect("an option");
     // Deadlines that were stopped may still wake the driver, but nothing comes of it.
     ends[0].handle_timeout(Instant::from_millis(100_000));
-    let sent = ends[0].poll_transmit(Instant::from_millis(100_000), &mut Batch::new(1));
+    let sent = ends[0].poll_transmit(Instant::from_millis(100_000), &mut SendBatch::new(1));
     assert!(!sent && ends[0].poll_timeout().is_none(), "no heartbeat is due any more");
     let Ok(SocketOption::Status(status)) = ends[0].option(client, Scope::Future, OptionName::Status) else {
         panic!("a status");
@@ -330,7 +330,7 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     let info = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
     ends[0].send(NOW, client, &[1; 200], info).expect("room");
     // It leaves and is lost; its time passes before it can be retransmitted.
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     while ends[0].poll_transmit(NOW, &mut batch) {
         batch.clear();
     }
@@ -426,7 +426,7 @@ fn messages_that_die_with_their_association_have_failed() {
             let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
             ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");
         }
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         assert!(ends[0].poll_transmit(NOW, &mut batch), "some of it leaves");
         if by_peer {
             ends[1].send(NOW, server, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
@@ -457,7 +457,7 @@ fn the_data_of_an_abort_is_its_reason() {
         let mut ends = pair();
         let (client, _) = connected(&mut ends);
         ends[0].send(NOW, client, reason, SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         assert!(ends[0].poll_transmit(NOW, &mut batch));
         let packet = batch.packets().next().expect("an ABORT").payload.to_vec();
         // RFC 9260 §3.3.7, §3.3.10.12: the chunk, and the cause of a user-initiated abort.

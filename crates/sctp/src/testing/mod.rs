@@ -9,7 +9,7 @@ pub use sockets::SocketPair;
 
 use crate::{Associate, AssociationId, Config, Endpoint, Event};
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Ratio, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Ratio, Rng, SendBatch};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, SocketAddr};
@@ -122,7 +122,7 @@ pub struct Pair {
     rng: Rng,
     flying: BinaryHeap<Reverse<Flying>>,
     order: u64,
-    batch: Batch,
+    batch: SendBatch,
 }
 
 /// Address of a side on a path (an IPv4 pair for even paths, IPv6 for odd ones).
@@ -157,7 +157,7 @@ impl Pair {
             rng: rng.fork("network"),
             flying: BinaryHeap::new(),
             order: 0,
-            batch: Batch::new(1),
+            batch: SendBatch::new(1),
         }
     }
 
@@ -199,7 +199,7 @@ impl Pair {
 
     /// Lets `side` send all it wants.
     pub fn flush(&mut self, side: Side) {
-        let mut batch = std::mem::replace(&mut self.batch, Batch::new(1));
+        let mut batch = std::mem::replace(&mut self.batch, SendBatch::new(1));
         loop {
             batch.clear();
             let now = self.now;

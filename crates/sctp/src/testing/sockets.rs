@@ -7,7 +7,7 @@ use super::{Pair, Side, address};
 use crate::Config;
 use crate::socket::{SocketId, Sockets, Style};
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Engine, Instant};
+use anabranch_base::{Engine, Instant, SendBatch};
 
 /// Two endpoints' sockets, and the time.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl SocketPair {
     /// Goes on for a second.
     pub fn settle(&mut self) {
         let end = self.now + Duration::from_secs(1);
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         loop {
             let now = self.now;
             let [mut from, mut to] = [&mut self.a, &mut self.b];

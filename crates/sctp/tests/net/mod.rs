@@ -12,7 +12,7 @@ pub mod rules;
 
 use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Icmp, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Icmp, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, AssociationState, Config, Endpoint, Event};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use app::App;
@@ -87,7 +87,7 @@ pub struct Net {
     pub dead: Vec<usize>,
     /// What networks take at most, by their number.
     pub narrow: BTreeMap<usize, Narrow>,
-    batch: Batch,
+    batch: SendBatch,
 }
 
 /// The address of `side` in network `n`, counted from 1.
@@ -163,7 +163,7 @@ impl Net {
             drawing: true,
             dead: Vec::new(),
             narrow: BTreeMap::new(),
-            batch: Batch::new(1),
+            batch: SendBatch::new(1),
         }
     }
 
@@ -358,7 +358,7 @@ impl Net {
 
     fn drain_packets(&mut self, side: Side, fate: &mut Fate<'_>, watch: &mut Option<&mut dyn Watch>) -> bool {
         let mut busy = false;
-        let mut batch = std::mem::replace(&mut self.batch, Batch::new(1));
+        let mut batch = std::mem::replace(&mut self.batch, SendBatch::new(1));
         loop {
             batch.clear();
             let now = self.now;

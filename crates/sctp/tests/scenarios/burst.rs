@@ -1,7 +1,7 @@
 //! Max.Burst (RFC 9260 §6.1 D) where the clock is read less often than packets
 //! come, as on a host that takes in many at once.
 
-use anabranch_base::{Batch, Engine, Instant, Rng};
+use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ fn a_burst_acknowledged_at_its_own_instant_is_followed_by_another() {
         let message = Message { stream: stream % 10, unordered: true, ..Message::default() };
         ends[0].send(now, id, message, &[7; 1_400]).expect("room");
     }
-    let (mut batch, mut heard, mut buffer) = (Batch::new(1), 0, vec![0; 2_000]);
+    let (mut batch, mut heard, mut buffer) = (SendBatch::new(1), 0, vec![0; 2_000]);
     for turn in 0..200 {
         let (from, to) = (turn % 2, 1 - turn % 2);
         let mut data = 0;

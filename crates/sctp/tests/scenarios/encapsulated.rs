@@ -6,7 +6,7 @@
 use crate::net::{self, A, B, Flight};
 use crate::script::Script;
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, CloseReason, Config, Endpoint, Event, Message, PrimaryError};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
@@ -213,7 +213,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
     ends[2].listen(80).expect("a free port");
     let mut now = Instant::ZERO;
     let mut carry = |ends: &mut [Endpoint; 3]| {
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         for _ in 0..10 {
             now += Duration::from_millis(1);
             for from in 0..3 {

@@ -2,7 +2,7 @@
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationState, Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
@@ -400,7 +400,7 @@ fn nothing_is_set_up_with_a_group() {
         packet::finish(&mut bytes, start);
         let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
         endpoint.handle_packet(now, packet);
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         endpoint.poll_transmit(now, &mut batch).then(|| batch.segments().next().expect("a packet").to_vec())
     };
     let ask = |b: &mut Vec<u8>| init().open(b).close();
@@ -435,7 +435,7 @@ fn nothing_is_set_up_with_a_group_that_signs() {
     b.listen(PORT).expect("a free port");
     a.associate(now, Associate::to(ours, PORT)).expect("a way there");
     let next = |endpoint: &mut Endpoint| {
-        let mut batch = Batch::new(1);
+        let mut batch = SendBatch::new(1);
         endpoint.poll_transmit(now, &mut batch).then(|| batch.segments().next().expect("a packet").to_vec())
     };
     let hand = |endpoint: &mut Endpoint, source, target, bytes: &[u8]| {

@@ -1,6 +1,6 @@
 //! Two SCTPs without UDP on one loopback address: each hears what the other is sent, and what it has sent itself.
 
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     packet::finish(&mut bytes, start);
     let now = Instant::from_millis(1);
     endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes });
-    let (mut sent, mut batch) = (0, Batch::new(1));
+    let (mut sent, mut batch) = (0, SendBatch::new(1));
     while endpoint.poll_transmit(now, &mut batch) {
         sent += batch.segments().count();
         batch.clear();

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Instant};
+use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimSocket, SimWorld};
 use anabranch_world::{Datagrams, Timer, World};
@@ -36,22 +36,22 @@ pub async fn send(socket: &SimSocket, from: SocketAddr, to: SocketAddr, payload:
 }
 
 pub async fn send_tagged(socket: &SimSocket, from: SocketAddr, to: SocketAddr, payload: &[u8], tag: u64) {
-    let mut batch = Batch::new(1);
+    let mut batch = SendBatch::new(1);
     (batch.source, batch.target, batch.first_tag) = (from, to, tag);
     batch.push(payload);
     poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
 }
 
 /// Receives one packet or report.
-pub async fn recv(socket: &SimSocket) -> Batch {
-    let mut batch = Batch::new(1);
+pub async fn recv(socket: &SimSocket) -> RecvBatch {
+    let mut batch = RecvBatch::new(1);
     poll_fn(|cx| socket.poll_recv(cx, &mut batch)).await.expect("the socket is open");
     batch
 }
 
 /// The same, but gives up after `span`.
-pub async fn recv_within(world: &SimWorld, socket: &SimSocket, span: Duration) -> Option<Batch> {
-    let mut batch = Batch::new(1);
+pub async fn recv_within(world: &SimWorld, socket: &SimSocket, span: Duration) -> Option<RecvBatch> {
+    let mut batch = RecvBatch::new(1);
     let mut timer = world.timer();
     timer.set(Some(world.now() + span));
     poll_fn(|cx| match socket.poll_recv(cx, &mut batch) {

@@ -360,9 +360,6 @@ impl Connection {
             self.reset_peer(out);
             return self.fail(now, CloseReason::Aborted, out);
         }
-        if arrival.expectant {
-            out.expectant = Some(self.id.slot());
-        }
         if arrival.readable && !self.readable_told {
             self.readable_told = true;
             let id = self.id;

@@ -21,8 +21,8 @@ use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::stats::{Info, Stats};
 use crate::{CloseReason, ConnectionId, Event, RecvError, SendError};
+use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
-use anabranch_base::{Batch, Instant};
 use anabranch_congestion::Controller;
 use anabranch_wire::tcp::{Seq, Template};
 use std::collections::VecDeque;
@@ -42,8 +42,6 @@ pub(crate) struct Outbox {
     pub(crate) next_tag: u64,
     pub(crate) tracing: bool,
     pub(crate) trace: Vec<TraceRecord>,
-    /// The slot of the connection that waits for the bytes it has just taken in.
-    pub(crate) expectant: Option<u32>,
     /// Counters of connections that are gone.
     pub(crate) totals: Stats,
     /// Whether connections may take the fast path.
@@ -181,17 +179,6 @@ impl Connection {
     #[inline]
     pub(crate) fn owes_acknowledgement(&self) -> bool {
         self.recv.duty.is_due()
-    }
-
-    /// Gets the segment's payload, which it has taken in but not copied.
-    pub(crate) fn store(&mut self, payload: &[u8]) {
-        self.recv.store(payload);
-    }
-
-    /// The same with the buffer that the segment lies in; another is left in its place.
-    #[inline]
-    pub(crate) fn hold(&mut self, batch: &mut Batch) {
-        self.recv.hold(batch);
     }
 
     pub(crate) fn is_finished(&self) -> bool {

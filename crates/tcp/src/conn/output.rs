@@ -11,7 +11,7 @@ use super::timers::Timer;
 use super::{Connection, Outbox, State};
 use crate::send::Choice;
 use anabranch_base::trace::{SendCause, TraceEvent};
-use anabranch_base::{Batch, Ecn, Instant};
+use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::{Flags, Header, Options, SackBlocks, Segment, Seq, seal};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl Reply {
         }
     }
 
-    pub(crate) fn transmit(&self, batch: &mut Batch, out: &mut Outbox) {
+    pub(crate) fn transmit(&self, batch: &mut SendBatch, out: &mut Outbox) {
         begin_batch(batch, (host(self.local), host(self.remote)), Ecn::NotEct, out);
         batch.push_with(|buffer| {
             let start = buffer.len();
@@ -74,7 +74,12 @@ pub(super) fn host(end: SocketAddr) -> SocketAddr {
 }
 
 #[inline(always)]
-pub(crate) fn begin_batch(batch: &mut Batch, hosts: (SocketAddr, SocketAddr), ecn: Ecn, out: &mut Outbox) {
+pub(crate) fn begin_batch(
+    batch: &mut SendBatch,
+    hosts: (SocketAddr, SocketAddr),
+    ecn: Ecn,
+    out: &mut Outbox,
+) {
     if batch.is_empty() {
         (batch.source, batch.target) = hosts;
         batch.ecn = ecn;
@@ -87,12 +92,12 @@ impl Connection {
     /// Appends what may be sent now, as far as it fits the batch. False when
     /// there is nothing.
     #[inline(always)]
-    pub(crate) fn transmit(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
+    pub(crate) fn transmit(&mut self, now: Instant, batch: &mut SendBatch, out: &mut Outbox) -> bool {
         batch.is_empty() && self.transmit_on_fast_path(now, batch, out) || self.transmit_any(now, batch, out)
     }
 
     #[inline(never)]
-    fn transmit_any(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
+    fn transmit_any(&mut self, now: Instant, batch: &mut SendBatch, out: &mut Outbox) -> bool {
         while batch.has_room() {
             let Some(next) = self.next_segment(now) else {
                 self.settle(now, out);

@@ -8,7 +8,7 @@ use super::Endpoint;
 use super::demux::Ends;
 use crate::config::SynCookies;
 use crate::conn::{Connection, Reply, State};
-use anabranch_base::{Batch, Instant, Packet};
+use anabranch_base::{Instant, Packet, RecvBatch};
 use anabranch_wire::tcp::{Flags, Segment, is_intact};
 use std::net::SocketAddr;
 
@@ -46,38 +46,16 @@ impl Endpoint {
         self.after(now, slot);
     }
 
-    /// Takes a packet in, all but the payload for which a connection may now wait.
-    #[inline(always)]
-    pub(super) fn take_in(&mut self, now: Instant, packet: Packet<'_>) {
-        let Packet { source, target, ecn, tag, payload } = packet;
-        if !self.handle_on_fast_path(now, (&source, &target), (ecn, tag), payload) {
-            self.take_any(now, packet);
-        }
-    }
-
-    /// The same with the packet of a batch that holds but one.
-    #[inline(always)]
-    pub(super) fn take_only(&mut self, now: Instant, batch: &Batch) {
-        let taken = self.handle_on_fast_path(
-            now,
-            (&batch.source, &batch.target),
-            (batch.ecn, batch.first_tag),
-            batch.bytes(),
-        );
-        if !taken {
-            self.take_only_any(now, batch);
-        }
-    }
-
+    /// Takes in the packet of a batch that has but one.
     #[cold]
-    fn take_only_any(&mut self, now: Instant, batch: &Batch) {
+    pub(super) fn take_only(&mut self, now: Instant, batch: &RecvBatch) {
         if let Some(packet) = batch.only() {
             self.take_any(now, packet);
         }
     }
 
     #[inline(never)]
-    fn take_any(&mut self, now: Instant, packet: Packet<'_>) {
+    pub(super) fn take_any(&mut self, now: Instant, packet: Packet<'_>) {
         let (source, target) = (packet.source.ip(), packet.target.ip());
         let mut segment = Segment::default();
         if segment.read(packet.payload).is_err() {

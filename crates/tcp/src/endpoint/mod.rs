@@ -16,7 +16,7 @@ mod syncookie;
 use crate::conn::{Connection, Outbox, State};
 use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
+use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, Rng, SendBatch};
 use anabranch_wire::tcp::peek_ports_and_seq;
 use demux::{Demux, Ends};
 use listen::Listeners;
@@ -32,12 +32,6 @@ use syncookie::Cookies;
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
-}
-
-impl ConnectionId {
-    pub(crate) fn slot(self) -> u32 {
-        self.slot
-    }
 }
 
 /// All TCP of a host, without input or output of its own.
@@ -115,7 +109,6 @@ impl Endpoint {
                 next_tag: 1,
                 tracing: false,
                 trace: Vec::new(),
-                expectant: None,
                 totals: Stats::default(),
                 fast_path: true,
             },
@@ -373,13 +366,6 @@ impl Endpoint {
         self.out.totals.add(&connection.stats);
         self.free.push(slot);
     }
-
-    /// The connection that waits for its payload, if one does.
-    #[inline]
-    fn expectant(&mut self) -> Option<&mut Connection> {
-        let slot = self.out.expectant.take()?;
-        self.slots.get_mut(slot as usize)?.connection.as_deref_mut()
-    }
 }
 
 /// The connection, if the application may still speak of it.
@@ -393,26 +379,21 @@ impl Engine for Endpoint {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        self.take_in(now, packet);
-        if let Some(connection) = self.expectant() {
-            connection.store(packet.payload);
+        let Packet { source, target, ecn, tag, payload } = packet;
+        let bytes = PacketBytes::Borrowed(payload);
+        if !self.handle_on_fast_path(now, (&source, &target), (ecn, tag), bytes) {
+            self.take_any(now, packet);
         }
     }
 
     #[inline]
-    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
-        // Where packets come one by one, buffers are no larger than packets.
-        if batch.max_segments() == 1 {
-            if batch.len() == 1 {
-                self.take_only(now, batch);
-            }
-            if let Some(connection) = self.expectant() {
-                connection.hold(batch);
-            }
-            return;
-        }
-        for packet in batch.packets() {
-            self.handle_packet(now, packet);
+    fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
+        let marks = (batch.ecn, batch.first_tag);
+        let Some((source, target, bytes)) = batch.only_owned() else {
+            return batch.packets().for_each(|packet| self.handle_packet(now, packet));
+        };
+        if !self.handle_on_fast_path(now, (source, target), marks, bytes) {
+            self.take_only(now, batch);
         }
     }
 
@@ -451,7 +432,7 @@ impl Engine for Endpoint {
         }
     }
 
-    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, batch: &mut SendBatch) -> bool {
         if let Some(reply) = self.out.replies.pop_front() {
             reply.transmit(batch, &mut self.out);
             return true;

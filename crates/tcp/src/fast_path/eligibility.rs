@@ -9,7 +9,7 @@ impl Connection {
     /// Whether this is the very segment that was to be expected: [`on_expected`](Self::on_expected) may have it, once
     /// its checksum is known to be right.
     #[inline(always)]
-    pub(crate) fn expects(&self, now: Instant, plain: &Plain<'_>) -> bool {
+    pub(crate) fn expects(&self, now: Instant, plain: &Plain) -> bool {
         let next = self.recv.next();
         let position = self.own_position(plain.ack);
         // RFC 7323 §3.2, §5.3: what was agreed on is there and has not run backwards.
@@ -20,7 +20,7 @@ impl Connection {
         // Fifth: an acknowledgement that can be believed, and is not old.
         self.state == State::Established
             && plain.seq == self.ack_of(next)
-            && next + plain.payload.len() as u64 <= self.recv.edge()
+            && next + plain.length as u64 <= self.recv.edge()
             && position >= self.send.board.una() as i64
             && position <= self.send.highest_sent() as i64
             && in_time

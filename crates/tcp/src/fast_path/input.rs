@@ -5,7 +5,7 @@ use crate::conn::{Connection, Outbox};
 use crate::send::Ack;
 use crate::{Endpoint, Event};
 use anabranch_base::trace::TraceEvent;
-use anabranch_base::{Ecn, Instant};
+use anabranch_base::{Ecn, Instant, PacketBytes};
 use anabranch_wire::tcp::{Flags, Plain};
 use std::net::SocketAddr;
 
@@ -17,18 +17,18 @@ impl Endpoint {
         now: Instant,
         (source, target): (&SocketAddr, &SocketAddr),
         (ecn, tag): (Ecn, u64),
-        payload: &[u8],
+        mut segment: PacketBytes<'_>,
     ) -> bool {
         if !self.out.fast_path {
             return false;
         }
-        let Some(plain) = Plain::read(payload) else { return false };
+        let Some(plain) = Plain::read(segment.bytes()) else { return false };
         let Some(slot) = self.demux.find_again(source, target, plain.ports) else { return false };
         let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
-        if !connection.expects(now, &plain) || !connection.is_intact(payload) {
+        if !connection.expects(now, &plain) || !connection.is_intact(segment.bytes()) {
             return false;
         }
-        connection.on_expected(now, &plain, ecn, tag, &mut self.out);
+        connection.on_expected(now, &plain, &mut segment, (ecn, tag), &mut self.out);
         self.follow(now, slot);
         true
     }
@@ -40,9 +40,9 @@ impl Connection {
     pub(crate) fn on_expected(
         &mut self,
         now: Instant,
-        plain: &Plain<'_>,
-        ecn: Ecn,
-        tag: u64,
+        plain: &Plain,
+        segment: &mut PacketBytes<'_>,
+        (ecn, tag): (Ecn, u64),
         out: &mut Outbox,
     ) {
         self.stats.segments_received += 1;
@@ -56,7 +56,7 @@ impl Connection {
         let position = self.own_position(plain.ack) as u64;
         let window_before = self.window_field;
         self.record_window(plain.seq, plain.ack, plain.window, position);
-        let has_data = !plain.payload.is_empty();
+        let has_data = plain.length > 0;
         if has_data {
             self.record_echo(now, stamps);
         }
@@ -72,26 +72,33 @@ impl Connection {
             self.after_ack(now, outcome, out);
         }
         if has_data {
-            self.on_next_data(now, plain, ecn, tag, out);
+            self.on_next_data(now, plain, segment, (ecn, tag), out);
         }
     }
 
     /// Seventh: the data, which is what comes next.
     #[inline(always)]
-    fn on_next_data(&mut self, now: Instant, plain: &Plain<'_>, ecn: Ecn, tag: u64, out: &mut Outbox) {
+    fn on_next_data(
+        &mut self,
+        now: Instant,
+        plain: &Plain,
+        segment: &mut PacketBytes<'_>,
+        (ecn, tag): (Ecn, u64),
+        out: &mut Outbox,
+    ) {
         if self.agreed.ecn {
             self.record_ecn(ecn, Flags::ACK);
         }
-        let (start, length) = (self.recv.next(), plain.payload.len() as u64);
-        let Some(delay) = self.recv.take_next(length, plain.pushed) else {
-            return self.take_data(now, (start as i64, plain.payload, (false, plain.pushed)), tag, out);
+        let (start, length) = (self.recv.next(), plain.length as u64);
+        let Some(delay) = self.recv.take_next(plain.length, plain.pushed, segment) else {
+            let payload = &segment.bytes()[segment.bytes().len() - plain.length..];
+            return self.take_data(now, (start as i64, payload, (false, plain.pushed)), tag, out);
         };
         self.recv.duty.on_arrival(now);
         let key = self.key();
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;
         self.record_delay(now, delay);
-        out.expectant = Some(self.id.slot());
         if !self.readable_told {
             self.readable_told = true;
             let id = self.id;

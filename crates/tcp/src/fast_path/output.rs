@@ -5,7 +5,7 @@ use crate::conn::output::begin_batch;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Outbox, State};
 use crate::send::Choice;
-use anabranch_base::{Batch, Ecn, Instant};
+use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::Flags;
 
 impl Connection {
@@ -14,7 +14,7 @@ impl Connection {
     pub(crate) fn transmit_on_fast_path(
         &mut self,
         now: Instant,
-        batch: &mut Batch,
+        batch: &mut SendBatch,
         out: &mut Outbox,
     ) -> bool {
         // Neither SYN nor FIN, no SACK or ECN to report, and nobody who wants to know.

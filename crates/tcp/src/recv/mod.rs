@@ -16,7 +16,7 @@ pub(crate) use ack::AckDuty;
 use crate::config::Config;
 use crate::ring::Ring;
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Instant};
+use anabranch_base::{Instant, PacketBytes};
 use assembler::Assembler;
 use std::ops::Range;
 use tuning::Tuning;
@@ -25,20 +25,18 @@ use tuning::Tuning;
 /// application that reads each segment before the next comes has it copied
 /// once; for any other it moves into the ring.
 #[derive(Debug, Default)]
-struct HeldBuffer {
-    /// Kept when all is read, to be left in the place of the next one.
+struct LastSegment {
+    /// Kept when all is read, to be exchanged for the next one.
     buffer: Vec<u8>,
     /// What of it is not read.
     unread: Range<usize>,
-    /// Bytes that were taken in and are still to be handed over.
-    expected: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
     /// When not empty, all that can be read.
-    held: HeldBuffer,
+    last: LastSegment,
     assembler: Assembler,
     pub(crate) duty: AckDuty,
     /// Bytes that may be held at most.
@@ -66,8 +64,6 @@ pub(crate) struct Arrival {
     pub(crate) finished: bool,
     /// The acknowledgement may wait so long.
     pub(crate) delay: Option<Duration>,
-    /// The end of the payload was taken in, but not copied: [`RecvHalf::hold`] or [`RecvHalf::store`] must follow.
-    pub(crate) expectant: bool,
 }
 
 impl RecvHalf {
@@ -76,7 +72,7 @@ impl RecvHalf {
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
-            held: HeldBuffer::default(),
+            last: LastSegment::default(),
             assembler: Assembler::new(most_runs),
             duty: AckDuty::new(config),
             capacity: config.rcvbuf,
@@ -130,18 +126,13 @@ impl RecvHalf {
         let limit = self.edge.min(self.fin.unwrap_or(u64::MAX));
         let (start, stop) = (position.max(self.next), end.min(limit));
         if start < stop {
-            let (whole, data) = (end == stop, &data[(start - position) as usize..(stop - position) as usize]);
+            let data = &data[(start - position) as usize..(stop - position) as usize];
             let had_hole = !self.assembler.is_empty();
             if start == self.next && !had_hole {
-                if self.read < start {
-                    self.keep(start, data);
-                } else if whole && data.len() >= WORTH_HOLDING {
-                    self.held.expected = data.len();
-                    arrival.expectant = true;
-                } else {
+                if self.read == start {
                     self.ring.rebase(start);
-                    self.keep(start, data);
                 }
+                self.keep(start, data);
                 self.next = stop;
                 arrival.kept = stop - start;
                 fresh(start..stop);
@@ -175,17 +166,27 @@ impl RecvHalf {
         arrival
     }
 
-    /// Takes in the next `length` bytes, when all before them has been read and nothing lies
-    /// beyond them: [`hold`](Self::hold) or [`store`](Self::store) must follow. Returns after which
-    /// delay they must be acknowledged, if they may wait. `None`: [`on_data`](Self::on_data) is to
-    /// be asked, and nothing has been done.
+    /// Takes in the next `length` bytes, with which `segment` ends, when all before them has been read and nothing
+    /// lies beyond them; its buffer is kept where it can be had. Returns after which delay they must be
+    /// acknowledged, if they may wait. `None`: [`on_data`](Self::on_data) is to be asked, and nothing has been done.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, length: u64, pushed: bool) -> Option<Option<Duration>> {
-        let usual = self.read == self.next && self.assembler.is_empty() && self.fin.is_none();
-        if !usual || length < WORTH_HOLDING as u64 {
+    pub(crate) fn take_next(
+        &mut self,
+        length: usize,
+        pushed: bool,
+        segment: &mut PacketBytes<'_>,
+    ) -> Option<Option<Duration>> {
+        let is_next = self.read == self.next && self.assembler.is_empty() && self.fin.is_none();
+        if !is_next || length < MIN_KEPT {
             return None;
         }
-        self.held.expected = length as usize;
+        if segment.take_buffer(&mut self.last.buffer).is_some() {
+            let end = self.last.buffer.len();
+            self.last.unread = end - length..end;
+        } else {
+            self.copy_next(length, segment.bytes());
+        }
+        let length = length as u64;
         self.next += length;
         self.widen(length);
         Some(self.duty.on_segment(length, pushed, length))
@@ -235,7 +236,7 @@ impl RecvHalf {
     }
 
     fn keep(&mut self, at: u64, data: &[u8]) {
-        if !self.held.unread.is_empty() {
+        if !self.last.unread.is_empty() {
             self.spill();
         }
         let end = at + data.len() as u64;
@@ -244,28 +245,19 @@ impl RecvHalf {
         self.ring.write(at, data);
     }
 
-    /// Copies the end of `payload` that was taken in.
-    pub(crate) fn store(&mut self, payload: &[u8]) {
-        let data = &payload[payload.len() - std::mem::take(&mut self.held.expected)..];
+    /// Copies the next `length` bytes, with which `segment` ends.
+    #[inline(never)]
+    fn copy_next(&mut self, length: usize, segment: &[u8]) {
         self.ring.rebase(self.read);
-        self.keep(self.read, data);
+        self.keep(self.read, &segment[segment.len() - length..]);
     }
 
-    /// Takes the buffer whose end was taken in.
-    #[inline]
-    pub(crate) fn hold(&mut self, batch: &mut Batch) {
-        let spare = std::mem::take(&mut self.held.buffer);
-        self.held.buffer = batch.take_buffer(spare).0;
-        let end = self.held.buffer.len();
-        self.held.unread = end - std::mem::take(&mut self.held.expected)..end;
-    }
-
-    /// More comes before the application has read what is held.
+    /// More comes before the application has read the last segment: what is left of that moves into the ring.
     fn spill(&mut self) {
-        let unread = std::mem::take(&mut self.held.unread);
+        let unread = std::mem::take(&mut self.last.unread);
         self.ring.rebase(self.read);
         self.ring.reserve(self.read..self.read, unread.len() as u64);
-        self.ring.write(self.read, &self.held.buffer[unread]);
+        self.ring.write(self.read, &self.last.buffer[unread]);
     }
 
     /// Data that arrived long ago arrived again.
@@ -285,12 +277,12 @@ impl RecvHalf {
     #[inline]
     pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
         let count = (self.readable() as usize).min(into.len());
-        if self.held.unread.is_empty() {
+        if self.last.unread.is_empty() {
             self.ring.copy_to(self.read, &mut into[..count]);
         } else {
-            let start = self.held.unread.start;
-            into[..count].copy_from_slice(&self.held.buffer[start..start + count]);
-            self.held.unread.start += count;
+            let start = self.last.unread.start;
+            into[..count].copy_from_slice(&self.last.buffer[start..start + count]);
+            self.last.unread.start += count;
         }
         self.read += count as u64;
         if count > 0 && self.read == self.next {
@@ -373,44 +365,46 @@ impl RecvHalf {
     /// The connection is over: the buffer is of no more use.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
-        self.held = HeldBuffer::default();
+        self.last = LastSegment::default();
         self.read = self.fin.map_or(self.next, |fin| self.next.min(fin));
     }
 }
 
 /// A segment with less would keep a buffer of a whole packet for a few bytes.
-const WORTH_HOLDING: usize = 512;
+const MIN_KEPT: usize = 512;
 /// Window scaling rounds up by at most this much.
 const SLACK: u64 = 1 << 14;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_base::Rng;
+    use anabranch_base::{RecvBatch, Rng};
 
-    /// However segments come, and whether their buffers are handed over or copied, what is read is the stream.
+    /// However segments come, and whether their buffers are kept or copied, what is read is the stream.
     #[test]
     fn bytes_come_out_as_they_went_in_whoever_keeps_them() {
         let byte = |position: u64| (position % 251) as u8;
-        let mut handed_over = 0;
+        let mut kept = 0;
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let mut half = RecvHalf::new(&Config::default());
-            let (mut batch, mut heard) = (Batch::new(1), 0);
+            let (mut batch, mut heard) = (RecvBatch::new(1), 0);
             half.offer(7, 65_535, 1460);
             for _ in 0..200 {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                if half.on_data(start, &data, (false, false), |_| {}).expectant {
-                    // A buffer as the virtual world hands it over: something lies before the payload.
-                    batch.put_buffer([&[0; 88], &data[..]].concat(), 48);
-                    if rng.below(2) == 0 {
-                        half.hold(&mut batch);
-                        handed_over += 1;
-                    } else {
-                        half.store(&data);
-                    }
+                // A buffer as the virtual world hands it over: something lies before the payload.
+                let whole = [&[0; 88], &data[..]].concat();
+                batch.put_buffer(&mut whole.clone(), 48);
+                let mut segment = match rng.below(2) {
+                    0 => batch.only_owned().expect("one packet").2,
+                    _ => PacketBytes::Borrowed(&whole[48..]),
+                };
+                if start != half.next() || half.take_next(data.len(), false, &mut segment).is_none() {
+                    half.on_data(start, &data, (false, false), |_| {});
+                } else if batch.is_empty() {
+                    kept += 1;
                 }
                 if rng.below(3) > 0 {
                     let mut into = vec![0; 1 + rng.below(4000) as usize];
@@ -422,6 +416,6 @@ mod tests {
             }
             assert_eq!(heard + half.readable(), half.next(), "seed {seed}");
         }
-        assert!(handed_over > 1000, "{handed_over} buffers");
+        assert!(kept > 1000, "{kept} buffers");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{Config, ConnectionId, Endpoint, Event, Stats};
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::{Batch, BitRate, Engine, Instant, Ratio, Rng};
+use anabranch_base::{BitRate, Engine, Instant, Ratio, Rng, SendBatch};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +34,7 @@ pub struct Flow {
 }
 
 struct Direction {
-    arrivals: VecDeque<(Instant, Batch)>,
+    arrivals: VecDeque<(Instant, SendBatch)>,
     free_at: Instant,
 }
 
@@ -52,7 +52,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
     let client = hosts[0].connect(now, None, SocketAddr::new(ips[1], 80)).expect("an address of the family");
     let mut luck = root.fork("loss");
     let mut ways = [0, 1].map(|_| Direction { arrivals: VecDeque::new(), free_at: Instant::ZERO });
-    let mut pool: Vec<Batch> = Vec::new();
+    let mut pool: Vec<SendBatch> = Vec::new();
     let mut ends = Ends { client, server: None, left: bytes, writable: true, got: 0 };
     let (chunk, mut sink) = (vec![0x5a; 65_536], vec![0; 65_536]);
     let mut packets = 0;
@@ -60,7 +60,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
         for side in 0..2 {
             ends.serve(now, &mut hosts[side], side, &chunk, &mut sink);
             loop {
-                let mut batch = pool.pop().unwrap_or_else(|| Batch::new(1));
+                let mut batch = pool.pop().unwrap_or_else(|| SendBatch::new(1));
                 batch.clear();
                 if !hosts[side].poll_transmit(now, &mut batch) {
                     pool.push(batch);

@@ -2,7 +2,7 @@
 
 use crate::{Config, ConnectionId, Endpoint, Event};
 use anabranch_base::time::Duration;
-use anabranch_base::{Batch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
 use anabranch_wire::ladder::{Ladder, Transport};
 use anabranch_wire::tcp::{Flags, Header, Options, Seq, seal};
 use std::collections::{BTreeMap, VecDeque};
@@ -71,7 +71,7 @@ pub struct Pair {
     finishing: [bool; 2],
     ladder: Ladder,
     drawing: bool,
-    batch: Batch,
+    batch: SendBatch,
     scratch: Vec<u8>,
 }
 
@@ -123,7 +123,7 @@ impl Pair {
             finishing: [false; 2],
             ladder,
             drawing: true,
-            batch: Batch::new(1),
+            batch: SendBatch::new(1),
             scratch: vec![0; 65_536],
         }
     }
@@ -138,7 +138,7 @@ impl Pair {
     /// How many packets a batch may carry.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
-        self.batch = Batch::new(segments);
+        self.batch = SendBatch::new(segments);
         self
     }
 
@@ -409,7 +409,7 @@ impl Pair {
                 }
                 loop {
                     self.batch.clear();
-                    let mut batch = std::mem::replace(&mut self.batch, Batch::new(1));
+                    let mut batch = std::mem::replace(&mut self.batch, SendBatch::new(1));
                     let more = self.hosts[side as usize].poll_transmit(self.now, &mut batch);
                     assert_eq!(more, !batch.is_empty(), "what poll_transmit says is what it did");
                     if more {
@@ -435,7 +435,7 @@ impl Pair {
         }
     }
 
-    fn launch(&mut self, from: Side, batch: &Batch) {
+    fn launch(&mut self, from: Side, batch: &SendBatch) {
         for packet in batch.packets() {
             self.sent[from as usize] += 1;
             let fate = (self.judge)(self.now, from, self.sent[from as usize], packet.payload);

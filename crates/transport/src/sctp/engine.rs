@@ -12,7 +12,7 @@ use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::{Knob, Settings};
 use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Icmp, Packet};
+use anabranch_base::{Engine, Icmp, Packet, RecvBatch, SendBatch};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
     Event, ListenError as EngineListenError, Message, Received, SendError, position_after_reset,
@@ -80,7 +80,7 @@ impl Engine for SctpEngine {
     }
 
     #[inline]
-    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
+    fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
         self.endpoint.handle_batch(now, batch);
     }
 
@@ -102,7 +102,7 @@ impl Engine for SctpEngine {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         self.endpoint.poll_transmit(now, out)
     }
 

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 /// A segment with such a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plain<'a> {
+pub struct Plain {
     /// Ports of sender and receiver.
     pub ports: (u16, u16),
     /// Number of the first payload byte.
@@ -28,16 +28,16 @@ pub struct Plain<'a> {
     pub pushed: bool,
     /// The timestamps, the only option there may be.
     pub stamps: Option<Timestamps>,
-    /// What follows the header.
-    pub payload: &'a [u8],
+    /// Bytes of payload, with which the segment ends.
+    pub length: usize,
 }
 
-impl<'a> Plain<'a> {
+impl Plain {
     /// Reads a segment; `None` when its header says more. The checksum is
     /// [`is_intact`](super::is_intact)'s affair.
     #[must_use]
     #[inline(always)]
-    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+    pub fn read(bytes: &[u8]) -> Option<Self> {
         let (fixed, rest) = bytes.split_first_chunk::<{ Header::MIN_LEN }>()?;
         if Flags(fixed[13]).without(Flags::PSH) != Flags::ACK {
             return None;
@@ -57,7 +57,7 @@ impl<'a> Plain<'a> {
             window: u16::from_be_bytes([fixed[14], fixed[15]]),
             pushed: Flags(fixed[13]) != Flags::ACK,
             stamps,
-            payload,
+            length: payload.len(),
         })
     }
 }
@@ -206,7 +206,7 @@ mod tests {
             assert_eq!((header.options, header.flags.without(Flags::PSH)), (options, Flags::ACK));
             assert_eq!((header.source_port, header.target_port), read.ports);
             assert_eq!((header.seq, header.ack, header.window), (read.seq, read.ack, read.window));
-            assert_eq!(payload, read.payload);
+            assert_eq!(payload.len(), read.length);
         }
         assert!(plain > 3000 && other > 3000, "{plain} and {other}");
     }

@@ -50,7 +50,7 @@ pub use usage::{processor_time, raise_open_files};
 
 use crate::{Datagrams, Detach, Local, Ports, World};
 use addresses::Addresses;
-use anabranch_base::{Batch, Instant, Rng};
+use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
 use busy_poll::BusyPoll;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -267,7 +267,7 @@ pub enum OsSocket {
 }
 
 impl Datagrams for OsSocket {
-    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
             Self::Shared(socket) => socket.own.poll_send(cx, batch),
@@ -275,7 +275,7 @@ impl Datagrams for OsSocket {
         }
     }
 
-    fn queue(&self, batch: &mut Batch) -> bool {
+    fn queue(&self, batch: &mut SendBatch) -> bool {
         match self {
             Self::Udp(socket) => socket.queue(batch),
             Self::Shared(socket) => socket.own.queue(batch),
@@ -283,7 +283,7 @@ impl Datagrams for OsSocket {
         }
     }
 
-    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_flush(cx, unsent),
             Self::Shared(socket) => socket.own.poll_flush(cx, unsent),
@@ -299,7 +299,7 @@ impl Datagrams for OsSocket {
         }
     }
 
-    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_recv(cx, batch),
             Self::Shared(socket) => socket.poll_recv(cx, batch),

@@ -3,9 +3,9 @@
 //! An endpoint with many associations has a packet or two of each to send at a
 //! time. Those of one source, target, mark and size are joined to a train that
 //! one call sends (GSO); what then is alone can go with others by one
-//! `sendmmsg`. Packets of one lane ([`Batch::lane`]) keep their order.
+//! `sendmmsg`. Packets of one lane ([`SendBatch::lane`]) keep their order.
 
-use anabranch_base::{Batch, Ecn};
+use anabranch_base::{Ecn, SendBatch};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 use std::io::{self, IoSlice};
@@ -37,7 +37,7 @@ pub(super) struct Train {
 
 impl Outbox {
     /// Whether `batch` is worth a copy: what is large fills a call by itself.
-    pub(super) fn wants(batch: &Batch) -> bool {
+    pub(super) fn wants(batch: &SendBatch) -> bool {
         !batch.may_fragment && batch.bytes().len() <= MOST_KEPT
     }
 
@@ -47,7 +47,7 @@ impl Outbox {
     }
 
     /// Takes a copy of `batch`, for a train of at most `longest` packets.
-    pub(super) fn put(&mut self, batch: &Batch, longest: usize) {
+    pub(super) fn put(&mut self, batch: &SendBatch, longest: usize) {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
@@ -143,8 +143,8 @@ const LONGEST: usize = 65_535 - 48;
 mod tests {
     use super::*;
 
-    fn batch(lane: u32, port: u16, packets: &[&[u8]]) -> Batch {
-        let mut batch = Batch::new(64);
+    fn batch(lane: u32, port: u16, packets: &[&[u8]]) -> SendBatch {
+        let mut batch = SendBatch::new(64);
         (batch.source, batch.target) = (([10, 0, 0, 1], 9899).into(), ([10, 0, 0, 2], port).into());
         batch.lane = lane;
         for packet in packets {

@@ -12,7 +12,7 @@ use super::ports::Kept;
 use super::reports::{self, Report};
 use super::steer;
 use crate::Ports;
-use anabranch_base::{Batch, Ecn, IcmpKind};
+use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
 use nix::sys::socket::{recvmmsg, sendmmsg, setsockopt, sockopt};
@@ -106,7 +106,7 @@ impl Raw {
         Some(Arc::new(kept))
     }
 
-    pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let sent = self.send(cx, batch);
         if sent.is_ready() {
             self.sent.set(0);
@@ -118,7 +118,7 @@ impl Raw {
         sent
     }
 
-    fn send(&self, cx: &mut Context<'_>, batch: &Batch) -> Poll<io::Result<()>> {
+    fn send(&self, cx: &mut Context<'_>, batch: &SendBatch) -> Poll<io::Result<()>> {
         let source = batch.source.ip();
         let family = batch.target.is_ipv4();
         let found = self.sockets.iter().find(|version| version.v4 == family);
@@ -156,7 +156,7 @@ impl Raw {
         Poll::Ready(Ok(()))
     }
 
-    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let mut arrived = self.arrived.borrow_mut();
         loop {
             if self.take_report(batch) || arrived.take(&self.addresses, batch) {
@@ -184,7 +184,7 @@ impl Raw {
         !self.arrived.borrow().waiting.is_empty()
     }
 
-    fn take_report(&self, batch: &mut Batch) -> bool {
+    fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
         // The kernel does not say from which of our addresses the packet left.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
@@ -224,7 +224,7 @@ struct Waiting {
 impl Arrived {
     /// Fills `batch` with the next packet for this host, and those behind it
     /// that can go with it: same addresses and mark, equal size.
-    fn take(&mut self, addresses: &Addresses, batch: &mut Batch) -> bool {
+    fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
             self.waiting.pop_front();
         }
@@ -320,7 +320,7 @@ impl Version {
     }
 
     /// How many of `packets` have gone.
-    fn send(&self, cx: &mut Context<'_>, batch: &Batch, packets: &[&[u8]]) -> Poll<io::Result<usize>> {
+    fn send(&self, cx: &mut Context<'_>, batch: &SendBatch, packets: &[&[u8]]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match self.socket.poll_write_ready(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -339,7 +339,7 @@ impl Version {
         }
     }
 
-    fn send_now(&self, socket: &OwnedFd, batch: &Batch, packets: &[&[u8]]) -> io::Result<usize> {
+    fn send_now(&self, socket: &OwnedFd, batch: &SendBatch, packets: &[&[u8]]) -> io::Result<usize> {
         let packets = &packets[..packets.len().min(MAX_SEGMENTS)];
         let parts: Vec<_> = packets.iter().map(|packet| [IoSlice::new(packet)]).collect();
         // A raw socket of IPv6 takes no port.

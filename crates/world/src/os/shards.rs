@@ -15,7 +15,7 @@ use super::udp::Udp;
 use super::{OsSocket, OsWorld, bind, steer};
 use crate::steering::Steering;
 use crate::{Datagrams, Ports};
-use anabranch_base::{Batch, Ecn, Icmp};
+use anabranch_base::{Ecn, Icmp, RecvBatch};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::Socket;
 use std::cell::{Cell, RefCell};
@@ -182,7 +182,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let inbox = &self.group.inboxes[self.index];
         loop {
             // In turns: neither keeps the other from being heard.
@@ -213,7 +213,7 @@ impl Shared {
     }
 
     /// Leaves in `batch` what is for this world.
-    fn hand_on(&self, batch: &mut Batch) {
+    fn hand_on(&self, batch: &mut RecvBatch) {
         let Group { steering, inboxes, .. } = &*self.group;
         let within = |owner: Option<u32>| {
             owner.map_or(self.index, |owner| owner as usize).min(inboxes.len().saturating_sub(1))
@@ -259,8 +259,8 @@ impl Shared {
     }
 
     /// Gives packets, or a report, to another world; a buffer for the next ones.
-    fn give(&self, owner: usize, like: &Batch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
-        let Batch { source, target, ecn, icmp, .. } = *like;
+    fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
+        let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let parcel = Parcel { source, target, ecn, icmp, stride: like.stride(), bytes };
         match self.group.inboxes[owner].put(parcel) {
             Ok(spare) => {
@@ -327,7 +327,7 @@ impl Inbox {
     }
 
     /// Moves the oldest parcel to `batch`.
-    fn take(&self, batch: &mut Batch) -> bool {
+    fn take(&self, batch: &mut RecvBatch) -> bool {
         if !self.filled.load(Ordering::Acquire) {
             return false;
         }

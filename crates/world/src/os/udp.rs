@@ -14,8 +14,8 @@ use super::busy_poll::BusyPoll;
 use super::outbox::{self, Outbox, Train};
 use super::reports::{self, Report};
 use super::{Inner, LARGEST_PACKET, OsWorld};
-use anabranch_base::engine::HEADROOM;
-use anabranch_base::{Batch, Ecn, IcmpKind};
+use anabranch_base::batch::HEADROOM;
+use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use socket2::Socket;
@@ -143,7 +143,7 @@ impl Udp {
         segments.min().unwrap_or(1)
     }
 
-    pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let sent = self.send(cx, Packets::of(batch));
         if sent.is_ready() {
             self.sent.set(0);
@@ -155,7 +155,7 @@ impl Udp {
         sent
     }
 
-    pub(super) fn queue(&self, batch: &mut Batch) -> bool {
+    pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
         // What has been sent in part goes on by itself.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
@@ -167,7 +167,7 @@ impl Udp {
         true
     }
 
-    pub(super) fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let mut outbox = self.outbox.borrow_mut();
         while let [train, ..] = outbox.waiting() {
             let alone = |train: &Train| train.bytes.len() == train.stride;
@@ -317,7 +317,7 @@ impl Udp {
         received.next < received.count
     }
 
-    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         loop {
             if self.take_report(batch) || self.take_received(batch) {
                 return Poll::Ready(Ok(()));
@@ -403,7 +403,7 @@ impl Udp {
         takes
     }
 
-    fn take_report(&self, batch: &mut Batch) -> bool {
+    fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some((number, report)) = self.reports.borrow_mut().pop_front() else { return false };
         let ip = self.sockets[number].ip;
         // The kernel does not say from which of our addresses the packet left.
@@ -417,7 +417,7 @@ impl Udp {
         true
     }
 
-    fn take_received(&self, batch: &mut Batch) -> bool {
+    fn take_received(&self, batch: &mut RecvBatch) -> bool {
         let mut received = self.received.borrow_mut();
         let Received { storage, trains, long, metas, socket, next, count } = &mut *received;
         while *next < *count {
@@ -432,7 +432,7 @@ impl Udp {
             batch.clear();
             if *long {
                 trains[number].truncate(HEADROOM + length);
-                batch.exchange_in_segments(&mut trains[number], HEADROOM, meta.stride);
+                batch.put_train(&mut trains[number], HEADROOM, meta.stride);
             } else {
                 let begin = number * BUFFER_BYTES;
                 batch.put_segments(&storage[begin..begin + length], meta.stride);
@@ -459,7 +459,7 @@ impl Received {
 }
 
 impl<'a> Packets<'a> {
-    fn of(batch: &'a Batch) -> Self {
+    fn of(batch: &'a SendBatch) -> Self {
         Self {
             source: batch.source.ip(),
             target: batch.target,

@@ -15,7 +15,7 @@ use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
-use anabranch_base::{Batch, Ecn};
+use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{Asconf, Chunks, Data, IData, Ssn, Tsn, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
@@ -76,14 +76,14 @@ pub(super) struct Allowed {
 impl Association {
     /// Appends packets to `out`; false when nothing is to be sent.
     #[inline]
-    pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
+    pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         self.paths.count_poll();
         self.transmit_on_fast_path(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 
     /// As [`poll_transmit`](Self::poll_transmit), whatever is to be sent.
     #[inline(never)]
-    fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
+    fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
             self.record_limit(ctx);
             return false;

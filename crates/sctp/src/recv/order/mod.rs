@@ -7,20 +7,21 @@
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
 mod arrivals;
-mod lent;
+mod last_packet;
 mod reset;
 mod skip;
 
 use super::reassembly::{Pool, Violation};
 use crate::message::Received;
 use crate::streams::Streams;
-use anabranch_base::Batch;
+use anabranch_base::PacketBytes;
 use arrivals::Arrivals;
 pub(crate) use arrivals::Upcoming;
-use lent::Lent;
+use last_packet::LastPacket;
 use skip::Skips;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::ops::Range;
 
 /// The address of a complete message.
 #[derive(Clone, Copy, Debug)]
@@ -88,15 +89,9 @@ impl ReadQueue {
         self.messages.push_back(Boundary::of(to, payload.len()));
     }
 
-    /// Nothing is in it, finished or not.
+    /// A message whose bytes lie in the [`LastPacket`].
     #[inline]
-    fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.tail.is_none()
-    }
-
-    /// A message whose bytes lie elsewhere.
-    #[inline]
-    fn push_lent(&mut self, length: usize, to: Delivery) {
+    fn push_kept(&mut self, length: usize, to: Delivery) {
         self.messages.push_back(Boundary::of(to, length));
     }
 
@@ -180,9 +175,9 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// The first message's bytes may be `lent`.
+    /// RFC 9260 §11.1.7: at most the rest of one message. The bytes of the first one may lie in the `last` packet.
     #[inline]
-    fn read(&mut self, out: &mut [u8], unordered: bool, lent: Option<&mut Lent>) -> Option<Received> {
+    fn read(&mut self, out: &mut [u8], unordered: bool, last: Option<&mut LastPacket>) -> Option<Received> {
         let mut incomplete = false;
         let (left, ppid, tsn, ssn, whole) = match (self.messages.front_mut(), &mut self.tail) {
             (Some(message), _) => {
@@ -197,8 +192,8 @@ impl ReadQueue {
         let bytes = out.len().min(*left as usize);
         *left -= bytes as u32;
         let end_of_message = whole && *left == 0;
-        match lent {
-            Some(lent) => lent.copy(&mut out[..bytes]),
+        match last {
+            Some(last) => last.copy(&mut out[..bytes]),
             None => self.copy(&mut out[..bytes]),
         }
         if end_of_message {
@@ -284,7 +279,7 @@ pub(crate) struct Order {
     aside: u64,
     /// What the peer has given up.
     skips: Option<Box<Skips>>,
-    lent: Lent,
+    last: LastPacket,
     /// The order of messages over all streams, where somebody wants it.
     arrivals: Option<Box<Arrivals>>,
     /// Memory is shared with others.
@@ -301,7 +296,7 @@ impl Order {
             read: 0,
             aside: 0,
             skips: None,
-            lent: Lent::default(),
+            last: LastPacket::default(),
             arrivals: None,
             shared,
         }
@@ -381,11 +376,7 @@ impl Order {
             if stream.ordered.tail.is_some() {
                 return Err(Violation("6.5: a stream sequence number was used twice"));
             }
-            if stream.ordered.is_empty() && self.lent.take(slot, payload.len()) {
-                stream.ordered.push_lent(payload.len(), to);
-            } else {
-                stream.ordered.push(payload, to);
-            }
+            stream.ordered.push(payload, to);
             stream.next_ssn = stream.next_ssn.wrapping_add(1);
             self.completed += 1;
             let released = if stream.waiting.is_empty() { 0 } else { stream.release(pool) };
@@ -398,19 +389,24 @@ impl Order {
         Ok(())
     }
 
-    /// A complete ordered message into its lane, if it is the one that comes next there and none
-    /// waits for it. Whether the stream has become readable by it, which nobody has been told.
+    /// A complete ordered message, which lies at `payload` in `packet`, into its lane, if it is the one that comes
+    /// next there and none waits for it. Whether the stream has become readable by it, which nobody has been told.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, to: Delivery, payload: &[u8]) -> Option<bool> {
+    pub(crate) fn take_next(
+        &mut self,
+        to: Delivery,
+        packet: &mut PacketBytes<'_>,
+        payload: Range<usize>,
+    ) -> Option<bool> {
         let slot = self.streams.find(to.stream)?;
         let state = self.streams.at(slot);
         if to.ssn != state.next_ssn || !state.is_simple() || !self.news.is_empty() {
             return None;
         }
-        if state.ordered.messages.is_empty() && self.lent.take(slot, payload.len()) {
-            state.ordered.push_lent(payload.len(), to);
+        if state.ordered.messages.is_empty() && self.last.keep(slot, packet, payload.clone()) {
+            state.ordered.push_kept(payload.len(), to);
         } else {
-            state.ordered.push(payload, to);
+            state.ordered.push(&packet.bytes()[payload], to);
         }
         state.next_ssn = to.ssn.wrapping_add(1);
         self.completed += 1;
@@ -571,7 +567,7 @@ impl Order {
         let received = match (unordered, &mut state.unordered) {
             (true, Some(lane)) => lane.read(out, true, None),
             (true, None) => None,
-            (false, _) => state.ordered.read(out, false, self.lent.of(slot)),
+            (false, _) => state.ordered.read(out, false, self.last.of(slot)),
         };
         match received {
             Some(received) => {
@@ -591,18 +587,18 @@ impl Order {
     }
 
     /// As [`read`](Self::read) and [`is_dry`](Self::is_dry) in one, if all that a stream has is one
-    /// message that was lent and fits into `out`: its length and its payload protocol identifier.
+    /// message in the last packet, which fits into `out`: its length and its payload protocol identifier.
     #[inline]
-    pub(crate) fn read_lent(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
+    pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;
-        let lent = self.lent.of(slot)?;
+        let last = self.last.of(slot)?;
         let state = self.streams.at(slot);
-        let length = lent.left() as usize;
+        let length = last.left() as usize;
         let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.reading.is_none();
         if !alone || length > out.len() || self.arrivals.is_some() {
             return None;
         }
-        lent.copy(&mut out[..length]);
+        last.copy(&mut out[..length]);
         state.signalled = false;
         let ppid = state.ordered.messages.pop_front()?.ppid;
         self.read += 1;
@@ -620,24 +616,6 @@ impl Order {
         let dry = !state.readable();
         state.signalled &= !dry;
         dry
-    }
-
-    /// Whether the next message is the end of a packet whose buffer can be had.
-    #[inline]
-    pub(crate) fn offer(&mut self, offered: bool) {
-        self.lent.offer(offered);
-    }
-
-    /// A message was taken whose buffer is still to come.
-    #[inline]
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent.is_expected()
-    }
-
-    /// The buffer of that message.
-    #[inline]
-    pub(crate) fn hold(&mut self, batch: &mut Batch) {
-        self.lent.hold(batch);
     }
 
     /// Bytes that one [`read`](Self::read) would return.

@@ -94,6 +94,6 @@ impl Order {
             let behind: usize = stream.behind.iter().map(|(_, payload)| payload.len()).sum();
             (stream.ordered.bytes.len() - stream.ordered.taken + unordered + waiting + behind) as u64
         };
-        self.streams.iter().map(of).sum::<u64>() + self.lent.left()
+        self.streams.iter().map(of).sum::<u64>() + self.last.left()
     }
 }

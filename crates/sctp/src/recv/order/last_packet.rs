@@ -1,59 +1,37 @@
 //! A message that is read from the very packet it came in.
 //!
-//! An application that reads each message before the next comes has it copied
-//! once, and what was received is not touched between. There is one such buffer
-//! an association: whatever comes while it is in use is copied as ever.
+//! Owns the buffer of the packet that came last on the fast path, when its message was the first of its stream: an
+//! application that reads each message before the next comes has it copied once, and what was received is not touched
+//! between. There is one such buffer an association: whatever comes while it is in use is copied.
 
-use anabranch_base::Batch;
+use anabranch_base::PacketBytes;
+use std::ops::Range;
 
-/// The buffer of a packet, of which the end is a message.
+/// The buffer of a packet whose message is not read yet.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
-    /// Kept when all is read, to be left in the place of the next one.
+pub(super) struct LastPacket {
+    /// Stays when all is read, to be exchanged for the next one.
     buffer: Vec<u8>,
     /// Where in it lies what is not read.
     at: u32,
     left: u32,
     /// The slot of the stream whose first message this is.
     slot: u32,
-    /// The message that is delivered now is the end of a packet whose buffer can be had.
-    offered: bool,
-    /// It was taken so, and its buffer is still to come.
-    expected: bool,
 }
 
-impl Lent {
-    /// Whether the next message is the end of a packet whose buffer can be had.
-    #[inline]
-    pub(super) fn offer(&mut self, offered: bool) {
-        self.offered = offered;
-    }
-
-    /// Takes a message of so many bytes, the first of what the stream in `slot` holds.
-    #[inline]
-    pub(super) fn take(&mut self, slot: usize, length: usize) -> bool {
-        if !self.offered || self.left > 0 || length < WORTH_LENDING {
+impl LastPacket {
+    /// Keeps the buffer of `packet` for the message at `payload`, the first that the stream in `slot` has. False where
+    /// that cannot be, or is not worth it.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, slot: usize, packet: &mut PacketBytes<'_>, payload: Range<usize>) -> bool {
+        if self.left > 0 || payload.len() < MIN_KEPT {
             return false;
         }
-        self.offered = false;
-        self.expected = true;
-        self.left = length as u32;
+        let Some(start) = packet.take_buffer(&mut self.buffer) else { return false };
+        self.at = (start + payload.start) as u32;
+        self.left = payload.len() as u32;
         self.slot = slot as u32;
         true
-    }
-
-    /// A message was taken whose buffer is still to come.
-    #[inline]
-    pub(super) fn is_expected(&self) -> bool {
-        self.expected
-    }
-
-    /// The buffer of that message, which ends with it but for the padding of its chunk.
-    #[inline]
-    pub(super) fn hold(&mut self, batch: &mut Batch) {
-        self.expected = false;
-        self.buffer = batch.take_buffer(std::mem::take(&mut self.buffer)).0;
-        self.at = self.buffer.len() as u32 - self.left.next_multiple_of(4);
     }
 
     /// What of it is not read, if it is of the stream in `slot`.
@@ -77,46 +55,43 @@ impl Lent {
     }
 }
 
-/// Less is copied sooner than a buffer is exchanged.
-const WORTH_LENDING: usize = 512;
+/// A shorter message is copied sooner than a buffer is exchanged.
+const MIN_KEPT: usize = 512;
 
 #[cfg(test)]
 mod tests {
     use super::super::super::reassembly::Pool;
     use super::super::{Delivery, Order};
-    use anabranch_base::{Batch, Rng};
+    use anabranch_base::{RecvBatch, Rng};
 
-    /// Whatever is lent, and however it is read: the same bytes come out as went in.
+    /// Whichever buffers are kept, and however it is read: the same bytes come out as went in.
     #[test]
-    fn lent_or_copied_the_bytes_are_the_same() {
+    fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
             let (mut order, mut pool) = (Order::new(4096, false), Pool::default());
-            let mut batch = Batch::new(1);
+            let mut batch = RecvBatch::new(1);
             let mut sent = [Vec::new(), Vec::new()];
             let mut read = [Vec::new(), Vec::new()];
             let mut numbers = [0_u16; 2];
-            let mut lent = 0;
+            let mut kept = 0;
             for _ in 0..200 {
                 let stream = rng.below(2) as usize;
                 if rng.below(2) == 0 {
                     let payload: Vec<u8> = (0..1 + rng.below(1400)).map(|_| rng.below(256) as u8).collect();
-                    batch.clear();
-                    batch.push_with(|buffer| {
-                        buffer.extend_from_slice(&[1; 28]);
-                        buffer.extend_from_slice(&payload);
-                        buffer.resize(buffer.len().next_multiple_of(4), 0);
-                    });
+                    let mut bytes = [&[1; 28], &payload[..]].concat();
+                    bytes.resize(bytes.len().next_multiple_of(4), 0);
+                    batch.put_buffer(&mut bytes, 0);
                     let (ssn, tsn) = (numbers[stream], 0);
                     let to = Delivery { stream: stream as u16, ssn, ppid: 0, tsn, unordered: false };
                     numbers[stream] += 1;
-                    order.offer(true);
-                    order.deliver(to, &payload, &mut pool).expect("in order");
-                    order.offer(false);
-                    if order.is_lent() {
-                        order.hold(&mut batch);
-                        lent += 1;
+                    let (.., mut packet) = batch.only_owned().expect("one packet");
+                    if order.take_next(to, &mut packet, 28..28 + payload.len()).is_none() {
+                        order.deliver(to, &payload, &mut pool).expect("in order");
+                    } else if batch.is_empty() {
+                        kept += 1;
                     }
+                    order.news().clear();
                     sent[stream].extend_from_slice(&payload);
                 } else {
                     let mut into = vec![0; rng.below(2000) as usize];
@@ -139,15 +114,15 @@ mod tests {
                 }
             }
             assert_eq!(sent, read, "seed {seed}");
-            assert!(lent > 5, "seed {seed}: {lent}");
+            assert!(kept > 5, "seed {seed}: {kept}");
         }
     }
 
     /// Through whole endpoints, with messages of one chunk and of many, some of them read late.
     #[test]
-    fn fragments_are_not_lent() {
+    fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};
-        use anabranch_base::{Engine, Instant};
+        use anabranch_base::{Engine, Instant, SendBatch};
         use std::net::SocketAddr;
 
         let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
@@ -165,10 +140,10 @@ mod tests {
             }
             for from in [0, 1, 0, 1, 0, 1] {
                 ends[from].handle_timeout(now);
-                let mut batch = Batch::new(1);
+                let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
                 while ends[from].poll_transmit(now, &mut batch) {
-                    ends[1 - from].handle_batch(now, &mut batch);
-                    batch.clear();
+                    arrived.receive(&mut batch);
+                    ends[1 - from].handle_batch(now, &mut arrived);
                 }
             }
             while let Some(event) = ends[1].poll_event() {

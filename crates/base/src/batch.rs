@@ -1,0 +1,528 @@
+//! Packets on their way between engine and socket: [`SendBatch`] out, [`RecvBatch`] in.
+//!
+//! Owns the buffers that packets lie in, back to back. A world that takes one packet at a time adds its headers in
+//! front and takes the buffer itself; an engine that receives one packet at a time may keep the buffer it came in
+//! ([`PacketBytes`]). Neither copies a payload.
+
+use crate::engine::{Ecn, Icmp, Packet};
+use std::net::SocketAddr;
+
+/// Room in front of the first segment for the headers a world adds: the
+/// largest IP header without options (40) and UDP (8).
+pub const HEADROOM: usize = 48;
+
+/// Packets to be sent, of one source, target and ECN mark, back to back in one buffer.
+///
+/// All segments have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in
+/// front so that a world which takes one packet at a time can add its headers in place and take the buffer itself.
+#[derive(Debug)]
+pub struct SendBatch {
+    /// Source of every packet.
+    pub source: SocketAddr,
+    /// Target of every packet.
+    pub target: SocketAddr,
+    /// ECN mark of every packet.
+    pub ecn: Ecn,
+    /// The network may cut the packets into IP fragments where they are too large (RFC 9260 §6.9). False, as at
+    /// first, has them sent whole or not at all, with Don't Fragment set.
+    pub may_fragment: bool,
+    /// The sending engine's number of the first packet; the following packets
+    /// count up from it. Engines number their packets 1, 2, 3, ….
+    pub first_tag: u64,
+    /// A world may send batches of different lanes in another order than it was given them. 0, as at first, is a
+    /// lane like any other.
+    pub lane: u32,
+    segments: Segments,
+}
+
+/// Packets that were received, of one source, target and ECN mark, back to back in one buffer; or one ICMP report.
+///
+/// All segments have the size of the first; the last may be shorter.
+#[derive(Debug)]
+pub struct RecvBatch {
+    /// Source of every packet.
+    pub source: SocketAddr,
+    /// Target of every packet.
+    pub target: SocketAddr,
+    /// ECN mark of every packet.
+    pub ecn: Ecn,
+    /// The sending engine's number of the first packet ([`SendBatch::first_tag`]), 0 where the world cannot tell.
+    pub first_tag: u64,
+    /// This is not data but an ICMP report, the segment its quote (transport header onward).
+    pub icmp: Option<Icmp>,
+    /// Nothing else waits in the socket, and the task that received this will be woken by the next packet as if it
+    /// had found nothing. A world that cannot tell leaves it false.
+    pub drained: bool,
+    segments: Segments,
+}
+
+/// A received packet on its way through an engine: its bytes, and their buffer where that can be kept.
+#[derive(Debug)]
+pub enum PacketBytes<'a> {
+    /// A part of somebody else's buffer: what is to stay must be copied.
+    Borrowed(&'a [u8]),
+    /// The packet is alone in its batch.
+    Owned(&'a mut Segments),
+}
+
+/// The packets of a batch: all of one size, the last perhaps shorter, back to back in one buffer.
+#[derive(Debug)]
+pub struct Segments {
+    /// While no packet is in it, what lies behind `start` means nothing.
+    buffer: Vec<u8>,
+    start: usize,
+    stride: usize,
+    count: usize,
+    /// How many packets fit in all.
+    max: usize,
+}
+
+impl Segments {
+    fn new(max: usize) -> Self {
+        Self { buffer: vec![0; HEADROOM], start: HEADROOM, stride: 0, count: 0, max: max.max(1) }
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        if self.buffer.len() < HEADROOM {
+            self.lengthen();
+        }
+        self.start = HEADROOM;
+        self.stride = 0;
+        self.count = 0;
+    }
+
+    /// Makes a buffer that was put in have its headroom.
+    #[cold]
+    fn lengthen(&mut self) {
+        self.buffer.resize(HEADROOM, 0);
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.count == 0 || self.count < self.max && self.buffer.len() - self.start == self.stride * self.count
+    }
+
+    #[inline]
+    fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        assert!(self.has_room(), "no room in the batch");
+        if self.count == 0 {
+            self.buffer.truncate(self.start);
+        }
+        let before = self.buffer.len();
+        let result = write(&mut self.buffer);
+        let size = self.buffer.len() - before;
+        assert!(size > 0, "an empty packet");
+        if self.count == 0 {
+            self.stride = size;
+        }
+        assert!(size <= self.stride, "a packet larger than the first of its batch");
+        self.count += 1;
+        result
+    }
+
+    fn put(&mut self, bytes: &[u8], stride: usize) {
+        assert!(stride > 0 && !bytes.is_empty(), "an empty packet");
+        self.buffer.truncate(HEADROOM);
+        self.buffer.resize(HEADROOM, 0);
+        self.buffer.extend_from_slice(bytes);
+        self.start = HEADROOM;
+        self.stride = stride.min(bytes.len());
+        self.count = bytes.len().div_ceil(self.stride);
+    }
+
+    /// Holds one packet, `buffer[start..]`, from here on, and leaves its own buffer in the place of that one.
+    #[inline]
+    fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        assert!(start < buffer.len(), "an empty packet");
+        self.stride = buffer.len() - start;
+        self.start = start;
+        self.count = 1;
+        std::mem::swap(&mut self.buffer, buffer);
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        // `chunks` refuses a stride of zero; an empty batch has none.
+        self.buffer[self.start..].chunks(self.stride.max(1)).take(self.count)
+    }
+
+    #[inline]
+    fn packets(
+        &self,
+        (source, target): (SocketAddr, SocketAddr),
+        ecn: Ecn,
+        first_tag: u64,
+    ) -> impl Iterator<Item = Packet<'_>> {
+        let tag = move |i| if first_tag == 0 { 0 } else { first_tag + i };
+        (0..).zip(self.iter()).map(move |(i, payload)| Packet { source, target, ecn, tag: tag(i), payload })
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        if self.count == 0 { &[] } else { &self.buffer[self.start..] }
+    }
+
+    /// Exchanges the buffer for `buffer`, whose content is discarded, and is empty. Returns where the packets began.
+    #[inline]
+    fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
+        let start = self.start;
+        std::mem::swap(&mut self.buffer, buffer);
+        self.clear();
+        start
+    }
+}
+
+impl SendBatch {
+    /// An empty batch that takes up to `max_segments` packets (at least one).
+    #[must_use]
+    pub fn new(max_segments: usize) -> Self {
+        Self {
+            source: nowhere(),
+            target: nowhere(),
+            ecn: Ecn::NotEct,
+            may_fragment: false,
+            first_tag: 0,
+            lane: 0,
+            segments: Segments::new(max_segments),
+        }
+    }
+
+    /// Empties the batch; its memory is kept.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.segments.clear();
+        self.ecn = Ecn::NotEct;
+        self.may_fragment = false;
+        self.first_tag = 0;
+        self.lane = 0;
+    }
+
+    /// Has the first packet begin where one of `size` bytes ends on a multiple of `line` in memory,
+    /// with at least `room` bytes in front of it: some checksums are made sooner so. The batch must
+    /// be empty.
+    #[inline]
+    pub fn end_on(&mut self, line: usize, size: usize, room: usize) {
+        let Segments { buffer, start, count, .. } = &mut self.segments;
+        assert!(*count == 0, "the first packet is there");
+        let min = HEADROOM.max(room);
+        let end = buffer.as_ptr() as usize + min + size;
+        *start = min + end.next_multiple_of(line) - end;
+        if buffer.len() < *start {
+            buffer.resize(*start, 0);
+        }
+    }
+
+    /// Packets in the batch.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.segments.count
+    }
+
+    /// Whether no packet is in the batch.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.segments.count == 0
+    }
+
+    /// Size of every packet but perhaps the last, in bytes.
+    #[must_use]
+    pub fn stride(&self) -> usize {
+        self.segments.stride
+    }
+
+    /// Whether another packet can be appended: there is a place, and the packets so far all have the full size.
+    #[must_use]
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.segments.has_room()
+    }
+
+    /// How many packets fit in all.
+    #[must_use]
+    pub fn max_segments(&self) -> usize {
+        self.segments.max
+    }
+
+    /// Appends one packet that `write` puts at the end of the buffer it is
+    /// given (earlier bytes must be left alone). A packet larger than the
+    /// first, or any packet without [`has_room`](Self::has_room), is a bug.
+    #[inline]
+    pub fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        self.segments.push_with(write)
+    }
+
+    /// Appends one packet by copying it.
+    pub fn push(&mut self, packet: &[u8]) {
+        self.push_with(|buffer| buffer.extend_from_slice(packet));
+    }
+
+    /// Makes the batch hold the packets in `bytes`, each of `stride` bytes, the last perhaps shorter, by copying
+    /// them: what a socket had taken and gives back unsent.
+    pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
+        self.segments.put(bytes, stride);
+    }
+
+    /// The packets, in order.
+    #[inline]
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        self.segments.iter()
+    }
+
+    /// The packets as an engine receives them, in order.
+    #[inline]
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.segments.packets((self.source, self.target), self.ecn, self.first_tag)
+    }
+
+    /// All bytes of the packets, back to back.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.segments.bytes()
+    }
+
+    /// Exchanges the buffer for `buffer`, whose content is discarded, and leaves the batch empty. Returns where the
+    /// packets begin, at least [`HEADROOM`].
+    #[inline]
+    pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
+        let start = self.segments.take_buffer(buffer);
+        self.clear();
+        start
+    }
+}
+
+impl RecvBatch {
+    /// An empty batch that takes up to `max_segments` packets (at least one).
+    #[must_use]
+    pub fn new(max_segments: usize) -> Self {
+        Self {
+            source: nowhere(),
+            target: nowhere(),
+            ecn: Ecn::NotEct,
+            first_tag: 0,
+            icmp: None,
+            drained: false,
+            segments: Segments::new(max_segments),
+        }
+    }
+
+    /// Empties the batch; its memory is kept.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.segments.clear();
+        self.drained = false;
+        self.icmp = None;
+        self.ecn = Ecn::NotEct;
+        self.first_tag = 0;
+    }
+
+    /// Packets in the batch.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.segments.count
+    }
+
+    /// Whether no packet is in the batch.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.segments.count == 0
+    }
+
+    /// Size of every packet but perhaps the last, in bytes.
+    #[must_use]
+    pub fn stride(&self) -> usize {
+        self.segments.stride
+    }
+
+    /// Whether another packet can be appended: there is a place, and the packets so far all have the full size.
+    #[must_use]
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.segments.has_room()
+    }
+
+    /// Appends one packet by copying it. One larger than the first, or any without [`has_room`](Self::has_room),
+    /// is a bug.
+    pub fn push(&mut self, packet: &[u8]) {
+        self.segments.push_with(|buffer| buffer.extend_from_slice(packet));
+    }
+
+    /// Makes the batch hold the packets in `bytes`, each of `stride` bytes, the
+    /// last perhaps shorter, by copying them: what a socket has received in one piece.
+    pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
+        self.segments.put(bytes, stride);
+    }
+
+    /// Makes the batch hold one packet, `buffer[start..]`, in exchange for the buffer it had.
+    #[inline]
+    pub fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        self.segments.put_buffer(buffer, start);
+    }
+
+    /// As [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each, the last perhaps shorter.
+    pub fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
+        assert!(stride > 0, "an empty packet");
+        self.segments.put_buffer(buffer, start);
+        let bytes = self.segments.stride;
+        self.segments.stride = stride.min(bytes);
+        self.segments.count = bytes.div_ceil(self.segments.stride);
+    }
+
+    /// Makes the batch hold what was sent, as it comes out of a network that does nothing to it; `sent` is emptied.
+    pub fn receive(&mut self, sent: &mut SendBatch) {
+        self.clear();
+        (self.source, self.target, self.ecn) = (sent.source, sent.target, sent.ecn);
+        self.first_tag = sent.first_tag;
+        let SendBatch { segments, .. } = sent;
+        self.segments.put_buffer(&mut segments.buffer, segments.start);
+        (self.segments.stride, self.segments.count) = (segments.stride, segments.count);
+        sent.clear();
+    }
+
+    /// The packets, in order.
+    #[inline]
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        self.segments.iter()
+    }
+
+    /// The packets as an engine receives them, in order.
+    #[inline]
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.segments.packets((self.source, self.target), self.ecn, self.first_tag)
+    }
+
+    /// The packet, when there is but one.
+    #[must_use]
+    #[inline]
+    pub fn only(&self) -> Option<Packet<'_>> {
+        let Self { source, target, ecn, first_tag: tag, .. } = *self;
+        (self.len() == 1).then(|| Packet { source, target, ecn, tag, payload: self.bytes() })
+    }
+
+    /// The buffer, when it holds but one packet, and where in it that begins. What lies in front
+    /// means nothing any more.
+    #[inline]
+    pub fn only_mut(&mut self) -> Option<(&mut [u8], usize)> {
+        (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))
+    }
+
+    /// The packet, when there is but one, to be handed down with its buffer: its source, its target, its bytes.
+    #[inline]
+    pub fn only_owned(&mut self) -> Option<(&SocketAddr, &SocketAddr, PacketBytes<'_>)> {
+        (self.len() == 1).then_some((&self.source, &self.target, PacketBytes::Owned(&mut self.segments)))
+    }
+
+    /// All bytes of the packets, back to back.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.segments.bytes()
+    }
+}
+
+impl PacketBytes<'_> {
+    /// The transport header and what follows.
+    #[must_use]
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(segments) => &segments.buffer[segments.start..],
+        }
+    }
+
+    /// Takes the packet's buffer, in exchange for `buffer`, whose content is discarded: where in it the packet begins.
+    /// The batch is empty then. `None`, and nothing has been done, where the buffer cannot be had: to keep that of a
+    /// batch which takes several packets for one of them would waste the most of it.
+    #[inline(always)]
+    pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
+        match self {
+            Self::Owned(segments) if segments.max == 1 => Some(segments.take_buffer(buffer)),
+            _ => None,
+        }
+    }
+}
+
+/// The address of an empty batch.
+fn nowhere() -> SocketAddr {
+    SocketAddr::from(([0, 0, 0, 0], 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_have_one_size_and_a_short_one_closes_the_batch() {
+        let mut batch = SendBatch::new(3);
+        batch.push(&[1; 10]);
+        batch.push(&[2; 4]);
+        assert!(!batch.has_room());
+        let sizes: Vec<_> = batch.segments().map(<[u8]>::len).collect();
+        assert_eq!(sizes, [10, 4]);
+        batch.clear();
+        assert!(batch.is_empty() && batch.segments().next().is_none());
+    }
+
+    #[test]
+    fn segments_received_in_one_piece_are_taken_apart() {
+        let mut batch = RecvBatch::new(1);
+        batch.push(&[9; 70]);
+        batch.put_segments(&[1, 1, 1, 2, 2, 2, 3], 3);
+        assert_eq!(batch.segments().collect::<Vec<_>>(), [&[1, 1, 1][..], &[2, 2, 2], &[3]]);
+        batch.put_segments(&[5, 5], 1200);
+        assert_eq!((batch.len(), batch.stride(), batch.bytes()), (1, 2, &[5, 5][..]));
+    }
+
+    #[test]
+    fn a_packet_ends_where_it_is_wanted() {
+        for room in [0, 56, 100] {
+            let mut batch = SendBatch::new(1);
+            batch.end_on(64, 1480, room);
+            batch.push(&[3; 1480]);
+            let mut buffer = Vec::new();
+            let start = batch.take_buffer(&mut buffer);
+            assert!(start >= room.max(HEADROOM) && buffer[start..] == [3; 1480]);
+            batch.push(&[4; 9]);
+            assert_eq!(batch.bytes(), [4; 9]);
+        }
+    }
+
+    /// From the engine that fills it, through a world, to the engine that keeps it.
+    #[test]
+    fn a_buffer_moves_through_without_a_copy() {
+        let mut out = SendBatch::new(1);
+        out.push(&[7; 100]);
+        let memory = out.bytes().as_ptr();
+        let mut buffer = Vec::new();
+        let start = out.take_buffer(&mut buffer);
+        assert_eq!(start, HEADROOM);
+        let mut input = RecvBatch::new(1);
+        assert!(input.only().is_none());
+        input.put_buffer(&mut buffer, start);
+        assert_eq!(input.segments().next(), Some(&[7; 100][..]));
+        assert_eq!(input.only().map(|packet| packet.payload), Some(&[7; 100][..]));
+        let mut kept = Vec::new();
+        let (.., mut packet) = input.only_owned().expect("one packet");
+        let start = packet.take_buffer(&mut kept).expect("its own buffer");
+        assert_eq!((kept[start..].as_ptr(), input.len()), (memory, 0));
+    }
+
+    /// The buffer of a train, or of a batch that might take one, is not given away for one packet.
+    #[test]
+    fn the_buffer_of_several_packets_stays() {
+        for (max, packets) in [(1, 2), (2, 1), (2, 2)] {
+            let mut sent = SendBatch::new(2);
+            (0..packets).for_each(|_| sent.push(&[7; 100]));
+            let mut input = RecvBatch::new(max);
+            input.receive(&mut sent);
+            assert!(sent.is_empty());
+            let taken = input.only_owned().and_then(|(.., mut packet)| packet.take_buffer(&mut Vec::new()));
+            assert_eq!((taken, input.len()), (None, packets));
+        }
+    }
+}

@@ -7,12 +7,10 @@ use anabranch_http::gateway::{ReachError, connect_in_turn};
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};
+use anabranch_world::World;
 use anabranch_world::os::{OsWorld, kernel_has_sctp};
-use anabranch_world::{Timer, World};
-use std::future::{Future, poll_fn};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Once;
-use std::task::Poll;
 use std::time::Duration;
 
 /// A server that is reached by SCTP.
@@ -103,7 +101,7 @@ impl Ways {
         let last = self.count().saturating_sub(1);
         for way in 0..last {
             let Ok(session) = self.connector.connect(way) else { continue };
-            if let Some(Ok(())) = within(world, timeout, session.established()).await {
+            if let Some(Ok(())) = world.timeout(timeout, session.established()).await {
                 session.close();
                 return way;
             }
@@ -147,18 +145,6 @@ fn facing(ip: IpAddr, carrier: Carrier) -> IpAddr {
         IpAddr::V4(v4) if carrier.is_on_ip() && v4 == Ipv4Addr::LOCALHOST => IpAddr::from([127, 0, 0, 2]),
         IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
     }
-}
-
-/// `None`: it took longer.
-pub async fn within<T>(world: &OsWorld, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.poll(cx).map(|()| None),
-    })
-    .await
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod meter;
 mod page;
 mod waterfall;
 
-use crate::dial::{SctpTarget, within};
+use crate::dial::SctpTarget;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
@@ -392,7 +392,7 @@ async fn over_sctp(
     }
     session.close();
     drop(session);
-    let _ = within(world, CLOSING, host.idle()).await;
+    let _ = world.timeout(CLOSING, host.idle()).await;
     Ok(ended)
 }
 

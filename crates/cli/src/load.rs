@@ -90,7 +90,7 @@ pub fn command() -> Command {
 
 #[cfg(target_os = "linux")]
 mod verb {
-    use crate::dial::{SctpTarget, within};
+    use crate::dial::SctpTarget;
     use crate::knobs;
     use crate::outputs::{Outputs, command_line};
     use crate::place::Url;
@@ -263,7 +263,7 @@ mod verb {
             let mut server = 0;
             while server + 1 < count {
                 if let Ok(session) = connector.connect(server)
-                    && let Some(Ok(())) = within(&world, settings.plan.timeout, session.established()).await
+                    && let Some(Ok(())) = world.timeout(settings.plan.timeout, session.established()).await
                 {
                     break;
                 }
@@ -280,7 +280,7 @@ mod verb {
         let (host, ways) = to.host(&world).await?;
         let way = ways.answering(&world, settings.plan.timeout).await;
         let done = perform(world.clone(), ways.connector, way, settings, outputs).await;
-        let _ = within(&world, CLOSING, host.idle()).await;
+        let _ = world.timeout(CLOSING, host.idle()).await;
         done
     }
 

@@ -57,7 +57,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
 pub(crate) use upstream::begun_anew;
-use upstream::within;
 
 /// Where requests go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -358,7 +357,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     log.write(&access);
                 }
                 let told = own_answer(&refusal, true, false);
-                let sent = within(&service.world, CLOSING, conn.write_all(&told)).await;
+                let sent = service.world.timeout(CLOSING, conn.write_all(&told)).await;
                 break if sent.is_some_and(|sent| sent.is_ok()) { After::Part } else { After::Tear(false) };
             }
             Next::Ended => break After::Close,
@@ -382,7 +381,7 @@ async fn end<W: World, U, N: Session>(
         After::Close | After::Part if connection => {
             conn.finish();
             // What the client has sent meanwhile is taken in: a reset would take the answer from it.
-            within(&service.world, LINGER, conn.discard(MOST_DISCARDED)).await;
+            service.world.timeout(LINGER, conn.discard(MOST_DISCARDED)).await;
             session.close();
         }
         After::Tear(_) if connection => session.abort(),
@@ -391,7 +390,7 @@ async fn end<W: World, U, N: Session>(
         After::Close | After::Part | After::Tear(_) => {
             // On a stream nothing but a reset parts what was from what comes; the answer goes out first.
             if after != After::Tear(false) {
-                within(&service.world, LINGER, conn.discard(MOST_DISCARDED)).await;
+                service.world.timeout(LINGER, conn.discard(MOST_DISCARDED)).await;
             }
             let mut stream = conn.into_stream();
             if !stream.reset() {
@@ -427,14 +426,14 @@ async fn next_request<W: World, U, T: Stream>(
             Poll::Ready(began) => Poll::Ready(Some(began)),
             Poll::Pending => stop.poll(cx).map(|()| None),
         });
-        within(&service.world, options.idle, first).await.flatten()
+        service.world.timeout(options.idle, first).await.flatten()
     };
     match began {
         None | Some(Ok(false)) => return Next::Ended,
         Some(Err(reason)) => return Next::Lost(reason == CloseReason::Cancelled),
         Some(Ok(true)) => {}
     }
-    match within(&service.world, options.head_timeout, conn.head(options.max_head)).await {
+    match service.world.timeout(options.head_timeout, conn.head(options.max_head)).await {
         None => Next::Refused(Refusal::new(408, "the request did not become complete")),
         Some(Ok(head)) => match Request::parse(&head) {
             Ok(request) => {

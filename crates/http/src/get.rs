@@ -5,9 +5,7 @@
 use crate::fetch::response::{Head, ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};
-use anabranch_world::{Timer, World};
-use std::future::{Future, poll_fn};
-use std::task::Poll;
+use anabranch_world::World;
 
 /// Why an object was not delivered.
 #[derive(Debug, thiserror::Error)]
@@ -70,12 +68,14 @@ pub async fn get_telling<W: World, T: Stream, E>(
         "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: anabranch/{}\r\nAccept: */*\r\n\r\n",
         env!("CARGO_PKG_VERSION")
     );
-    within(world, timeout, stream.write_all(request.as_bytes())).await?;
+    let sent = world.timeout(timeout, stream.write_all(request.as_bytes())).await;
+    sent.ok_or(GetError::Timeout(timeout))?.map_err(GetError::Closed)?;
     let mut parser = ResponseParser::telling().ending(stream.half_closes());
     let mut buffer = vec![0; READ_BYTES];
     let (mut answer, mut length) = (None, 0);
     loop {
-        let read = within(world, timeout, stream.read(&mut buffer)).await?;
+        let read = world.timeout(timeout, stream.read(&mut buffer)).await;
+        let read = read.ok_or(GetError::Timeout(timeout))?.map_err(GetError::Closed)?;
         if read == 0 {
             if let Some(answer) = answer.filter(|_| parser.end()) {
                 return Ok((answer, length));
@@ -106,21 +106,6 @@ pub async fn get_telling<W: World, T: Stream, E>(
             }
         }
     }
-}
-
-async fn within<W: World, T, E>(
-    world: &W,
-    timeout: Duration,
-    wait: impl Future<Output = Result<T, CloseReason>>,
-) -> Result<T, GetError<E>> {
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + timeout));
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(result.map_err(GetError::Closed)),
-        Poll::Pending => timer.poll(cx).map(|()| Err(GetError::Timeout(timeout))),
-    })
-    .await
 }
 
 const READ_BYTES: usize = 64 * 1024;

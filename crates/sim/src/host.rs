@@ -10,10 +10,9 @@ use crate::parcel::Parcel;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Icmp, Instant};
 use anabranch_wire::ip::v4;
-use anabranch_world::Local;
+use anabranch_world::{Local, Waiter};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::task::{Context, Waker};
 
 /// What a host's processor takes for its work. Zero unless asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -126,38 +125,6 @@ pub(crate) struct Flow {
 pub(crate) struct TimerState {
     pub(crate) slot: Slot,
     pub(crate) waiter: Waiter,
-}
-
-/// Who waits for something. The waker is kept after use, so that a task that
-/// polls again costs a comparison and no clone.
-#[derive(Debug, Default)]
-pub(crate) struct Waiter {
-    waker: Option<Waker>,
-    waiting: bool,
-}
-
-impl Waiter {
-    #[inline]
-    pub(crate) fn wait(&mut self, cx: &Context<'_>) {
-        self.waiting = true;
-        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            self.keep(cx);
-        }
-    }
-
-    #[cold]
-    fn keep(&mut self, cx: &Context<'_>) {
-        self.waker = Some(cx.waker().clone());
-    }
-
-    #[inline]
-    pub(crate) fn wake(&mut self) {
-        if std::mem::take(&mut self.waiting)
-            && let Some(waker) = &self.waker
-        {
-            waker.wake_by_ref();
-        }
-    }
 }
 
 /// A table whose places are reused.

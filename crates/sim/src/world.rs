@@ -6,7 +6,7 @@
 
 use crate::events::Owner;
 use crate::executor::Task;
-use crate::host::{Flow, Socket, TimerState, Waiter};
+use crate::host::{Flow, Socket, TimerState};
 use crate::network::{Shared, State};
 use crate::parcel::Parcel;
 use crate::topology::Node;
@@ -15,7 +15,7 @@ use anabranch_base::{Ecn, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_wire::ip::fragment::Pieces;
 use anabranch_wire::ip::{self, protocol, v4, v6};
 use anabranch_wire::udp;
-use anabranch_world::{Datagrams, Local, Timer, Work, World};
+use anabranch_world::{Datagrams, Local, Timer, Waiter, Work, World};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;

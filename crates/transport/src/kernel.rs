@@ -14,10 +14,10 @@ pub use protocol::{Kernel, KernelSettings};
 
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::session::{CloseReason, OpenError, Session, Stream, StreamId};
-use crate::waiters::{Waiter, Waiters};
+use crate::waiters::Waiters;
 use anabranch_base::time::Duration;
 use anabranch_world::kernel::{Connection, Counters, KernelTcp, Listening};
-use anabranch_world::{Timer, Work};
+use anabranch_world::{Timer, Waiter, Work};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, IoSlice};

@@ -13,12 +13,17 @@ pub mod names;
 pub mod os;
 pub mod steering;
 pub mod suite;
+mod waiter;
 
+pub use waiter::Waiter;
+
+use anabranch_base::time::Duration;
 use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -41,7 +46,26 @@ pub trait World: Clone + 'static {
     async fn sleep_until(&self, at: Instant) {
         let mut timer = self.timer();
         timer.set(Some(at));
-        std::future::poll_fn(|cx| timer.poll(cx)).await;
+        poll_fn(|cx| timer.poll(cx)).await;
+    }
+
+    /// What `wait` comes to; `None` when that takes longer than `span`.
+    async fn timeout<T>(&self, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
+        let mut wait = pin!(wait);
+        let mut timer = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = wait.as_mut().poll(cx) {
+                return Poll::Ready(Some(result));
+            }
+            // Most of what is waited for is there at once, and needs none.
+            let timer = timer.get_or_insert_with(|| {
+                let mut timer = self.timer();
+                timer.set(Some(self.now() + span));
+                timer
+            });
+            timer.poll(cx).map(|()| None)
+        })
+        .await
     }
 
     /// Starts a task. The name appears in reports of who waits for what.

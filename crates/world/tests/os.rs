@@ -11,10 +11,9 @@ use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
 use anabranch_world::kernel::{Connection, KernelTcp, Listening};
 use anabranch_world::os::{self, Options, OsSocket, OsWorld};
 use anabranch_world::suite::{Pair, cases};
-use anabranch_world::{Datagrams, Local, Timer, World};
-use std::future::{Future, poll_fn};
+use anabranch_world::{Datagrams, Local, World};
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::task::Poll;
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -22,18 +21,11 @@ const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// Runs `program` on these addresses; a program that waits for ever fails.
 fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = Options { addresses: addresses.to_vec(), seed: Some(1), ..Options::default() };
-    os::run(options, async |world| within(&world, 60, program(world.clone())).await).expect("a world")
-}
-
-async fn within<T>(world: &OsWorld, seconds: u64, program: impl Future<Output = T>) -> T {
-    let mut program = std::pin::pin!(program);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + Duration::from_secs(seconds)));
-    poll_fn(|cx| match program.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => timer.poll(cx).map(|()| panic!("nothing came in {seconds} seconds")),
+    os::run(options, async |world| {
+        let done = world.timeout(Duration::from_secs(60), program(world.clone())).await;
+        done.expect("nothing came in 60 seconds")
     })
-    .await
+    .expect("a world")
 }
 
 /// Hosts may be without IPv6.

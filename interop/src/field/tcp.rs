@@ -172,7 +172,10 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
     let outcome = prepare().and_then(|()| {
         os::run(options, async |world| {
             let limit = Duration::from_secs(90);
-            within(&world, limit, meet(case, begins, world.clone(), road.clone())).await
+            {
+                let met = world.timeout(limit, meet(case, begins, world.clone(), road.clone())).await;
+                met.unwrap_or_else(|| Err("took too long".to_owned()))
+            }
         })
     });
     road.end_capture();
@@ -191,21 +194,6 @@ fn prepare() -> io::Result<()> {
     run("ip", ["tuntap", "add", "dev", DEVICE, "mode", "tun"])?;
     run("ip", ["addr", "add", &format!("{THEIRS}/24"), "dev", DEVICE])?;
     run("ip", ["link", "set", DEVICE, "mtu", &MTU.to_string(), "up"])
-}
-
-async fn within<T>(
-    world: &OsWorld,
-    span: Duration,
-    script: impl Future<Output = Result<T, String>>,
-) -> Result<T, String> {
-    let mut script = std::pin::pin!(script);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match script.as_mut().poll(cx) {
-        Poll::Ready(outcome) => Poll::Ready(outcome),
-        Poll::Pending => timer.poll(cx).map(|()| Err("took too long".to_owned())),
-    })
-    .await
 }
 
 fn text(error: impl fmt::Display) -> String {

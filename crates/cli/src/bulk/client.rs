@@ -2,7 +2,7 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
-use crate::dial::{SctpTarget, Ways, within};
+use crate::dial::{SctpTarget, Ways};
 use crate::outputs::Outputs;
 use crate::place::Url;
 use crate::{Done, Failure, complain, say};
@@ -11,6 +11,7 @@ use anabranch_http::throughput::{Interval, Plan, Probe, Test};
 use anabranch_transport::Connector;
 use anabranch_transport::kernel::{KernelConnector, KernelSession};
 use anabranch_transport::sctp::SctpSession;
+use anabranch_world::World;
 use anabranch_world::os::{OsWorld, processor_time};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -59,7 +60,7 @@ impl Client {
                 let Ways { connector, first } = ways;
                 let told = |_: &_| Told::default();
                 let done = self.perform(world.clone(), connector, first, outputs, probe, told).await;
-                let _ = within(&world, CLOSING, host.idle()).await;
+                let _ = world.timeout(CLOSING, host.idle()).await;
                 done
             }
         }

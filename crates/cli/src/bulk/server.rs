@@ -2,7 +2,6 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
-use crate::dial::within;
 use crate::knobs::told;
 use crate::place::Listen;
 use crate::serve::reason;
@@ -123,7 +122,7 @@ impl Server {
         if ended.is_ok() {
             // The last session still has to be closed by its client.
             for host in &hosts {
-                let _ = within(&world, CLOSING, host.idle()).await;
+                let _ = world.timeout(CLOSING, host.idle()).await;
             }
         }
         ended

@@ -4,7 +4,7 @@ use super::account::{self, Fetched, LeftOut};
 use super::keep::Kept;
 use super::meter::Meter;
 use super::waterfall;
-use crate::dial::{SctpTarget, within};
+use crate::dial::SctpTarget;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::Url;
@@ -95,7 +95,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
         let come = visit(world, associations.clone(), plan(at_once), keeper).await;
         associations.close();
-        let _ = within(world, CLOSING, host.idle()).await;
+        let _ = world.timeout(CLOSING, host.idle()).await;
         come
     };
     drop(shown);

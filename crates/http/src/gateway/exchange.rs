@@ -11,7 +11,7 @@ use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped, Told};
 use super::forwarded::Forwarded;
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::{Authority, Target};
-use super::upstream::{Ending, Lease, ReachError, Upstream, within};
+use super::upstream::{Ending, Lease, ReachError, Upstream};
 use super::{Activity, Route, Service, Waited, tunnel};
 use crate::room::Pace;
 use crate::serve::Access;
@@ -541,7 +541,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     let complete = complete && !request.is_tunnel();
     let close = request.close || !complete;
     let text = own_answer(refusal, close, request.method == "HEAD");
-    match within(&service.world, service.options.idle, down.write_all(&text)).await {
+    match service.world.timeout(service.options.idle, down.write_all(&text)).await {
         Some(Ok(())) if !complete => After::Part,
         Some(Ok(())) if close => After::Close,
         Some(Ok(())) => After::Again,

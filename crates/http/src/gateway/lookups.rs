@@ -123,7 +123,6 @@ impl<W: Names> Lookups<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::upstream::within;
     use super::*;
     use anabranch_base::Rng;
     use anabranch_base::time::{Duration, Instant};
@@ -213,12 +212,12 @@ mod tests {
                 let (lookups, inside, slow) =
                     (lookups.clone(), world.clone(), name(&format!("slow{number}")));
                 let asks = async move {
-                    within(&inside, Duration::from_secs(10), lookups.look_up(&slow, client(1))).await
+                    inside.timeout(Duration::from_secs(10), lookups.look_up(&slow, client(1))).await
                 };
                 world.spawn("client", asks).detach();
             }
             let soon = async |host: &str, last| {
-                within(&world, Duration::from_secs(1), lookups.look_up(&name(host), client(last))).await
+                world.timeout(Duration::from_secs(1), lookups.look_up(&name(host), client(last))).await
             };
             for second in [1, 30] {
                 world.sleep_until(Instant::ZERO + Duration::from_secs(second)).await;

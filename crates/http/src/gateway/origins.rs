@@ -4,7 +4,7 @@ use super::allow::Rules;
 use super::lookups::Lookups;
 use super::target::Authority;
 use super::turns::{Turn, Turns};
-use super::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any, within};
+use super::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::kernel::{KernelConnector, KernelSession, KernelStream};
 use anabranch_transport::{Session, Stream};
@@ -157,7 +157,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if let Some((session, stream)) = pool.take(to).filter(|_| !fresh) {
             return Ok(lend(pool, to, session, stream, true));
         }
-        let found = within(&pool.world, pool.timeout, pool.lookups.look_up(to, client)).await;
+        let found = pool.world.timeout(pool.timeout, pool.lookups.look_up(to, client)).await;
         let mut addresses = found.ok_or(ReachError::Timeout)?;
         if addresses.is_empty() {
             return Err(ReachError::Unresolved);
@@ -167,7 +167,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }
-        let turn = within(&pool.world, pool.timeout, pool.turns.next(to, client)).await;
+        let turn = pool.world.timeout(pool.timeout, pool.turns.next(to, client)).await;
         let turn = turn.ok_or(ReachError::Timeout)?;
         let count = addresses.len();
         let connector = KernelConnector::new(pool.world.clone(), addresses);

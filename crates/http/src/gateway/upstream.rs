@@ -6,7 +6,7 @@ use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, Sessio
 use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -288,7 +288,7 @@ pub async fn connect_in_turn<W: World, C: Connector>(
         };
         let now = world.now();
         let left = if deadline > now { deadline - now } else { Duration::ZERO };
-        match within(world, left, session.established()).await {
+        match world.timeout(left, session.established()).await {
             Some(Ok(())) => return Ok(session),
             Some(Err(why)) => failed.push(ReachError::Closed(why)),
             None => {
@@ -299,22 +299,6 @@ pub async fn connect_in_turn<W: World, C: Connector>(
         }
     }
     Err(failed)
-}
-
-/// `None`: it took longer than `span`.
-pub(super) async fn within<W: World, T>(
-    world: &W,
-    span: Duration,
-    wait: impl Future<Output = T>,
-) -> Option<T> {
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.poll(cx).map(|()| None),
-    })
-    .await
 }
 
 /// Waits until a stream has begun anew, at most `span`; false: it has not. What is unread would keep the peer from
@@ -332,7 +316,7 @@ pub(crate) async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, s
             }
         }
     });
-    within(world, span, anew).await == Some(true)
+    world.timeout(span, anew).await == Some(true)
 }
 
 /// The connection attempt delay of RFC 8305 §5.

@@ -8,10 +8,10 @@ use crate::serve::Tasks;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, OpenError, Session};
-use anabranch_world::{Timer, World};
+use anabranch_world::World;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -99,7 +99,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
         }
     };
     let open = Open::new(shared, Work::new(from, wanted, begun));
-    let established = within(world, shared.plan.timeout, session.established()).await;
+    let established = world.timeout(shared.plan.timeout, session.established()).await;
     let refused = match established {
         Some(Ok(())) => None,
         Some(Err(reason)) => Some((Cause::of_close(&reason), reason.to_string())),
@@ -141,7 +141,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
         return false;
     }
     session.close();
-    let ended = within(world, CLOSING, session.closed()).await;
+    let ended = world.timeout(CLOSING, session.closed()).await;
     if from == From::Nothing {
         let mut tally = shared.tally.borrow_mut();
         tally.last = world.now();
@@ -378,24 +378,6 @@ impl Queue {
         })
         .await
     }
-}
-
-/// `None`: it took longer.
-async fn within<W: World, T>(world: &W, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = None;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = wait.as_mut().poll(cx) {
-            return Poll::Ready(Some(result));
-        }
-        let timer = timer.get_or_insert_with(|| {
-            let mut timer = world.timer();
-            timer.set(Some(world.now() + span));
-            timer
-        });
-        timer.poll(cx).map(|()| None)
-    })
-    .await
 }
 
 /// How long a peer may take to agree that a session is over.

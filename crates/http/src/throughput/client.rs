@@ -227,7 +227,7 @@ impl<W: World, C: Connector> Test<W, C> {
                 end.peer_ended().await;
                 session.closed().await
             };
-            let _ = within(world, CLOSING, ended).await;
+            let _ = world.timeout(CLOSING, ended).await;
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl<W: World, C: Connector> Test<W, C> {
     async fn open(&self, server: usize) -> Result<C::Session, String> {
         let Shared { world, plan, connector, .. } = &*self.shared;
         let session = connector.connect(server).map_err(|why| why.to_string())?;
-        match within(world, plan.timeout, session.established()).await {
+        match world.timeout(plan.timeout, session.established()).await {
             Some(Ok(())) => Ok(session),
             Some(Err(why)) => Err(why.to_string()),
             None => {
@@ -371,18 +371,6 @@ fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     received.most = received.most.max(other.1.most);
     received.whole &= other.1.whole;
     (sent, received)
-}
-
-/// `None`: it took longer.
-async fn within<W: World, T>(world: &W, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.poll(cx).map(|()| None),
-    })
-    .await
 }
 
 /// How long a server may take to agree that a session is over.

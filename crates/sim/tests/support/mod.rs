@@ -6,10 +6,9 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimSocket, SimWorld};
-use anabranch_world::{Datagrams, Timer, World};
+use anabranch_world::{Datagrams, World};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
-use std::task::Poll;
 
 pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an IP address")
@@ -51,18 +50,7 @@ pub async fn recv(socket: &SimSocket) -> RecvBatch {
 
 /// The same, but gives up after `span`.
 pub async fn recv_within(world: &SimWorld, socket: &SimSocket, span: Duration) -> Option<RecvBatch> {
-    let mut batch = RecvBatch::new(1);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match socket.poll_recv(cx, &mut batch) {
-        Poll::Ready(result) => {
-            result.expect("the socket is open");
-            Poll::Ready(true)
-        }
-        Poll::Pending => timer.poll(cx).map(|()| false),
-    })
-    .await
-    .then_some(batch)
+    world.timeout(span, recv(socket)).await
 }
 
 /// A host at each end of one link.

@@ -15,14 +15,12 @@ use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
 use anabranch_transport::protocol::Totals;
 use anabranch_transport::{Carrier, Host};
+use anabranch_world::World;
 use anabranch_world::kernel::KernelOptions;
 use anabranch_world::os::{self, OsWorld};
-use anabranch_world::{Timer, World};
-use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
-use std::task::Poll;
 use std::thread::JoinHandle;
 
 /// What the hosts of a run are to do.
@@ -142,7 +140,8 @@ impl Task {
     /// Waits until the host has no connection any more, for so long at most.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
         if !self.contestant.transport.is_kernels_emulated() {
-            return within(world, span, host.idle()).await;
+            let _ = world.timeout(span, host.idle()).await;
+            return;
         }
         let end = world.now() + span;
         while counters::any_connection() && world.now() < end {
@@ -269,18 +268,6 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
         let ended = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         ended.map_err(|why| format!("the client: {why}"))
     })
-}
-
-/// Does something for so long at most.
-async fn within(world: &OsWorld, span: Duration, what: impl Future<Output = ()>) {
-    let mut what = std::pin::pin!(what);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match what.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => timer.poll(cx),
-    })
-    .await;
 }
 
 /// How often a host looks whether it is to end, and whether its kernel's connections have.

@@ -1,0 +1,43 @@
+//! The waker of one task that waits for something, kept after use.
+
+use std::task::{Context, Waker};
+
+/// One task that waits for something. Its waker is kept after use: a task that
+/// waits again costs a comparison, where a clone would count references, twice
+/// for every packet.
+#[derive(Debug, Default)]
+pub struct Waiter {
+    waker: Option<Waker>,
+    waiting: bool,
+}
+
+impl Waiter {
+    /// Has the polling task woken by the next [`wake`](Self::wake).
+    #[inline]
+    pub fn wait(&mut self, cx: &Context<'_>) {
+        self.waiting = true;
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            self.keep(cx);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, cx: &Context<'_>) {
+        self.waker = Some(cx.waker().clone());
+    }
+
+    /// Wakes the task, if it waits.
+    #[inline]
+    pub fn wake(&mut self) {
+        if std::mem::take(&mut self.waiting)
+            && let Some(waker) = &self.waker
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Drops the waker: nobody waits any more.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+}

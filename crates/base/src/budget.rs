@@ -118,7 +118,7 @@ impl Account {
         self.charged > 0
     }
 
-    /// So many bytes are held now. Small changes are passed over: the count is of all threads.
+    /// Sets the account to `bytes` that are held now. Small changes are passed over: the count is of all threads.
     pub fn holds(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
@@ -155,7 +155,7 @@ mod tests {
             for number in 0..sessions {
                 let mut account = Account::new(&budget, 1);
                 let mut held = account.floor();
-                // It takes what it can get, piece by piece, up to 4 MiB.
+                // The account takes what it can get, piece by piece, up to 4 MiB.
                 while held + 10_000 <= account.limit().min(4 << 20) {
                     held += 10_000;
                     account.holds(held);

@@ -62,9 +62,9 @@ pub enum SendCause {
     /// First transmission.
     New,
     /// Retransmitted because later data was acknowledged (fast retransmit, or
-    /// repair within a recovery begun by one).
+    /// retransmission within a recovery begun by one).
     Fast,
-    /// Retransmitted because a timer ran out (T3-rtx, RTO), or in the repair
+    /// Retransmitted because a timer ran out (T3-rtx, RTO), or in the recovery
     /// that followed it.
     Timeout,
     /// A probe of a closed window.
@@ -76,13 +76,13 @@ pub enum SendCause {
 pub enum Limit {
     /// Nothing is waiting to be sent.
     Application,
-    /// The congestion window is full (no loss is being repaired).
+    /// The congestion window is full (no recovery is under way).
     Congestion,
     /// The receiver's window is full.
     Receiver,
     /// A fast recovery is under way.
     Recovery,
-    /// A retransmission timer has run out and its repair is under way.
+    /// A retransmission timer has run out, and what it found lost is being retransmitted.
     Timeout,
     /// Something else of the sender's: Nagle, bundling delay, burst limit, pacing.
     Pacing,

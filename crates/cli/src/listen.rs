@@ -10,7 +10,7 @@ use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
 use anabranch_world::kernel::KernelTcp;
-use anabranch_world::os::{OsTask, OsWorld, Seat, Signals, Tidying};
+use anabranch_world::os::{MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -199,11 +199,11 @@ impl Servers {
         stop: &Stop,
         grace: Duration,
     ) -> Result<Done, Failure> {
-        let mut tidying = self.post.leads().then(|| Tidying::new(world));
+        let mut trimmer = self.post.leads().then(|| MemoryTrimmer::new(world));
         // A server ends by itself only when its host has failed.
         let failed = poll_fn(|cx| {
-            if let Some(tidying) = &mut tidying {
-                tidying.poll(cx, world);
+            if let Some(trimmer) = &mut trimmer {
+                trimmer.poll(cx, world);
             }
             if self.signals.poll(cx).is_ready() {
                 return Poll::Ready(None);

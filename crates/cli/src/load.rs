@@ -299,7 +299,7 @@ mod verb {
         let mut timer = world.timer();
         {
             let begun = world.now();
-            let mut tidying = os::Tidying::new(&world);
+            let mut trimmer = os::MemoryTrimmer::new(&world);
             let mut running = std::pin::pin!(load.run());
             timer.set(Some(begun + Ticker::PERIOD));
             framing.interrupted = poll_fn(|cx| {
@@ -312,7 +312,7 @@ mod verb {
                 // What many sessions at a time have left behind. The more memory there is the longer it takes, and while
                 // many are measured it would show.
                 if load.open_sessions() <= FEW {
-                    tidying.poll(cx, &world);
+                    trimmer.poll(cx, &world);
                 }
                 while timer.poll(cx).is_ready() {
                     timer.set(Some(world.now() + Ticker::PERIOD));

@@ -38,7 +38,7 @@ pub enum EmuError {
     /// The host does not let us, or cannot.
     #[error("not possible on this host: {0}")]
     Impossible(String),
-    /// It should have been possible.
+    /// Failed, although the host permits it.
     #[error("{0}")]
     Failed(String),
     /// The command is there and cannot be run.

@@ -93,7 +93,7 @@ impl Relay {
     /// Ends it; what is under way stays there.
     ///
     /// # Errors
-    /// It has ended by itself: the devices are gone.
+    /// The relay has ended by itself: the devices are gone.
     pub fn stop(self) -> Result<Outcome, EmuError> {
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         match self.thread.join() {
@@ -233,7 +233,7 @@ impl Driver {
             if let Some(spool) = spool {
                 spool.add(now, way.direction == Direction::Up, way.direction, packet);
             }
-            if way.chain.held() >= MOST_HELD {
+            if way.chain.held() >= MAX_HELD {
                 way.report.refused += 1;
                 continue;
             }
@@ -295,6 +295,6 @@ impl Driver {
 /// Packets read from one device before the other has its turn.
 const BATCH: usize = 64;
 /// Packets in a chain beyond which it takes no more: some 400 MB of the usual size.
-const MOST_HELD: usize = 1 << 18;
+const MAX_HELD: usize = 1 << 18;
 /// The largest IP packet, and an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

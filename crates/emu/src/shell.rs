@@ -191,8 +191,8 @@ struct Guard(Child);
 impl Drop for Guard {
     fn drop(&mut self) {
         let group = Pid::from_raw(self.0.id() as i32);
-        let tell = |signal| group.map(|group| kill_process_group(group, signal));
-        let _ = tell(rustix::process::Signal::TERM);
+        let send = |signal| group.map(|group| kill_process_group(group, signal));
+        let _ = send(rustix::process::Signal::TERM);
         for _ in 0..PATIENCE {
             // Who has ended and was waited for is no group any more.
             let ended = !matches!(self.0.try_wait(), Ok(None));
@@ -201,7 +201,7 @@ impl Drop for Guard {
             }
             pause();
         }
-        let _ = tell(rustix::process::Signal::KILL);
+        let _ = send(rustix::process::Signal::KILL);
         let _ = self.0.wait();
     }
 }

@@ -152,9 +152,9 @@ impl Wiring {
         place: Place,
         choice: Choice,
     ) -> Result<(Self, Vec<Pipe>), EmuError> {
-        if links.len() > MOST_LINKS {
+        if links.len() > MAX_LINKS {
             return Err(EmuError::Failed(format!(
-                "{} links; at most {MOST_LINKS} can be joined",
+                "{} links; at most {MAX_LINKS} can be joined",
                 links.len()
             )));
         }
@@ -339,7 +339,7 @@ impl Wiring {
     /// # Errors
     /// `ip` or the kernel does not know it.
     pub fn announce(&self, paths: usize) -> Result<(), EmuError> {
-        let more = paths.min(self.links).saturating_sub(1).min(MOST_SUBFLOWS);
+        let more = paths.min(self.links).saturating_sub(1).min(MAX_SUBFLOWS);
         for end in [End::Near, End::Far] {
             let mut commands = format!("mptcp limits set subflows {more} add_addr_accepted {more}\n");
             if end == End::Far {
@@ -472,11 +472,11 @@ pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
 /// Blocks of addresses: 100.64.0.0/10 has 64 of /16.
 const BLOCKS: u8 = 64;
 /// Subflows beside the first that the kernel lets a connection of Multipath TCP have.
-pub const MOST_SUBFLOWS: usize = 8;
+pub const MAX_SUBFLOWS: usize = 8;
 /// Links inside one another.
 const DEPTHS: u8 = 16;
 /// Links side by side.
-pub const MOST_LINKS: usize = 63;
+pub const MAX_LINKS: usize = 63;
 /// Of the rule that keeps the kernel's SCTP silent: before those that lead packets to their links.
 const SILENCE: u32 = 50;
 /// Routing tables below are the host's.
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!((Place::parse("64:0"), Place::parse("0:16"), Place::parse("x")), (None, None, None));
         let mut seen = std::collections::BTreeSet::new();
         for depth in 0..DEPTHS {
-            for link in 0..MOST_LINKS {
+            for link in 0..MAX_LINKS {
                 for end in [End::Near, End::Far] {
                     let place = Place { block: 63, depth };
                     assert!(

@@ -82,7 +82,7 @@ impl Audit {
         self.trail.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn note(&mut self, kind: Kind, at: Instant, place: u32, bytes: &[u8]) {
+    pub(crate) fn record(&mut self, kind: Kind, at: Instant, place: u32, bytes: &[u8]) {
         let mut hash = self.digest;
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
@@ -128,7 +128,7 @@ mod tests {
     fn digest(events: &[(Kind, u64, u32, &[u8])]) -> u64 {
         let mut audit = Audit::new(false);
         for (kind, at, place, bytes) in events {
-            audit.note(*kind, Instant::from_nanos(*at), *place, bytes);
+            audit.record(*kind, Instant::from_nanos(*at), *place, bytes);
         }
         audit.digest()
     }

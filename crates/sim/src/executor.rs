@@ -32,7 +32,7 @@ pub(crate) struct Key {
 struct RunQueue {
     /// Index of the task woken last, or [`NOBODY`].
     last: AtomicU32,
-    /// It was not the only one, or others stand in front of the chain.
+    /// Whether others were woken as well, or stand in front of the chain.
     several: AtomicBool,
 }
 

@@ -29,7 +29,7 @@ impl State {
         match owner {
             Owner::Link(direction) => self.link_due(direction as usize),
             Owner::Timer(timer) => {
-                self.note(Event::Timer, timer, &[]);
+                self.record(Event::Timer, timer, &[]);
                 if let Some(timer) = self.timers.at(timer) {
                     timer.waiter.wake();
                 }
@@ -37,7 +37,7 @@ impl State {
             Owner::Processor(node) => self.processor_due(node),
             Owner::Changes => {
                 while let Some(change) = self.changes.take(self.now) {
-                    self.note(Event::Change, 0, format!("{change:?}").as_bytes());
+                    self.record(Event::Change, 0, format!("{change:?}").as_bytes());
                     self.apply(change);
                 }
                 self.events.set(self.changes_slot, self.changes.next());
@@ -217,7 +217,7 @@ impl State {
     /// Writes an event of a link down, where someone wants it.
     #[cold]
     fn watch(&mut self, index: usize, at: Instant, event: Event, fate: Fate, parcel: &Parcel) {
-        self.note_at(event, at, index as u32, parcel.bytes());
+        self.record_at(event, at, index as u32, parcel.bytes());
         let on_wire = matches!(fate, Fate::Left | Fate::Lost(Cause::Loss));
         let direction = &mut self.directions[index];
         if on_wire {
@@ -470,7 +470,7 @@ impl State {
     fn enqueue(&mut self, socket: u32, parcel: Parcel) {
         let now = self.now;
         if let Some(audit) = &mut self.audit {
-            audit.note(Event::Delivered, now, socket, &[]);
+            audit.record(Event::Delivered, now, socket, &[]);
         }
         let Some(entry) = self.sockets.at(socket) else {
             return self.discard(parcel);
@@ -526,14 +526,14 @@ impl State {
         self.pool.give(parcel);
     }
 
-    fn note(&mut self, event: Event, place: u32, bytes: &[u8]) {
-        self.note_at(event, self.now, place, bytes);
+    fn record(&mut self, event: Event, place: u32, bytes: &[u8]) {
+        self.record_at(event, self.now, place, bytes);
     }
 
     #[inline]
-    fn note_at(&mut self, event: Event, at: Instant, place: u32, bytes: &[u8]) {
+    fn record_at(&mut self, event: Event, at: Instant, place: u32, bytes: &[u8]) {
         if let Some(audit) = &mut self.audit {
-            audit.note(event, at, place, bytes);
+            audit.record(event, at, place, bytes);
         }
     }
 }

@@ -24,12 +24,12 @@ pub(crate) struct Reassembly {
 /// What came of a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is kept (or a copy of one that is).
+    /// The piece is kept (or a copy of it is).
     Kept,
     /// The last that was missing: the whole packet begins [`HEADROOM`] bytes
     /// into the buffer, under the sender's number of its first piece.
     Whole(Vec<u8>, u64),
-    /// It, and perhaps the pieces before it, are given up.
+    /// The piece, and perhaps those before it, are given up.
     Refused,
 }
 
@@ -262,7 +262,7 @@ mod tests {
             let mut back = vec![Vec::new(); originals.len()];
             for (id, piece) in all {
                 if Packet::parse(&piece).expect("a packet").fragment.is_none() {
-                    // It fitted in one piece.
+                    // The packet fitted in one piece.
                     back[usize::from(id)] = piece;
                     continue;
                 }

@@ -40,9 +40,9 @@ pub struct Passage {
 /// What happens to a packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It was handed to the link.
+    /// The packet was handed to the link.
     Entered,
-    /// It came out at the far end.
+    /// The packet came out at the far end.
     Left,
     /// The link lost it. For packets lost on the wire `at` is the end of
     /// their serialization, which lies after the record's neighbours.
@@ -90,7 +90,7 @@ impl LinkTap {
         let Some(bins) = &mut self.bins else { return };
         let bin = (at.as_nanos() / BIN.as_nanos() as u64) as usize;
         // A loss may be told of ahead of its time, but not by hours.
-        if bin < MOST_BINS {
+        if bin < MAX_BINS {
             if bins.len() <= bin {
                 bins.resize(bin + 1, 0);
             }
@@ -178,4 +178,4 @@ impl Capture {
 }
 
 /// Bins kept at most: a month.
-const MOST_BINS: usize = 30 * 24 * 3600 * 10;
+const MAX_BINS: usize = 30 * 24 * 3600 * 10;

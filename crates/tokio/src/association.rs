@@ -130,16 +130,16 @@ impl Association {
     /// error. Returns at once; wait with [`closed`](Self::closed).
     pub fn close(&self) {
         self.inner.writing.closing.store(true, Ordering::Release);
-        self.tell(Command::Close);
+        self.send_command(Command::Close);
     }
 
     /// Ends it at once, with an ABORT.
     pub fn abort(&self) {
         self.inner.writing.closing.store(true, Ordering::Release);
-        self.tell(Command::Abort);
+        self.send_command(Command::Abort);
     }
 
-    fn tell(&self, command: Command) {
+    fn send_command(&self, command: Command) {
         // Full: somebody is opening streams faster than they can be had. The command must not be lost.
         if let Err(mpsc::error::TrySendError::Full(command)) = self.inner.commands.try_send(command) {
             let commands = self.inner.commands.clone();

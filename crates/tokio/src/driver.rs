@@ -173,7 +173,7 @@ struct Keeper {
     /// `None` once it was told.
     ended: Option<watch::Sender<Option<CloseReason>>>,
     writes: Rc<Writes>,
-    /// It is shut down once all that was written is with the engine.
+    /// Whether the association is shut down once all that was written is with the engine.
     closes: bool,
 }
 

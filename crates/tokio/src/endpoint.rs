@@ -36,7 +36,7 @@ impl Default for Options {
 /// Why an association did not come about.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// It could not be begun: no route, no port, no address.
+    /// The handshake could not be begun: no route, no port, no address.
     #[error("cannot connect: {0}")]
     NotBegun(String),
     /// The handshake failed.

@@ -46,7 +46,7 @@ pub(crate) type Ended = Arc<OnceLock<CloseReason>>;
 pub(crate) struct Writing {
     /// Somebody here has asked for its end: what is written from now on is too late.
     pub(crate) closing: AtomicBool,
-    /// It has ended, for this reason; set before anybody is told.
+    /// Why the association has ended, once it has; set before anybody is told.
     pub(crate) ended: OnceLock<CloseReason>,
     /// What was taken from writers on all of its streams, and is not with the engine.
     queued: AtomicUsize,

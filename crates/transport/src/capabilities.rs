@@ -15,10 +15,10 @@ pub enum Streams {
 /// Whether a transport has a feature that a contestant's key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Feature {
-    /// It has not.
+    /// The transport has it not.
     #[default]
     No,
-    /// It has, always.
+    /// The transport has it, always.
     Yes,
     /// An extension that one of its knobs turns on.
     Extension {
@@ -30,7 +30,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// It can be had.
+    /// Whether the feature can be had.
     #[must_use]
     pub const fn is_there(self) -> bool {
         !matches!(self, Self::No)
@@ -127,7 +127,7 @@ pub struct Capabilities {
     pub background: bool,
     /// What may carry it.
     pub carriers: Carriers,
-    /// It is the host's own: no engine of ours speaks it in that world, so there are no traces of it.
+    /// Whether the host itself speaks the transport: no engine of ours does in that world, so there are no traces of it.
     pub kernel: bool,
     /// What tables call its parts.
     pub words: Words,

@@ -124,7 +124,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             let mut more = self.receive(cx, now, owner.engine())?;
             // What came together is answered together, unless it is much.
             let mut bytes = self.input.bytes().len();
-            while more && bytes < MOST_AT_ONCE && self.socket.has_more() {
+            while more && bytes < MAX_AT_ONCE && self.socket.has_more() {
                 more = self.receive(cx, now, owner.engine())?;
                 bytes += self.input.bytes().len().max(1);
             }
@@ -229,7 +229,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if has_no_way(&error) => {
                     told = true;
-                    // They may be of many associations.
+                    // These packets may be of many associations.
                     for packet in self.unsent.packets() {
                         engine.handle_unsent(now, packet);
                     }
@@ -263,7 +263,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
         if self.timer.poll(cx).is_ready() {
-            // It came between `now` and here (a real clock): look again.
+            // The deadline came between `now` and here (a real clock): look again.
             self.armed = None;
             cx.waker().wake_by_ref();
         }
@@ -281,4 +281,4 @@ const ROUNDS_PER_POLL: usize = 256;
 /// Bytes taken in before they do: what is large does not lie until it has left the caches.
 const BYTES_PER_POLL: usize = 128 * 1024;
 /// Bytes that may come in before anything goes out: acknowledgements must not wait for a whole window.
-const MOST_AT_ONCE: usize = 16 * 1024;
+const MAX_AT_ONCE: usize = 16 * 1024;

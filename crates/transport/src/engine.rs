@@ -62,7 +62,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Takes in no more of them.
     fn close_listener(&mut self, port: u16);
 
-    /// So many sessions wait to be taken: an engine may hold further peers off at the door.
+    /// Learns how many sessions wait to be taken on `port`: an engine may hold further peers off at the door.
     fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         let _ = (port, waiting);
     }
@@ -205,6 +205,6 @@ pub struct Write<M> {
 pub enum Refusal {
     /// The session has ended or is ending.
     Closed,
-    /// It never will be.
+    /// The session could not be established.
     Failed(CloseReason),
 }

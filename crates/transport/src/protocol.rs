@@ -176,7 +176,7 @@ pub struct PathChange {
 pub enum PathState {
     /// In use or ready.
     Active,
-    /// It has not answered of late; data goes elsewhere while it is probed.
+    /// The path has not answered of late; data goes elsewhere while it is probed.
     PotentiallyFailed,
     /// Failed.
     Failed,

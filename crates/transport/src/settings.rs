@@ -59,7 +59,7 @@ impl dyn Settings {
     /// A copy, as a transport's own type.
     ///
     /// # Errors
-    /// They are another transport's.
+    /// The settings are another transport's.
     pub fn own<T: Settings + Clone>(&self) -> io::Result<T> {
         let own = (self as &dyn Any).downcast_ref::<T>().cloned();
         own.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "settings of another transport"))

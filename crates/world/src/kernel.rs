@@ -100,7 +100,7 @@ pub trait Listening: 'static {
 /// What a host counts of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Segments sent again so far.
+    /// Segments retransmitted so far.
     pub retransmitted: u64,
     /// Congestion window, bytes.
     pub cwnd: u64,

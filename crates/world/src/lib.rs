@@ -143,7 +143,7 @@ pub trait Datagrams: 'static {
     /// # Errors
     /// `AddrNotAvailable`, `NetworkUnreachable`, `HostUnreachable`: this host
     /// has no such source address, or knows no way there at present; then the
-    /// batch is as it was, and what it holds is lost if it is not sent again.
+    /// batch is as it was, and what it holds is lost if it is not given once more.
     /// Anything else: the socket is of no more use.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>>;
 

@@ -68,7 +68,7 @@ pub(super) struct Lane {
     pub(super) open: bool,
     /// Stands in `begun`.
     pub(super) announced: bool,
-    /// It is the session's one stream, and somebody has held it: who lets it go lets the session go.
+    /// Whether this is the session's one stream, and somebody has held it: who lets it go lets the session go.
     taken: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
@@ -81,7 +81,7 @@ pub(super) struct Lane {
     pub(super) written: u64,
     /// The peer has cancelled what whoever holds it is at.
     pub(super) cancelled: bool,
-    /// It is reset by our wish: what has come of it, out and in.
+    /// While the stream is reset by our wish: what has come of that, out and in.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 

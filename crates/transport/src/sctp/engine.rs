@@ -305,7 +305,7 @@ impl SessionEngine for SctpEngine {
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {
-            directory.note(*shard, claim);
+            directory.record(*shard, claim);
         }
     }
 

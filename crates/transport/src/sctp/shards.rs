@@ -61,7 +61,7 @@ impl Directory {
     }
 
     /// Takes down what a host says.
-    pub(super) fn note(&self, shard: Shard, claim: Claim) {
+    pub(super) fn record(&self, shard: Shard, claim: Claim) {
         let Claim { peer, peer_port, local_port, held } = claim;
         let (key, mut directory) = ((peer, peer_port, local_port), self.lock());
         if held {
@@ -113,7 +113,7 @@ fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
     let chunk = PacketView::parse_unverified(packet).ok().and_then(|view| view.chunks().next()?.ok());
     if let Some(Chunk::Init(init)) = chunk {
         let listed = init.params.flatten().filter_map(|param| param.address());
-        addresses.extend(listed.take(MOST_LISTED));
+        addresses.extend(listed.take(MAX_LISTED));
     }
     addresses
 }
@@ -123,7 +123,7 @@ const FIRST_CHUNK: usize = 12;
 /// Where an INIT that is the first chunk has its tag (RFC 9260 §3.3.2).
 const INITIATE_TAG: usize = 16;
 /// The engine takes no more of them either.
-const MOST_LISTED: usize = 16;
+const MAX_LISTED: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +147,7 @@ mod tests {
     fn directory() -> Arc<Directory> {
         let directory = Directory::new(3).expect("three");
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
-        directory.note(Shard::new(2, 3).expect("one"), claim);
+        directory.record(Shard::new(2, 3).expect("one"), claim);
         directory
     }
 
@@ -186,10 +186,10 @@ mod tests {
         let [one, two] = [1, 2].map(|index| Shard::new(index, 3).expect("one"));
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
         assert!(directory.have(one, ip(7), 5000, 80) && !directory.have(two, ip(7), 5000, 80));
-        directory.note(one, claim);
-        directory.note(two, Claim { held: false, ..claim });
+        directory.record(one, claim);
+        directory.record(two, Claim { held: false, ..claim });
         assert!(directory.have(two, ip(7), 5000, 80));
-        directory.note(one, Claim { held: false, ..claim });
+        directory.record(one, Claim { held: false, ..claim });
         assert!(!directory.have(two, ip(7), 5000, 80) && directory.lock().is_empty());
     }
 }

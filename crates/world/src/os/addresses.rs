@@ -20,8 +20,8 @@ pub(super) struct Addresses {
     present: RefCell<Vec<Present>>,
     /// How often [`present`](Self::present) has changed.
     changes: Cell<u64>,
-    /// How many changes the program has been told of.
-    told: Cell<u64>,
+    /// How many of those changes were reported to the program.
+    reported: Cell<u64>,
     /// Opened when somebody wants to know.
     news: RefCell<Option<AsyncFd<OwnedFd>>>,
 }
@@ -40,7 +40,7 @@ impl Addresses {
             fixed,
             present: RefCell::new(present),
             changes: Cell::new(0),
-            told: Cell::new(0),
+            reported: Cell::new(0),
             news: RefCell::new(None),
         })
     }
@@ -97,8 +97,8 @@ impl Addresses {
         }
         let Some(socket) = news.as_ref() else { return Poll::Pending };
         loop {
-            if self.changes.get() != self.told.get() {
-                self.told.set(self.changes.get());
+            if self.changes.get() != self.reported.get() {
+                self.reported.set(self.changes.get());
                 return Poll::Ready(());
             }
             match socket.poll_read_ready(cx) {
@@ -178,7 +178,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     Ok(given.collect())
 }
 
-/// It says nothing without the name of a link.
+/// Whether an address says nothing without the name of a link.
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),

@@ -24,7 +24,7 @@ pub(super) struct BusyPoll {
 struct State {
     /// When the pause began, while there is one.
     since: Option<Instant>,
-    /// It is slept through.
+    /// Whether the pause is slept through.
     sleeps: bool,
     /// Bytes sent and received since the last one.
     moved: usize,
@@ -57,14 +57,14 @@ impl BusyPoll {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many bytes have come in one call.
+    /// Counts `bytes` that have come in one call.
     pub(super) fn received(&self, bytes: usize) {
         if self.waker.get().is_some() {
             self.state().received(now(), bytes);
         }
     }
 
-    /// So many bytes have been sent in one call.
+    /// Counts `bytes` that have been sent in one call.
     pub(super) fn sent(&self, bytes: usize) {
         if self.waker.get().is_some() {
             self.state().moved += bytes;
@@ -132,7 +132,7 @@ fn now() -> Instant {
 
 /// A pause that is looked through. Two virtual processors that sleep take some 70 us for a message there and back.
 const LONGEST: Duration = Duration::from_micros(100);
-/// So many pauses in a row are no chance.
+/// Pauses in a row that are no chance.
 const ENOUGH: u32 = 8;
 /// More than an answer and what acknowledges it: those who move files are in no such hurry.
 const LITTLE: usize = 1024;

@@ -22,6 +22,7 @@ mod addresses;
 mod bind;
 mod busy_poll;
 mod descriptor;
+mod memory_trimmer;
 mod names;
 mod outbox;
 mod packet;
@@ -32,18 +33,17 @@ mod shards;
 mod signals;
 mod steer;
 mod tcp;
-mod tidying;
 mod timers;
 mod tun;
 mod udp;
 mod usage;
 
 pub use crate::kernel::{KernelOptions, KernelProtocol};
+pub use memory_trimmer::MemoryTrimmer;
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_raw, share_udp};
 pub use signals::Signals;
 pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
-pub use tidying::Tidying;
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};
 pub use usage::{processor_time, raise_open_files};
@@ -148,7 +148,7 @@ impl OsWorld {
     /// # Errors
     /// The host's addresses cannot be read.
     pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
-        let inner = self.beside();
+        let inner = self.new_view();
         Ok(Self { inner: Rc::new(Inner { addresses: Rc::new(Addresses::new(addresses)?), ..inner }) })
     }
 
@@ -156,24 +156,24 @@ impl OsWorld {
     /// joined (GRO) by the kernel, as on a host without these offloads.
     #[must_use]
     pub fn packet_by_packet(&self) -> Self {
-        Self { inner: Rc::new(Inner { single_packets: true, ..self.beside() }) }
+        Self { inner: Rc::new(Inner { single_packets: true, ..self.new_view() }) }
     }
 
     /// The same world, whose packets of raw sockets carry a mark (`SO_MARK`) by which the host's rules of routing know
     /// them. Takes the right to administer the network namespace.
     #[must_use]
     pub fn marked(&self, mark: u32) -> Self {
-        Self { inner: Rc::new(Inner { mark: Some(mark), ..self.beside() }) }
+        Self { inner: Rc::new(Inner { mark: Some(mark), ..self.new_view() }) }
     }
 
     /// The same world, with the kernel's connections made in this way.
     #[must_use]
     pub fn with_kernel(&self, options: KernelOptions) -> Self {
-        Self { inner: Rc::new(Inner { kernel: options, ..self.beside() }) }
+        Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// What another view of this world begins with.
-    fn beside(&self) -> Inner {
+    /// What another view of this world begins with: the same clock, randomness of its own.
+    fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),

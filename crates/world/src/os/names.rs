@@ -11,7 +11,7 @@ impl Names for OsWorld {
 
     fn known(&self, host: &str, port: u16) -> Vec<SocketAddr> {
         let mut text = Vec::new();
-        let read = File::open("/etc/hosts").and_then(|file| file.take(MOST_HOSTS).read_to_end(&mut text));
+        let read = File::open("/etc/hosts").and_then(|file| file.take(MAX_HOSTS).read_to_end(&mut text));
         if read.is_err() {
             return Vec::new();
         }
@@ -42,7 +42,7 @@ fn written<'a>(text: &'a str, host: &'a str) -> impl Iterator<Item = IpAddr> + '
 }
 
 /// Bytes of hosts(5) that are looked at.
-const MOST_HOSTS: u64 = 1 << 20;
+const MAX_HOSTS: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

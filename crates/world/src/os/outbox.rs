@@ -38,12 +38,12 @@ pub(super) struct Train {
 impl Outbox {
     /// Whether `batch` is worth a copy: what is large fills a call by itself.
     pub(super) fn wants(batch: &SendBatch) -> bool {
-        !batch.may_fragment && batch.bytes().len() <= MOST_KEPT
+        !batch.may_fragment && batch.bytes().len() <= MAX_KEPT
     }
 
     /// There is no room for another batch.
     pub(super) fn is_full(&self) -> bool {
-        self.packets >= MOST_PACKETS || self.trains.len() >= MOST_TRAINS
+        self.packets >= MAX_PACKETS || self.trains.len() >= MAX_TRAINS
     }
 
     /// Takes a copy of `batch`, for a train of at most `longest` packets.
@@ -131,10 +131,10 @@ pub(super) fn send_many(
 }
 
 /// Batches up to this size wait for others: a copy costs less than a call.
-const MOST_KEPT: usize = 4096;
-const MOST_PACKETS: usize = 256;
+const MAX_KEPT: usize = 4096;
+const MAX_PACKETS: usize = 256;
 /// No more than `latest` can count.
-const MOST_TRAINS: usize = 64;
+const MAX_TRAINS: usize = 64;
 const LANES: usize = 32;
 /// One call carries at most the payload of one UDP packet.
 const LONGEST: usize = 65_535 - 48;

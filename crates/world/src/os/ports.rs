@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(super) struct Kept {
     protocol: u8,
     addresses: Vec<IpAddr>,
-    /// They are all that the host has, now and later.
+    /// Whether `addresses` are all that the host has, now and later.
     all: bool,
     /// Asks for names.
     asks: UnixDatagram,

@@ -111,7 +111,7 @@ impl Raw {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // It is told what could not go.
+        // Whoever sends is told what could not go: the batch stays as it is.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -137,7 +137,7 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // It is the first packet's: had one gone before, the call would have succeeded.
+                // The error is the first packet's: had one gone before, the call would have succeeded.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
@@ -286,7 +286,7 @@ pub(super) fn share(
         let mut sockets = Vec::new();
         for v4 in versions(addresses) {
             let socket = open(v4, protocol)?;
-            // It has been receiving since it was opened, what is others', too.
+            // The socket has been receiving since it was opened, what is others', too.
             steer::by_nothing(&socket)?;
             sockets.push((v4, socket));
         }
@@ -302,7 +302,7 @@ pub(super) fn share(
 
 /// Has a socket that takes nothing take its share from here on, without what has come before.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
-    for _ in 0..MOST_FORGOTTEN {
+    for _ in 0..MAX_FORGOTTEN {
         // Other errors are reports: packets may stand behind them.
         let taken = rustix::net::recv(socket, &mut [0_u8; 1], rustix::net::RecvFlags::DONTWAIT);
         if taken.is_err_and(|error| error == rustix::io::Errno::AGAIN) {
@@ -476,7 +476,7 @@ fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
 /// More than the buffer of a socket has room for.
-const MOST_FORGOTTEN: usize = 1 << 16;
+const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {

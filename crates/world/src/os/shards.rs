@@ -312,7 +312,7 @@ impl Inbox {
     /// Puts a parcel in and wakes whom it is for; an empty buffer, or the bytes where there is no room.
     fn put(&self, parcel: Parcel) -> Result<Vec<u8>, Vec<u8>> {
         let mut inside = self.lock();
-        if inside.bytes + parcel.bytes.len() > MOST_BYTES || inside.parcels.len() >= MOST_PARCELS {
+        if inside.bytes + parcel.bytes.len() > MAX_BYTES || inside.parcels.len() >= MAX_PARCELS {
             return Err(parcel.bytes);
         }
         inside.bytes += parcel.bytes.len();
@@ -340,7 +340,7 @@ impl Inbox {
         batch.clear();
         batch.put_segments(&bytes, stride);
         (batch.source, batch.target, batch.ecn, batch.icmp) = (source, target, ecn, icmp);
-        if inside.spare.len() < MOST_SPARE {
+        if inside.spare.len() < MAX_SPARE {
             bytes.clear();
             inside.spare.push(bytes);
         }
@@ -359,6 +359,6 @@ impl Inbox {
 }
 
 /// What may wait for a world, as in the buffer of a socket.
-const MOST_BYTES: usize = 4 << 20;
-const MOST_PARCELS: usize = 16_384;
-const MOST_SPARE: usize = 64;
+const MAX_BYTES: usize = 4 << 20;
+const MAX_PARCELS: usize = 16_384;
+const MAX_SPARE: usize = 64;

@@ -1,7 +1,7 @@
 //! What the kernel is told of SCTP, so that a packet comes to the right one of
 //! several sockets: by its verification tag, modulo their number. An INIT has
 //! none and goes by its initiate tag, which is as random, and stays the same
-//! when it is sent again, even to another address (RFC 9260 §5.3.1).
+//! when it is retransmitted, even to another address (RFC 9260 §5.3.1).
 //!
 //! Of the sockets of a UDP port the kernel asks which is meant. Raw sockets are
 //! given every packet each, and each is asked whether it wants it.
@@ -82,5 +82,5 @@ fn step(code: u32, k: u32) -> libc::sock_filter {
 const VERIFICATION_TAG: u32 = 4;
 /// Offset of the tag in an INIT that follows the common header (RFC 9260 §3.3.2).
 const INITIATE_TAG: u32 = 16;
-/// So many bytes of a packet: all that it has.
+/// What a filter returns for a packet that is taken: all of its bytes.
 const WHOLE: u32 = u32::MAX;

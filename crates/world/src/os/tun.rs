@@ -50,7 +50,7 @@ impl Tun {
     /// Writes one IP packet.
     ///
     /// # Errors
-    /// It is no IP packet (`EINVAL`), or the device is down (`EIO`).
+    /// `packet` is no IP packet (`EINVAL`), or the device is down (`EIO`).
     pub fn poll_send(&self, cx: &mut Context<'_>, packet: &[u8]) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.descriptor.poll_write_ready(cx))?;

@@ -137,7 +137,7 @@ impl Udp {
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
             // Many calls, but one turn of the loop.
-            1 => MOST_MESSAGES,
+            1 => MAX_MESSAGES,
             segments => segments,
         });
         segments.min().unwrap_or(1)
@@ -148,7 +148,7 @@ impl Udp {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // It is told what could not go.
+        // Whoever sends is told what could not go: the batch stays as it is.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -176,7 +176,7 @@ impl Udp {
                     && (other.source, other.ecn) == (train.source, train.ecn)
                     && other.target.is_ipv4() == train.target.is_ipv4()
             };
-            let run = outbox.waiting().iter().take(MOST_MESSAGES).take_while(|other| like(other)).count();
+            let run = outbox.waiting().iter().take(MAX_MESSAGES).take_while(|other| like(other)).count();
             if run > 1
                 && self.sent.get() == 0
                 && let Some((_, bound)) = self.from(train.source, train.target.ip())
@@ -234,7 +234,7 @@ impl Udp {
             let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
                 let packets: Vec<_> =
-                    bytes[at..].chunks(stride).take(MOST_MESSAGES).map(|packet| (packet, target)).collect();
+                    bytes[at..].chunks(stride).take(MAX_MESSAGES).map(|packet| (packet, target)).collect();
                 if let Ok(gone @ 1..) = ready!(bound.send_many(cx, src_ip, ecn, &packets)) {
                     self.sent.set(bytes.len().min(at + gone * stride));
                     self.busy_poll.sent(gone * stride);
@@ -258,7 +258,7 @@ impl Udp {
                 }
                 Poll::Ready(Err(error)) => match Refusal::of(&error) {
                     // Of a report that waited, not of this packet.
-                    Refusal::Earlier if refusals < MOST_REFUSALS => refusals += 1,
+                    Refusal::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     Refusal::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
                         // The way there may lead through another interface than that of the source.
@@ -277,7 +277,7 @@ impl Udp {
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
                         // Many at once may be what is refused; then they go singly from here on.
-                        if refusals >= MOST_REFUSALS || transmit.segment_size.is_none() {
+                        if refusals >= MAX_REFUSALS || transmit.segment_size.is_none() {
                             self.sent.set(end);
                         }
                         refusals += 1;
@@ -307,7 +307,7 @@ impl Udp {
 
     fn report(&self, socket: usize, report: Report) {
         let mut reports = self.reports.borrow_mut();
-        if reports.len() < MOST_REPORTS {
+        if reports.len() < MAX_REPORTS {
             reports.push_back((socket, report));
         }
     }
@@ -579,7 +579,7 @@ fn trouble(socket: Rc<UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
 
 /// Why the kernel did not take or give a packet.
 enum Refusal {
-    /// It tells of an earlier packet.
+    /// The report of an earlier packet, not of this one.
     Earlier,
     /// No interface takes a packet of that size.
     TooLarge,
@@ -619,12 +619,12 @@ const TRAINS: usize = 4;
 /// From here on it is a train: less is sooner copied than cleared.
 const LONG: usize = 32 * 1024;
 /// Packets that one call takes where they are not joined.
-const MOST_MESSAGES: usize = 64;
+const MAX_MESSAGES: usize = 64;
 /// What GRO joins at most is one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
 /// Bytes that one call may send: the payload of the largest UDP packet of IPv6 and of IPv4.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
 /// Reports that may wait.
-const MOST_REPORTS: usize = 64;
+const MAX_REPORTS: usize = 64;
 /// How often one packet is tried again.
-const MOST_REFUSALS: usize = 3;
+const MAX_REFUSALS: usize = 3;

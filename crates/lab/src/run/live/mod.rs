@@ -30,7 +30,7 @@ use anabranch_emu::record::{self, Keep};
 use anabranch_emu::relay::{Outcome, Relay};
 use anabranch_emu::rules::{self, Rules};
 use anabranch_emu::watch::Watch;
-use anabranch_emu::wiring::{MOST_SUBFLOWS, Place, Wiring};
+use anabranch_emu::wiring::{MAX_SUBFLOWS, Place, Wiring};
 use anabranch_transport::sctp::IP_PROTOCOL;
 use anabranch_world::os::kernel_has_sctp;
 use std::fs::File;
@@ -123,8 +123,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         }
         let most =
             contestant.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
-        if contestant.is_kernels_multipath() && most > MOST_SUBFLOWS + 1 {
-            let what = format!("a connection has {} subflows at most: write paths=N", MOST_SUBFLOWS + 1);
+        if contestant.is_kernels_multipath() && most > MAX_SUBFLOWS + 1 {
+            let what = format!("a connection has {} subflows at most: write paths=N", MAX_SUBFLOWS + 1);
             return Err(PlanError::at(&contestant.place, what));
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Upcoming {
 }
 
 impl Stream {
-    /// A lane has something to read, and no message of the other lane is being read.
+    /// Whether a lane has something to read, and no message of the other lane is being read.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
@@ -61,7 +61,7 @@ impl Order {
         self.arrivals = Some(Box::default());
     }
 
-    /// So many messages of a lane have become readable.
+    /// Counts messages of a lane that have become readable.
     #[inline]
     pub(super) fn arrive(&mut self, stream: u16, unordered: bool, count: u64) {
         if let Some(arrivals) = &mut self.arrivals {

@@ -53,7 +53,7 @@ struct Tail {
     ssn: u16,
     ppid: u32,
     tsn: u32,
-    /// It is handed out in parts.
+    /// Whether the message is handed out in parts.
     exposed: bool,
 }
 
@@ -76,7 +76,7 @@ impl Tail {
 #[derive(Debug, Default)]
 struct ReadQueue {
     bytes: VecDeque<u8>,
-    /// So many of them, the first, have been read already.
+    /// How many of `bytes`, the first, have been read already.
     taken: usize,
     messages: VecDeque<Boundary>,
     tail: Option<Tail>,
@@ -155,7 +155,7 @@ impl ReadQueue {
         }
     }
 
-    /// The same where memory is shared with others: no more is kept than twice what is in use, and what is little anyway.
+    /// As [`rest`](Self::rest), where memory is shared with others: no more is kept than twice what is in use, and what is little anyway.
     #[inline]
     fn rest_little(&mut self) {
         const LITTLE: usize = 2048;
@@ -273,7 +273,7 @@ pub(crate) struct Order {
     news: Vec<u16>,
     /// Messages completed towards the application.
     completed: u64,
-    /// And read by it.
+    /// Messages that the application has read.
     read: u64,
     /// Messages that wait for another one.
     aside: u64,
@@ -328,12 +328,12 @@ impl Order {
         self.aside
     }
 
-    /// And read by the application.
+    /// Messages that the application has read.
     pub(crate) fn messages_read(&self) -> u64 {
         self.read
     }
 
-    /// So many messages of a lane wait no longer.
+    /// Counts messages of a lane that wait no longer.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
@@ -385,7 +385,7 @@ impl Order {
                 self.pass(to.stream, false, released);
             }
         }
-        self.tell(slot, to.stream);
+        self.emit_readable(slot, to.stream);
         Ok(())
     }
 
@@ -467,7 +467,7 @@ impl Order {
         lane.bytes.extend(bytes);
         lane.tail = Some(Tail { have: bytes.len() as u32, ssn, ppid, tsn, exposed: true });
         self.arrive(stream, unordered, 1);
-        self.tell(slot, stream);
+        self.emit_readable(slot, stream);
         true
     }
 
@@ -483,7 +483,7 @@ impl Order {
         lane.bytes.extend(payload);
         tail.have += payload.len() as u32;
         if tail.exposed {
-            self.tell(slot, stream);
+            self.emit_readable(slot, stream);
         }
     }
 
@@ -498,7 +498,7 @@ impl Order {
         {
             tail.exposed = true;
             self.arrive(stream, unordered, 1);
-            self.tell(slot, stream);
+            self.emit_readable(slot, stream);
         }
     }
 
@@ -527,12 +527,12 @@ impl Order {
         self.completed += 1;
         self.arrive(stream, unordered, u64::from(!seen));
         self.pass(stream, unordered, released);
-        self.tell(slot, stream);
+        self.emit_readable(slot, stream);
         Ok(())
     }
 
     #[inline]
-    fn tell(&mut self, slot: usize, stream: u16) {
+    fn emit_readable(&mut self, slot: usize, stream: u16) {
         let state = self.streams.at(slot);
         if !state.signalled && state.readable() {
             state.signalled = true;
@@ -560,7 +560,7 @@ impl Order {
         self.read_lane(slot, stream, unordered, out)
     }
 
-    /// The same of one lane.
+    /// As [`read`](Self::read), of one lane.
     #[inline]
     fn read_lane(&mut self, slot: usize, stream: u16, unordered: bool, out: &mut [u8]) -> Option<Received> {
         let state = self.streams.at(slot);

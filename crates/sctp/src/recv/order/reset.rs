@@ -42,7 +42,7 @@ impl Order {
         if let Some(slot) = self.streams.find(stream) {
             let released = self.streams.at(slot).reset(pool);
             self.pass(stream, false, released);
-            self.tell(slot, stream);
+            self.emit_readable(slot, stream);
         }
     }
 
@@ -81,7 +81,7 @@ impl Order {
                 let state = self.streams.at(slot);
                 state.waiting.clear();
                 state.next_ssn = 0;
-                self.tell(slot, stream);
+                self.emit_readable(slot, stream);
             }
         }
     }

@@ -96,7 +96,7 @@ impl Order {
             self.withdraw(stream, unordered);
         }
         self.pass(stream, unordered, released);
-        self.tell(slot, stream);
+        self.emit_readable(slot, stream);
     }
 
     /// The ordered message that comes next, where somebody else knows.
@@ -124,7 +124,7 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // It is one of those: only its end may still be under way.
+        // The unfinished message is one of those: only its end may still be under way.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);
@@ -142,6 +142,6 @@ impl Order {
             self.withdraw(stream, false);
         }
         self.pass(stream, false, released);
-        self.tell(slot, stream);
+        self.emit_readable(slot, stream);
     }
 }

@@ -5,28 +5,28 @@ use crate::{Timer, World};
 use anabranch_base::time::Duration;
 use std::task::Context;
 
-/// Gives the process's free memory back to the host, time after time: one of its threads does it.
+/// Gives the process's free memory back to the host, time after time; one thread of the process has it.
 #[derive(Debug)]
-pub struct Tidying {
+pub struct MemoryTrimmer {
     timer: OsTimer,
 }
 
 /// At the soonest: what the work of a moment took and will take again is not to be asked for anew each time. Not a
 /// round number: work that comes each second or two would be met at the same point of it for minutes.
 const PERIOD: Duration = Duration::from_millis(730);
-/// It may take one such part of the time: the allocator looks through all that it has free, which after a million
-/// associations is a lot.
+/// Trimming may take one part in so many of the time: the allocator looks through all that it has free, which after a
+/// million associations is a lot.
 const SHARE: u32 = 1000;
 
-impl Tidying {
-    /// The first time is a period from now.
+impl MemoryTrimmer {
+    /// A trimmer whose first turn is a period from now.
     pub fn new(world: &OsWorld) -> Self {
         let mut timer = world.timer();
         timer.set(Some(world.now() + PERIOD));
         Self { timer }
     }
 
-    /// Does it if it is time, and wakes the task when it is time again.
+    /// Trims if it is time, and has the task woken when it is time again.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let begun = world.now();

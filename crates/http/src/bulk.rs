@@ -8,10 +8,9 @@
 use crate::body::Pattern;
 use crate::fetch::{End, Outcome};
 use crate::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
-use crate::serve::Tasks;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
-use anabranch_world::{Timer, World};
+use anabranch_world::{Tasks, Timer, World};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;

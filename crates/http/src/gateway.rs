@@ -40,11 +40,11 @@ pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_
 
 use crate::closing::{self, CLOSING, Uptake};
 use crate::room::{Begun, Client, Entrance, Hold, Memory, Seat, Share, Spot};
-use crate::serve::{Access, Log, Stop, Tasks, Waiting};
+use crate::serve::{Access, Log, Stop, Waiting};
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
-use anabranch_world::{Timer, World};
+use anabranch_world::{Tasks, Timer, World};
 use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};
 use exchange::{After, own_answer, own_body};
 use head::{Refusal, Request};

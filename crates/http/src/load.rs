@@ -23,11 +23,10 @@ pub use cause::Cause;
 pub use histogram::Histogram;
 pub use tally::{Second, Tally};
 
-use crate::serve::Tasks;
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_transport::Connector;
-use anabranch_world::World;
+use anabranch_world::{Tasks, World};
 use session::{Queue, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

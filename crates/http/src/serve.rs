@@ -36,13 +36,12 @@ use crate::room::{Begun as BegunExchange, Entrance, Memory, Seat, Spot};
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
-use anabranch_world::{Timer, World};
+use anabranch_world::{Tasks, Timer, World};
 use rest::Buffers;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -403,84 +402,5 @@ impl<W: World> Watch<W> {
         let idle_due = if busy { now + idle } else { activity.moved.get() + idle };
         let head_due = head_since.unwrap_or(now) + options.head_timeout.unwrap_or(far);
         idle_due.min(head_due)
-    }
-}
-
-/// Tasks that live at most as long as this: each is forgotten when it is done,
-/// and what still runs is cancelled on drop.
-pub(crate) struct Tasks<W: World> {
-    world: W,
-    running: RefCell<BTreeMap<u64, W::Task<()>>>,
-    /// Once there was one: thousands of sessions may never have a stream.
-    finished: OnceCell<Rc<Finished>>,
-    next: Cell<u64>,
-}
-
-/// Tasks that are done and not yet forgotten.
-#[derive(Debug, Default)]
-struct Finished {
-    tasks: RefCell<Vec<u64>>,
-    waiting: RefCell<Option<Waker>>,
-}
-
-/// A task that says when it is done. The task itself is in a place of its own: an executor's tasks come in sizes of 128
-/// bytes, and this much fits the smallest.
-struct Noted<F> {
-    task: Pin<Box<F>>,
-    finished: Rc<Finished>,
-    id: u64,
-}
-
-impl<F: Future<Output = ()>> Future for Noted<F> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.task.as_mut().poll(cx));
-        self.finished.tasks.borrow_mut().push(self.id);
-        if let Some(waker) = self.finished.waiting.take() {
-            waker.wake();
-        }
-        Poll::Ready(())
-    }
-}
-
-impl<W: World> Tasks<W> {
-    pub(crate) fn new(world: W) -> Self {
-        Self { world, running: RefCell::default(), finished: OnceCell::new(), next: Cell::new(0) }
-    }
-
-    pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
-        let id = self.next.replace(self.next.get() + 1);
-        let finished = self.finished.get_or_init(Rc::default).clone();
-        let handle = self.world.spawn(name, Noted { task: Box::pin(task), finished, id });
-        self.count();
-        self.running.borrow_mut().insert(id, handle);
-    }
-
-    /// How many still run.
-    pub(crate) fn count(&self) -> usize {
-        let mut running = self.running.borrow_mut();
-        if let Some(finished) = self.finished.get() {
-            for done in finished.tasks.take() {
-                removed(&mut running, &done);
-            }
-        }
-        running.len()
-    }
-
-    /// Waits until none runs.
-    pub(crate) async fn idle(&self) {
-        poll_fn(|cx| self.poll_idle(cx)).await;
-    }
-
-    /// Ready when none runs; else whoever asks is woken when the next one is done.
-    fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.count() == 0 {
-            return Poll::Ready(());
-        }
-        // There has been one.
-        let finished = self.finished.get_or_init(Rc::default);
-        *finished.waiting.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
     }
 }

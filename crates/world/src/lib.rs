@@ -13,8 +13,10 @@ pub mod names;
 pub mod os;
 pub mod steering;
 pub mod suite;
+mod tasks;
 mod waiter;
 
+pub use tasks::Tasks;
 pub use waiter::Waiter;
 
 use anabranch_base::time::Duration;

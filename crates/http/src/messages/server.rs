@@ -3,10 +3,9 @@
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
 use crate::body::Pattern;
 use crate::observe::{Assigned, ExchangeId, Observer};
-use crate::serve::Tasks;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Delivery, Listener, OpenError, Session, Stream};
-use anabranch_world::{Timer, World};
+use anabranch_world::{Tasks, Timer, World};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -3,11 +3,10 @@
 use super::frame::Hello;
 use super::session::{End, Failed, Known};
 use super::{Plan, Processor, Received, Sent, Settings};
-use crate::serve::Tasks;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_transport::{CloseReason, Connector, Session};
-use anabranch_world::{Timer, World};
+use anabranch_world::{Tasks, Timer, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};

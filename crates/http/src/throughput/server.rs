@@ -2,10 +2,9 @@
 
 use super::session::{End, Failed, Known};
 use super::{Processor, Received, Sent, Settings};
-use crate::serve::Tasks;
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Listener, Session};
-use anabranch_world::World;
+use anabranch_world::{Tasks, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 

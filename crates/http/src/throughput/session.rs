@@ -6,10 +6,9 @@
 
 use super::Processor;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
-use crate::serve::Tasks;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_transport::{CloseReason, Delivery, Session, Stream};
-use anabranch_world::{Timer, World};
+use anabranch_world::{Tasks, Timer, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,0 +1,93 @@
+//! Sets of tasks, which end with their owner: the sessions of a server, the streams of a session.
+
+use crate::World;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+/// A set of tasks. Each is forgotten when it is done; those that still run when the set is dropped are cancelled.
+pub struct Tasks<W: World> {
+    world: W,
+    running: RefCell<BTreeMap<u64, W::Task<()>>>,
+    /// Once there was one: thousands of sessions may never have a stream.
+    finished: OnceCell<Rc<Finished>>,
+    next: Cell<u64>,
+}
+
+/// Tasks that are done and not yet forgotten.
+#[derive(Debug, Default)]
+struct Finished {
+    tasks: RefCell<Vec<u64>>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+/// A task that says when it is done. The task itself is in a place of its own: an executor's tasks come in sizes of 128
+/// bytes, and this much fits the smallest.
+struct Noted<F> {
+    task: Pin<Box<F>>,
+    finished: Rc<Finished>,
+    id: u64,
+}
+
+impl<F: Future<Output = ()>> Future for Noted<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.task.as_mut().poll(cx));
+        self.finished.tasks.borrow_mut().push(self.id);
+        if let Some(waker) = self.finished.waiting.take() {
+            waker.wake();
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<W: World> Tasks<W> {
+    /// An empty set, in `world`.
+    pub fn new(world: W) -> Self {
+        Self { world, running: RefCell::default(), finished: OnceCell::new(), next: Cell::new(0) }
+    }
+
+    /// Starts a task of the set. The name appears in reports of who waits for what.
+    pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
+        let id = self.next.replace(self.next.get() + 1);
+        let finished = self.finished.get_or_init(Rc::default).clone();
+        let handle = self.world.spawn(name, Noted { task: Box::pin(task), finished, id });
+        self.count();
+        self.running.borrow_mut().insert(id, handle);
+    }
+
+    /// How many tasks still run.
+    pub fn count(&self) -> usize {
+        let mut running = self.running.borrow_mut();
+        if let Some(finished) = self.finished.get() {
+            for done in finished.tasks.take() {
+                running.remove(&done);
+            }
+            // A map keeps its root when nothing is in it; thousands of sessions would have one each.
+            if running.is_empty() {
+                *running = BTreeMap::new();
+            }
+        }
+        running.len()
+    }
+
+    /// Waits until no task runs.
+    pub async fn idle(&self) {
+        poll_fn(|cx| self.poll_idle(cx)).await;
+    }
+
+    /// Ready when no task runs; else the caller is woken when the next one is done.
+    pub fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.count() == 0 {
+            return Poll::Ready(());
+        }
+        // There has been one.
+        let finished = self.finished.get_or_init(Rc::default);
+        *finished.waiting.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}

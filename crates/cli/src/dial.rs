@@ -3,7 +3,7 @@
 use crate::place::Carrier;
 use crate::serve::reason;
 use crate::{Failure, complain};
-use anabranch_http::gateway::{ReachError, connect_in_turn};
+use anabranch_http::upstream::{ReachError, connect_in_turn};
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};

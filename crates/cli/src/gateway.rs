@@ -7,11 +7,12 @@ use crate::serve::log;
 use crate::threads::{Doors, Post};
 use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
+use anabranch_http::authority::Authority;
 use anabranch_http::gateway::allow::{Rule, Rules};
-use anabranch_http::gateway::{
-    self, Associations, Authority, Network, Options, Origins, Peer, Room, Route, Upstream,
-};
+use anabranch_http::gateway::{self, Associations, Network, Options, Origins, Peer, Route};
+use anabranch_http::room::Room;
 use anabranch_http::serve::{Log, Stop};
+use anabranch_http::upstream::Upstream;
 use anabranch_transport::sctp::Config;
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};

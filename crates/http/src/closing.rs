@@ -1,4 +1,4 @@
-//! The end of a session whose peer is slow.
+//! The end of a session whose peer is slow, and of what was on a stream.
 //!
 //! A send buffer takes all of a large answer at once, and the answer may then
 //! be on its way for minutes. That nothing more is written does not mean that
@@ -6,28 +6,28 @@
 //! promised. Who takes nothing of what was sent is not waited for.
 
 use anabranch_base::time::Duration;
-use anabranch_transport::Session;
+use anabranch_transport::{Session, Stream};
 use anabranch_world::{Timer, World};
 use std::future::poll_fn;
 use std::task::Poll;
 
 /// What the peer has taken of what was sent, from one look to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Uptake {
+pub struct Uptake {
     /// What it had not acknowledged at the last look.
     left: u64,
 }
 
 impl Uptake {
     /// Whether something has been taken since the last look. What was written in between counts as well: it moves, too.
-    pub(crate) fn goes_on<N: Session>(&mut self, session: &N) -> bool {
+    pub fn goes_on<N: Session>(&mut self, session: &N) -> bool {
         let left = session.unacknowledged();
         left != std::mem::replace(&mut self.left, left)
     }
 }
 
 /// Closes `session` in good order, as long as the peer takes what is left; else at once.
-pub(crate) async fn close<W: World, N: Session>(world: &W, session: &N) {
+pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     session.close();
     let mut uptake = Uptake::default();
     uptake.goes_on(session);
@@ -49,5 +49,23 @@ pub(crate) async fn close<W: World, N: Session>(world: &W, session: &N) {
     .await;
 }
 
+/// Waits until a stream has begun anew, at most `span`; false: it has not. What is unread would keep the peer from
+/// coming to an end with it, so it is read.
+pub async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
+    let anew = poll_fn(|cx| {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Poll::Ready(anew) = stream.poll_reset(cx) {
+                return Poll::Ready(anew);
+            }
+            match stream.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(1..)) => {}
+                _ => return Poll::Pending,
+            }
+        }
+    });
+    world.timeout(span, anew).await == Some(true)
+}
+
 /// How long a peer that takes nothing may take for the end of a session.
-pub(crate) const CLOSING: Duration = Duration::from_secs(5);
+pub const CLOSING: Duration = Duration::from_secs(5);

@@ -11,15 +11,14 @@
 //! ends: for a head after [`Options::head_timeout`], for anything to move after
 //! [`Options::idle`].
 //!
-//! - `target`, `head`, `body`: HTTP/1.1, read strictly and written anew; `forwarded`: what an origin is told of the client
+//! - `target`, `head`: HTTP/1.1, read strictly and written anew; `forwarded`: what an origin is told of the client
 //! - [`allow`]: who may be reached
 //! - `conn`: streams, and pumps between them
-//! - `upstream`, `origins`, `lookups`, `turns`, `associations`: how the other side is reached
+//! - `origins`, `lookups`, `turns`, `associations`: how the other side is reached
 //! - `exchange`, `tunnel`: what goes on between the two
 
 pub mod allow;
 mod associations;
-pub(crate) mod body;
 mod conn;
 mod exchange;
 mod forwarded;
@@ -29,18 +28,16 @@ mod origins;
 mod target;
 mod tunnel;
 mod turns;
-mod upstream;
 
-pub use crate::room::Room;
 pub use allow::Network;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
-pub use target::Authority;
-pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
-use crate::closing::{self, CLOSING, Uptake};
-use crate::room::{Begun, Client, Entrance, Hold, Memory, Seat, Share, Spot};
+use crate::authority::Authority;
+use crate::closing::{self, CLOSING, Uptake, begun_anew};
+use crate::room::{Begun, Client, Entrance, Hold, Memory, Room, Seat, Share, Spot};
 use crate::serve::{Access, Log, Stop, Waiting};
+use crate::upstream::Upstream;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
@@ -56,7 +53,6 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
-pub(crate) use upstream::begun_anew;
 
 /// Where requests go.
 #[derive(Clone, PartialEq, Eq, Debug)]

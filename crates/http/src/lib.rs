@@ -20,11 +20,13 @@
 //! HTTP/1.1 (RFC 9112) rides on TCP as everywhere, and on SCTP with one
 //! exchange at a time on each stream pair; see [`mapping`].
 
+pub mod authority;
 pub mod beneath;
 pub mod body;
 pub mod bulk;
-mod closing;
+pub mod closing;
 pub mod fetch;
+pub mod framing;
 pub mod gateway;
 pub mod get;
 pub mod har;
@@ -33,7 +35,8 @@ pub mod mapping;
 pub mod messages;
 pub mod observe;
 pub mod page;
-mod room;
+pub mod room;
 pub mod serve;
 pub mod throughput;
+pub mod upstream;
 pub mod visit;

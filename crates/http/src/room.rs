@@ -12,11 +12,11 @@ mod memory;
 mod seats;
 mod share;
 
-pub(crate) use clients::Client;
-pub(crate) use entrance::Entrance;
-pub(crate) use memory::{Begun, Hold, Memory};
-pub(crate) use seats::{Seat, Spot};
-pub(crate) use share::{Pace, Portion, Share};
+pub use clients::Client;
+pub use entrance::Entrance;
+pub use memory::{Begun, Hold, Memory};
+pub use seats::{Seat, Spot};
+pub use share::{Pace, Portion, Share};
 
 use clients::Census;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Room {
     }
 
     /// A place, while there is one.
-    pub(crate) fn take(&self) -> Option<Place> {
+    pub fn take(&self) -> Option<Place> {
         self.occupy().then(|| Place(self.clone()))
     }
 
@@ -76,7 +76,7 @@ impl Room {
     }
 
     /// Somebody would like a place and has found none.
-    pub(crate) fn want(&self) {
+    pub fn want(&self) {
         self.shared.wanted.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -104,7 +104,7 @@ fn take_one(count: &AtomicUsize) -> bool {
 }
 
 /// Given back on drop.
-pub(crate) struct Place(Room);
+pub struct Place(Room);
 
 impl Drop for Place {
     fn drop(&mut self) {

@@ -24,15 +24,13 @@ mod stop;
 mod stream;
 mod turn;
 
-pub use crate::room::Room;
 pub use access::{Access, Log};
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
-pub use stop::Stop;
-pub(crate) use stop::Waiting;
+pub use stop::{Stop, Waiting};
 
 use crate::closing::{CLOSING, Uptake};
 use crate::observe::Observer;
-use crate::room::{Begun as BegunExchange, Entrance, Memory, Seat, Spot};
+use crate::room::{Begun as BegunExchange, Entrance, Memory, Room, Seat, Spot};
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};

@@ -11,7 +11,8 @@ mod place;
 
 pub use place::{Place, resolve, resolve_from};
 
-use crate::gateway::{Authority, Ending, Upstream};
+use crate::authority::Authority;
+use crate::upstream::{Ending, Upstream};
 use crate::get::{Answer, GetError, get_telling};
 use crate::page::embed;
 use anabranch_base::time::{Duration, Instant};

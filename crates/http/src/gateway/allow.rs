@@ -16,6 +16,7 @@
 //! NAT64) is looked at as that; by those that a relay would take apart (6to4, Teredo, ISATAP) no rule but an address leads
 //! anywhere.
 
+use crate::authority::is_name_byte;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -225,11 +226,6 @@ impl FromStr for Network {
 /// The end of it is not the end of a bracketed address.
 fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
-}
-
-/// What a name of a host is made of.
-pub(super) fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }
 
 /// The address that a packet to this one would go to: IPv4 in IPv6 (RFC 4291 §2.5.5.2, RFC 6052 §2.1) taken out.

@@ -11,8 +11,9 @@
 //! exchange on it.
 
 use super::allow::Rules;
-use super::target::Authority;
-use super::upstream::{Crowd, Ending, Lease, ReachError, Upstream, begun_anew, connect_in_turn};
+use crate::authority::Authority;
+use crate::closing::begun_anew;
+use crate::upstream::{Crowd, Ending, Lease, ReachError, Upstream, connect_in_turn};
 use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};

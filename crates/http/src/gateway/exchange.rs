@@ -6,15 +6,16 @@
 //! that nothing is left but to tear the client's stream, so that it does not take
 //! a part for the whole.
 
-use super::body::Framing;
 use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped, Told};
 use super::forwarded::Forwarded;
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
-use super::target::{Authority, Target};
-use super::upstream::{Ending, Lease, ReachError, Upstream};
+use super::target::Target;
+use crate::authority::Authority;
 use super::{Activity, Route, Service, Waited, tunnel};
+use crate::framing::Framing;
 use crate::room::Pace;
 use crate::serve::Access;
+use crate::upstream::{Crowd, Ending, Lease, ReachError, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Timer, World};
@@ -399,7 +400,7 @@ async fn both<T>(
 #[derive(Clone, Copy)]
 pub(super) struct Crowds<'a> {
     /// On the session to the peer, where streams share its window.
-    pub(super) ours: Option<&'a super::upstream::Crowd>,
+    pub(super) ours: Option<&'a Crowd>,
     /// On the client's session.
     pub(super) theirs: &'a Activity,
     /// The client's session is a connection: nobody shares it.

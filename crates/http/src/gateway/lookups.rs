@@ -4,7 +4,7 @@
 //! may. So a client has at most as many under way as it leaves to others, waits for its own, and a name is looked up once
 //! for all who ask. What the host has written down itself waits for nobody.
 
-use super::target::Authority;
+use crate::authority::Authority;
 use crate::room::{Client, Portion, Room, Share};
 use anabranch_world::Detach;
 use anabranch_world::names::Names;

@@ -7,11 +7,11 @@
 //!
 //! Home of RFC 9110 §9.3.6.
 
-use super::body::Framing;
+use crate::framing::Framing;
 use super::conn::{Conn, Moved, Pump, Stopped};
 use super::exchange::{After, Crowds, Progress, watched};
 use super::head::{TUNNEL_FRAMING, write_field};
-use super::upstream::{Ending, Lease, Upstream};
+use crate::upstream::{Ending, Lease, Upstream};
 use super::{Activity, Service};
 use crate::serve::Access;
 use anabranch_transport::{CloseReason, Stream};

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One client. All without an address are one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Client(Option<IpAddr>);
+pub struct Client(Option<IpAddr>);
 
 impl Client {
     /// Whom `session` is with.
@@ -16,7 +16,7 @@ impl Client {
     }
 
     /// The one at `address`: of IPv6 whoever has a network of its own (RFC 6177).
-    pub(crate) fn at(address: Option<IpAddr>) -> Self {
+    pub fn at(address: Option<IpAddr>) -> Self {
         Self(address.map(|ip| match ip.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
             v4 @ IpAddr::V4(_) => v4,

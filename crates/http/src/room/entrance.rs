@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 /// The entrance of one server.
-pub(crate) struct Entrance<W: World, N: Session> {
+pub struct Entrance<W: World, N: Session> {
     world: W,
     room: Room,
     seats: Rc<Seats<N>>,
@@ -26,7 +26,7 @@ pub(crate) struct Entrance<W: World, N: Session> {
 }
 
 impl<W: World, N: Session> Entrance<W, N> {
-    pub(crate) fn new(world: &W, room: Room) -> Self {
+    pub fn new(world: &W, room: Room) -> Self {
         room.shared.servers.fetch_add(1, Ordering::Relaxed);
         Self {
             world: world.clone(),
@@ -40,7 +40,7 @@ impl<W: World, N: Session> Entrance<W, N> {
     }
 
     /// Takes in `session`, if there is a seat for it. Else it waits for a moment, or is turned away.
-    pub(crate) fn admit(&mut self, session: N) -> Option<(N, Seat<N>)> {
+    pub fn admit(&mut self, session: N) -> Option<(N, Seat<N>)> {
         let now = self.world.now();
         let seat = self.seats.take(&session, now);
         if seat.is_none() {
@@ -60,7 +60,7 @@ impl<W: World, N: Session> Entrance<W, N> {
     }
 
     /// Ready with a session that has waited and has a seat now. Looks after those that have one.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Seat<N>)> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Seat<N>)> {
         while self.armed && self.timer.poll(cx).is_ready() {
             self.armed = false;
             let now = self.world.now();

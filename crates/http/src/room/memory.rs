@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 /// One session's part.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// `None` where there is no budget.
     account: Option<RefCell<Account>>,
     /// Exchanges that are counted, and that are there although there was no memory for them.
@@ -25,13 +25,13 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// A part of `budget`, if there is one.
-    pub(crate) fn new(budget: Option<&Budget>) -> Rc<Self> {
+    pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
     }
 
     /// Ready when an exchange may begin.
-    pub(crate) fn poll_begin(&self, cx: &Context<'_>) -> Poll<()> {
+    pub fn poll_begin(&self, cx: &Context<'_>) -> Poll<()> {
         if self.beyond.get() == 0 || self.fits() {
             return Poll::Ready(());
         }
@@ -40,7 +40,7 @@ impl Memory {
     }
 
     /// One begins.
-    pub(crate) fn begin(self: &Rc<Self>) -> Begun {
+    pub fn begin(self: &Rc<Self>) -> Begun {
         let counts = self.fits();
         let count = if counts { &self.counted } else { &self.beyond };
         count.set(count.get() + 1);
@@ -49,30 +49,30 @@ impl Memory {
     }
 
     /// There is no memory for another: what waits for a request should hold none.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.beyond.get() > 0 || !self.fits()
     }
 
     /// Bytes of a body that may be read at once, of at most so many: no less than what keeps it going.
-    pub(crate) fn piece(&self, most: usize) -> usize {
+    pub fn piece(&self, most: usize) -> usize {
         let Some(account) = &self.account else { return most };
         let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
         left.saturating_sub(self.bytes()).min(most).max(LEAST_PIECE)
     }
 
     /// What is held of one thing from now on: nothing at first.
-    pub(crate) fn holding(self: &Rc<Self>) -> Hold {
+    pub fn holding(self: &Rc<Self>) -> Hold {
         Hold { memory: self.clone(), bytes: 0 }
     }
 
     /// So many bytes of bodies are held more.
-    pub(crate) fn hold(&self, bytes: usize) {
+    pub fn hold(&self, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         self.settle();
     }
 
     /// And so many less.
-    pub(crate) fn release(&self, bytes: usize) {
+    pub fn release(&self, bytes: usize) {
         self.held.set(self.held.get() - bytes);
         self.settle();
     }
@@ -95,7 +95,7 @@ impl Memory {
 
 /// An exchange that has begun; its memory is given back on drop.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub struct Begun {
     memory: Rc<Memory>,
     counts: bool,
 }
@@ -114,14 +114,14 @@ impl Drop for Begun {
 
 /// Bytes of one thing, beside what every exchange is counted with; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub struct Hold {
     memory: Rc<Memory>,
     bytes: usize,
 }
 
 impl Hold {
     /// There is memory for it to be so many bytes. What has become fewer always fits.
-    pub(crate) fn fits(&self, bytes: usize) -> bool {
+    pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
             |account: &RefCell<Account>| (self.memory.bytes() + more) as u64 <= account.borrow().limit();
@@ -129,7 +129,7 @@ impl Hold {
     }
 
     /// It is so many bytes now.
-    pub(crate) fn set(&mut self, bytes: usize) {
+    pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if before != bytes {
             self.memory.held.set(self.memory.held.get() - before + bytes);

@@ -156,14 +156,14 @@ impl<N: Session> Seats<N> {
 }
 
 /// Held by a session's task, given up on drop.
-pub(crate) struct Seat<N: Session> {
+pub struct Seat<N: Session> {
     seats: Rc<Seats<N>>,
     at: u32,
 }
 
 impl<N: Session> Seat<N> {
     /// Where its streams tell that a request is under way.
-    pub(crate) fn spot(&self) -> Spot {
+    pub fn spot(&self) -> Spot {
         Spot { line: self.seats.line.clone(), at: self.at }
     }
 }
@@ -181,34 +181,34 @@ impl<N: Session> Drop for Seat<N> {
 
 /// A seat's place in the line of those that wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
+pub struct Spot {
     line: Rc<Line>,
     at: u32,
 }
 
 impl Spot {
     /// A request is under way.
-    pub(crate) fn busy(&self) {
+    pub fn busy(&self) {
         self.line.begins(self.at);
     }
 
     /// So many bytes have come from the client, or gone to its session.
-    pub(crate) fn carried(&self, bytes: usize) {
+    pub fn carried(&self, bytes: usize) {
         self.line.links.borrow_mut()[self.at as usize].carried += bytes as u64;
     }
 
     /// Bytes that were carried, without the `left` that the client has not acknowledged.
-    pub(crate) fn far(&self, left: u64) -> u64 {
+    pub fn far(&self, left: u64) -> u64 {
         self.line.links.borrow()[self.at as usize].carried.saturating_sub(left)
     }
 
     /// The next step is ours, not the client's, in one more exchange.
-    pub(crate) fn owes(&self) {
+    pub fn owes(&self) {
         self.line.links.borrow_mut()[self.at as usize].owed += 1;
     }
 
     /// The same, as long as this lives.
-    pub(crate) fn owe(&self) -> impl Drop + use<> {
+    pub fn owe(&self) -> impl Drop + use<> {
         struct Owed(Spot);
         impl Drop for Owed {
             fn drop(&mut self) {
@@ -220,12 +220,12 @@ impl Spot {
     }
 
     /// In one fewer.
-    pub(crate) fn owes_no_more(&self) {
+    pub fn owes_no_more(&self) {
         self.line.links.borrow_mut()[self.at as usize].owed -= 1;
     }
 
     /// None is any more.
-    pub(crate) fn waits(&self) {
+    pub fn waits(&self) {
         self.line.waits(self.at);
     }
 }

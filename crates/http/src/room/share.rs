@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// One's share of a [`Room`].
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     room: Room,
     /// It may hold as often what is left.
     times: usize,
@@ -21,16 +21,16 @@ pub(crate) struct Share {
 }
 
 /// A place out of a share; given back on drop.
-pub(crate) struct Portion(Rc<Share>, Option<Place>);
+pub struct Portion(Rc<Share>, Option<Place>);
 
 impl Share {
     /// At most `times` what is left is one's own.
-    pub(crate) fn new(room: Room, times: usize) -> Rc<Self> {
+    pub fn new(room: Room, times: usize) -> Rc<Self> {
         Rc::new(Self { room, times, held: Cell::new(0), of: None })
     }
 
     /// The same within another: what is held here is held there, too.
-    pub(crate) fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
+    pub fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { room: of.room.clone(), times, held: Cell::new(0), of: Some(of) })
     }
 
@@ -50,7 +50,7 @@ impl Share {
     }
 
     /// A place, while there is one for this one.
-    pub(crate) fn take(self: &Rc<Self>) -> Option<Portion> {
+    pub fn take(self: &Rc<Self>) -> Option<Portion> {
         let room = &self.room;
         let place = self.may_take().then(|| room.take()).flatten();
         match &place {
@@ -64,12 +64,12 @@ impl Share {
     }
 
     /// Nothing is held.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.held.get() == 0
     }
 
     /// Somebody has found no place, and who asks is to give up one of these for him.
-    pub(crate) fn gives_way(&self) -> bool {
+    pub fn gives_way(&self) -> bool {
         self.room.is_scarce() && self.room.take_wish()
     }
 }
@@ -83,7 +83,7 @@ impl Drop for Portion {
 
 /// How fast an exchange gets on while the next step is its client's.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// How far it was, and its session, and since when it is not much further.
     mark: Option<(u64, u64, Instant)>,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// It has carried `own` bytes, and its session `whole` for `exchanges` of them; `owed`: the next step is ours.
     /// True: it has stood still for long enough.
-    pub(crate) fn is_still(
+    pub fn is_still(
         &mut self,
         own: u64,
         whole: u64,

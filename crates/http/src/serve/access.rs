@@ -34,7 +34,8 @@ impl Log {
         Self(Rc::new(write))
     }
 
-    pub(crate) fn write(&self, access: &Access) {
+    /// Takes one.
+    pub fn write(&self, access: &Access) {
         (self.0)(access);
     }
 }

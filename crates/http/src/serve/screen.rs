@@ -8,7 +8,7 @@
 //!
 //! Home of RFC 9112 §2.2, §5, §6.1 and §6.3 as far as the server is stricter than hyper.
 
-use crate::gateway::body::{Decoder, Framing};
+use crate::framing::{Decoder, Framing};
 
 /// Follows one stream from the client.
 #[derive(Debug, Default)]

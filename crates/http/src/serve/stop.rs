@@ -35,7 +35,7 @@ impl Stop {
     }
 
     /// A place to wait in.
-    pub(crate) fn wait(&self) -> Waiting {
+    pub fn wait(&self) -> Waiting {
         let inner = self.inner.clone();
         let free = inner.free.borrow_mut().pop();
         let place = free.unwrap_or_else(|| {
@@ -49,13 +49,13 @@ impl Stop {
 
 /// Waits for the stop.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     inner: Rc<Inner>,
     place: u32,
 }
 
 impl Waiting {
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+    pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.inner.stopped.get() {
             return Poll::Ready(());
         }

@@ -1,12 +1,12 @@
 //! Where a body ends: read in the framing of one side, written in that of the other.
 //!
-//! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on. Chunks are
-//! taken apart and made anew, extensions and trailers left out, so nothing that
+//! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on and a server looks for
+//! the next head (hyper and [`crate::fetch`] read bodies themselves). Chunks are taken apart and made anew, extensions and trailers left out, so nothing that
 //! is odd about them reaches anybody else.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// There is none.
     Empty,
     /// After so many bytes.
@@ -19,11 +19,11 @@ pub(crate) enum Framing {
 
 /// The framing of a body is broken, or the body ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Broken;
+pub struct Broken;
 
 /// Takes a body apart.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     state: State,
     /// The part of a size line that has come so far; of trailers, how long the line is.
     line: Vec<u8>,
@@ -45,7 +45,9 @@ enum State {
 }
 
 impl Decoder {
-    pub(crate) fn new(framing: Framing) -> Self {
+    /// The decoder of a body that ends so.
+    #[must_use]
+    pub fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::Empty | Framing::Length(0) => State::Done,
             Framing::Length(length) => State::Body(length),
@@ -56,18 +58,23 @@ impl Decoder {
     }
 
     /// All of the body has been taken.
-    pub(crate) fn is_done(&self) -> bool {
+    #[must_use]
+    pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
     /// Bytes that are left of a body of known length.
-    pub(crate) fn left(&self) -> Option<u64> {
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
         if let State::Body(left) = self.state { Some(left) } else { None }
     }
 
     /// Takes framing off the front of `input`, then the bytes of the body that come next; empty when more is needed
     /// or all is done. What follows the body stays in `input`.
-    pub(crate) fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
+    ///
+    /// # Errors
+    /// [`Broken`]; the decoder is of no more use.
+    pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
         loop {
             match self.state {
                 State::Done => return Ok(&[]),
@@ -142,7 +149,10 @@ impl Decoder {
     }
 
     /// The stream has ended: was that the end of the body?
-    pub(super) fn end(&mut self) -> Result<(), Broken> {
+    ///
+    /// # Errors
+    /// [`Broken`]: it was not.
+    pub fn end(&mut self) -> Result<(), Broken> {
         match self.state {
             State::ToTheEnd | State::Done => {
                 self.state = State::Done;
@@ -154,7 +164,7 @@ impl Decoder {
 }
 
 /// Appends `bytes` as a chunk.
-pub(super) fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     if !bytes.is_empty() {
         out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
         out.extend_from_slice(bytes);
@@ -163,7 +173,7 @@ pub(super) fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// What ends a chunked body.
-pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());

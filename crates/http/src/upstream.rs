@@ -1,6 +1,6 @@
-//! How a gateway reaches what it stands before: a stream on loan for each exchange.
+//! Where streams come from: one on loan for each exchange.
 
-use super::target::Authority;
+use crate::authority::Authority;
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, Session, Stream};
 use anabranch_world::{Timer, World};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Where a gateway gets streams to origins, or to the next gateway.
+/// Where a client or a gateway gets streams to origins, or to the next gateway.
 pub trait Upstream: 'static {
     /// A stream of it.
     type Stream: Stream;
@@ -69,11 +69,11 @@ pub enum Ending {
 #[derive(Debug, Default)]
 pub struct Crowd {
     /// Streams on loan.
-    pub(super) lent: Cell<u32>,
+    pub lent: Cell<u32>,
     /// Those that are not read while more comes, so that all others wait with them.
-    pub(super) stuck: Cell<u32>,
+    pub stuck: Cell<u32>,
     /// Those others, where nothing else is left to them.
-    pub(super) starved: Cell<u32>,
+    pub starved: Cell<u32>,
 }
 
 /// A stream on loan. What is dropped counts as torn.
@@ -82,23 +82,23 @@ pub struct Lease<T: Stream> {
     /// [`Session::id`] of its session.
     connection: u64,
     /// There have been exchanges on its session before.
-    pub(super) reused: bool,
+    pub reused: bool,
     /// With whom it shares the session's receive window; `None`: with nobody.
-    pub(super) crowd: Option<Rc<Crowd>>,
+    pub crowd: Option<Rc<Crowd>>,
     back: Option<Back<T>>,
     /// Is told when something is read for the first time, or nothing will be.
     begins: Option<Begins>,
 }
 
 /// What wants to know that the peer says something.
-pub(super) type Begins = Box<dyn FnOnce()>;
+pub type Begins = Box<dyn FnOnce()>;
 
 /// Takes a stream back; `false`: in a drop, where nothing can be waited for.
 type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
     /// Lends `stream`, which `back` takes back.
-    pub(super) fn new(
+    pub fn new(
         stream: T,
         connection: u64,
         reused: bool,
@@ -109,7 +109,7 @@ impl<T: Stream> Lease<T> {
     }
 
     /// `begins` is told of the first that is read.
-    pub(super) fn that_begins(mut self, begins: Begins) -> Self {
+    pub fn that_begins(mut self, begins: Begins) -> Self {
         self.begins = Some(begins);
         self
     }
@@ -299,24 +299,6 @@ pub async fn connect_in_turn<W: World, C: Connector>(
         }
     }
     Err(failed)
-}
-
-/// Waits until a stream has begun anew, at most `span`; false: it has not. What is unread would keep the peer from
-/// coming to an end with it, so it is read.
-pub(crate) async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
-    let anew = poll_fn(|cx| {
-        let mut buffer = [0; 4096];
-        loop {
-            if let Poll::Ready(anew) = stream.poll_reset(cx) {
-                return Poll::Ready(anew);
-            }
-            match stream.poll_read(cx, &mut buffer) {
-                Poll::Ready(Ok(1..)) => {}
-                _ => return Poll::Pending,
-            }
-        }
-    });
-    world.timeout(span, anew).await == Some(true)
 }
 
 /// The connection attempt delay of RFC 8305 §5.

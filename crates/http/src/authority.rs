@@ -1,0 +1,99 @@
+//! A host and its port, as URLs and Host name them.
+//!
+//! Home of RFC 3986 §3.2 as far as HTTP without encryption needs it: no user, no percent-encoding.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+/// A host and its port.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Authority {
+    /// A name in lower case, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Authority {
+    /// Reads `HOST[:PORT]`; `port` is taken where none is written. `None`: that is no authority, or has a user in it.
+    #[must_use]
+    pub fn parse(text: &str, port: Option<u16>) -> Option<Self> {
+        let (host, written) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, rest) = rest.split_once(']')?;
+                host.parse::<Ipv6Addr>().ok()?;
+                (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+            }
+            None => {
+                let (host, written) = match text.split_once(':') {
+                    None => (text, None),
+                    Some((host, written)) => (host, Some(written)),
+                };
+                if host.is_empty() || host.len() > 253 || !host.bytes().all(is_name_byte) {
+                    return None;
+                }
+                (host, written)
+            }
+        };
+        let port = match written {
+            // RFC 3986 §3.2.3: a colon without digits is the default.
+            None | Some("") => port?,
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
+            Some(_) => return None,
+        };
+        (port > 0).then(|| Self { host: host.to_ascii_lowercase(), port })
+    }
+
+    /// As Host says it where `default` is the scheme's port.
+    #[must_use]
+    pub fn written(&self, default: u16) -> String {
+        if self.port == default { self.host() } else { self.to_string() }
+    }
+
+    fn host(&self) -> String {
+        if self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()) {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        }
+    }
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host(), self.port)
+    }
+}
+
+impl FromStr for Authority {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text, None).ok_or_else(|| format!("'{text}' is not HOST:PORT"))
+    }
+}
+
+/// What a name of a host is made of.
+#[must_use]
+pub fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority(host: &str, port: u16) -> Authority {
+        Authority { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn authorities_are_written_as_they_are_read() {
+        assert_eq!(authority("::1", 80).written(80), "[::1]");
+        assert_eq!(authority("x", 81).written(80), "x:81");
+        assert_eq!(authority("2001:db8::1", 443).to_string(), "[2001:db8::1]:443");
+        assert_eq!("a:1".parse(), Ok(authority("a", 1)));
+        assert!("a".parse::<Authority>().is_err());
+    }
+}

@@ -19,11 +19,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sim", &["base", "wire", "link", "world"]),
     ("transport", &["base", "wire", "sctp", "tcp", "world"]),
     ("http", &["base", "world", "transport"]),
+    ("gateway", &["base", "world", "transport", "http"]),
+    ("load", &["base", "world", "transport", "http"]),
     ("tokio", &["sctp", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),
     // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
-    ("lab", &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "http", "emu"]),
-    ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "emu", "lab"]),
+    ("lab", &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "http", "load", "emu"]),
+    ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "gateway", "load", "emu", "lab"]),
 ];
 
 /// Crates that must not know of clocks, sockets, threads or tasks.
@@ -31,7 +33,7 @@ const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
 
 /// Crates that build wherever Rust's standard library does; what one system alone has is behind a `cfg`.
 const PORTABLE: &[&str] =
-    &["base", "wire", "congestion", "link", "sctp", "tcp", "world", "sim", "transport", "http", "lab"];
+    &["base", "wire", "congestion", "link", "sctp", "tcp", "world", "sim", "transport", "http", "gateway", "load", "lab"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace root")
@@ -223,7 +225,7 @@ fn names_a_transport(line: &str) -> bool {
 #[test]
 fn only_the_list_names_transports() {
     let mut used = BTreeSet::new();
-    for name in ["http", "lab", "cli"] {
+    for name in ["http", "gateway", "load", "lab", "cli"] {
         for file in rust_files(&root().join("crates").join(name).join("src")) {
             let path =
                 file.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();

@@ -8,8 +8,8 @@ use crate::threads::{Doors, Post};
 use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::authority::Authority;
-use anabranch_http::gateway::allow::{Rule, Rules};
-use anabranch_http::gateway::{self, Associations, Network, Options, Origins, Peer, Route};
+use anabranch_gateway::allow::{Rule, Rules};
+use anabranch_gateway::{Associations, Network, Options, Origins, Peer, Route};
 use anabranch_http::room::Room;
 use anabranch_http::serve::{Log, Stop};
 use anabranch_http::upstream::Upstream;
@@ -265,11 +265,11 @@ async fn listen<U: Upstream>(
             match opened {
                 Opened::Kernel(listener, room) => {
                     let options = Options { half_close: true, ..settings.options(&stop, room) };
-                    servers.start(world, gateway::run(world.clone(), listener, upstream.clone(), options));
+                    servers.start(world, anabranch_gateway::run(world.clone(), listener, upstream.clone(), options));
                 }
                 Opened::Ours(here, listener, room) => {
                     let options = Options { half_close: false, ..settings.options(&stop, room) };
-                    servers.start(world, gateway::run(here, listener, upstream.clone(), options));
+                    servers.start(world, anabranch_gateway::run(here, listener, upstream.clone(), options));
                 }
             }
         }

@@ -97,8 +97,8 @@ mod verb {
     use crate::progress::Ticker;
     use crate::{Done, Failure, busy_poll, planned, say};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
-    use anabranch_http::load::report::{self, Framing};
-    use anabranch_http::load::{Load, Pace, Plan};
+    use anabranch_load::generator::report::{self, Framing};
+    use anabranch_load::generator::{Load, Pace, Plan};
     use anabranch_transport::kernel::KernelConnector;
     use anabranch_transport::sctp::Config;
     use anabranch_transport::{Connector, Session};

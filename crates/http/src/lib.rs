@@ -8,11 +8,9 @@
 //! | [`get`] | the client for people: one object, to wherever it should go |
 //! | [`visit`] | a page for people: what a document embeds, fetched as it is found |
 //! | [`serve`] | the server: hyper on each stream |
-//! | [`gateway`] | the proxy between TCP and SCTP |
-//! | [`load`] | the load generator: many objects at a rate, or as fast as they come |
-//! | [`bulk`] | a transfer of many bytes without HTTP |
-//! | [`throughput`] | as much as goes through, between two real ends: iperf's work |
-//! | [`messages`] | messages at a fixed rate, each with its own delay |
+//! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
+//! | [`framing`] | where a body ends |
+//! | [`room`], [`closing`] | how many sessions a server has, and how each ends |
 //! | [`observe`] | what happened when, at both ends |
 //! | [`beneath`] | files in a directory, and in no other |
 //! | [`body`] | what the bytes of an object are, so that each is checked |
@@ -23,20 +21,15 @@
 pub mod authority;
 pub mod beneath;
 pub mod body;
-pub mod bulk;
 pub mod closing;
 pub mod fetch;
 pub mod framing;
-pub mod gateway;
 pub mod get;
 pub mod har;
-pub mod load;
 pub mod mapping;
-pub mod messages;
 pub mod observe;
 pub mod page;
 pub mod room;
 pub mod serve;
-pub mod throughput;
 pub mod upstream;
 pub mod visit;

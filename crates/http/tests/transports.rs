@@ -9,7 +9,7 @@ use anabranch_http::fetch::End;
 use anabranch_http::mapping::Choices;
 use anabranch_http::observe::{FetchError, ObjectRecord};
 use anabranch_http::page::{Page, shipped};
-use anabranch_http::{bulk, serve};
+use anabranch_http::serve;
 use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost};
 use anabranch_transport::tcp::TcpConnector;
 use rig::page;
@@ -281,53 +281,6 @@ fn what_rides_early_on_streams_that_are_not_there_rides_again() {
         let beyond =
             |object: &&ObjectRecord| object.assigned.as_ref().expect("assigned").exchange.stream >= 5;
         assert_eq!(record.objects.iter().filter(beyond).count(), 0, "{client:?} {server:?}");
-    }
-}
-
-#[test]
-fn bulk_moves_every_byte_at_the_rate_of_the_link() {
-    for (loss, message_size) in [("0", 2_048), ("1%", 8_192), ("0", 100_000)] {
-        let link = format!("rate=20mbit,rtt=20ms,loss={loss}");
-        let transfer = bulk::Bulk {
-            bytes: 5_000_000,
-            message_size,
-            connections: 1,
-            deadline: Some(Duration::from_secs(600)),
-            timeout: Some(Duration::from_secs(15)),
-        };
-        let rig = Rig::new(&[&link], 1);
-        let over_tcp = async {
-            let (client, server) = tcp_hosts(&rig, "modern").await;
-            let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
-            let listener = server.listen(80, 0).expect("listening");
-            let serving = bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Unobserved);
-            let _server = anabranch_world::World::spawn(&rig.server, "server", serving);
-            let recorder = anabranch_http::observe::Recorder::new();
-            bulk::run(rig.client.clone(), connector, transfer.clone(), recorder).await
-        };
-        let tcp = rig.network.run(over_tcp, Instant::MAX).expect_done();
-        let rig = Rig::new(&[&link], 1);
-        let over_sctp = async {
-            let (client, server) = sctp_hosts(&rig, "rfc9260", 10, Carrier::Ip).await;
-            let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
-            let listener = server.listen(80).expect("listening");
-            let serving = bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Unobserved);
-            let _server = anabranch_world::World::spawn(&rig.server, "server", serving);
-            let recorder = anabranch_http::observe::Recorder::new();
-            bulk::run(rig.client.clone(), connector, transfer.clone(), recorder).await
-        };
-        let sctp = rig.network.run(over_sctp, Instant::MAX).expect_done();
-        for (name, outcome) in [("tcp", tcp), ("sctp", sctp)] {
-            assert_eq!(
-                (outcome.end, outcome.body_bytes),
-                (End::Done, 5_000_000),
-                "{name} {loss} {outcome:?}"
-            );
-            // Two seconds at the full rate.
-            let most = if loss == "0" { 5 } else { 60 };
-            assert!(outcome.elapsed() > Duration::from_secs(2), "{name} {:?}", outcome.elapsed());
-            assert!(outcome.elapsed() < Duration::from_secs(most), "{name} {:?}", outcome.elapsed());
-        }
     }
 }
 

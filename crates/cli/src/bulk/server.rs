@@ -6,7 +6,7 @@ use crate::knobs::told;
 use crate::place::Listen;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
-use anabranch_http::throughput::{self, Event, Settings};
+use anabranch_load::throughput::{self, Event, Settings};
 use anabranch_transport::kernel::{KernelListener, KernelSession};
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost};
 use anabranch_transport::{CloseReason, Listener};

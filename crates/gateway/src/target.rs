@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 9112 §3.2 (request target) and RFC 9110 §4.2.1 as far as a gateway reads them.
 
-use crate::authority::Authority;
+use anabranch_http::authority::Authority;
 
 /// The target of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@
 
 use super::allow::Network;
 use super::head::{Field, write_field};
-use crate::authority::Authority;
+use anabranch_http::authority::Authority;
 use std::net::IpAddr;
 
 /// The client of a request, and whether what it says of others is believed.

@@ -33,11 +33,11 @@ pub use allow::Network;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
 
-use crate::authority::Authority;
-use crate::closing::{self, CLOSING, Uptake, begun_anew};
-use crate::room::{Begun, Client, Entrance, Hold, Memory, Room, Seat, Share, Spot};
-use crate::serve::{Access, Log, Stop, Waiting};
-use crate::upstream::Upstream;
+use anabranch_http::authority::Authority;
+use anabranch_http::closing::{self, CLOSING, Uptake, begun_anew};
+use anabranch_http::room::{Begun, Client, Entrance, Hold, Memory, Room, Seat, Share, Spot};
+use anabranch_http::serve::{Access, Log, Stop, Waiting};
+use anabranch_http::upstream::Upstream;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};

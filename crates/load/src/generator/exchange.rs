@@ -2,7 +2,7 @@
 
 use super::cause::Cause;
 use super::tally::Reply;
-use crate::fetch::response::{ResponseParser, Step};
+use anabranch_http::fetch::response::{ResponseParser, Step};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};

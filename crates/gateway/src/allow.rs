@@ -16,7 +16,7 @@
 //! NAT64) is looked at as that; by those that a relay would take apart (6to4, Teredo, ISATAP) no rule but an address leads
 //! anywhere.
 
-use crate::authority::is_name_byte;
+use anabranch_http::authority::is_name_byte;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 

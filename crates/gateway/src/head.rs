@@ -11,10 +11,10 @@
 //! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection,
 //! Max-Forwards, Via) as far as a gateway obeys them.
 
-use crate::framing::Framing;
+use anabranch_http::framing::Framing;
 use super::forwarded::Forwarded;
 use super::target::Target;
-use crate::authority::Authority;
+use anabranch_http::authority::Authority;
 
 /// The most fields a head may have.
 const MAX_FIELDS: usize = 128;

@@ -4,8 +4,8 @@
 //! may. So a client has at most as many under way as it leaves to others, waits for its own, and a name is looked up once
 //! for all who ask. What the host has written down itself waits for nobody.
 
-use crate::authority::Authority;
-use crate::room::{Client, Portion, Room, Share};
+use anabranch_http::authority::Authority;
+use anabranch_http::room::{Client, Portion, Room, Share};
 use anabranch_world::Detach;
 use anabranch_world::names::Names;
 use std::cell::RefCell;

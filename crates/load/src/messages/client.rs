@@ -1,9 +1,9 @@
 //! The side that receives: notes the instant at which each message was read whole, and checks it.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
-use crate::body::Pattern;
-use crate::fetch::{End, Outcome};
-use crate::observe::{Delivered, FetchError, Observer};
+use anabranch_http::body::Pattern;
+use anabranch_http::fetch::{End, Outcome};
+use anabranch_http::observe::{Delivered, FetchError, Observer};
 use anabranch_base::time::{Instant, nanos};
 use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};

@@ -6,8 +6,8 @@
 //! leaves (the dynamic threshold of Choudhury and Hahne, 1998), and who has fewest is next. A connection is new until
 //! the origin has said something on it, or has had time to take it.
 
-use crate::authority::Authority;
-use crate::room::Client;
+use anabranch_http::authority::Authority;
+use anabranch_http::room::Client;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;

@@ -4,10 +4,10 @@
 //! A pump reads on only when all it has read is written: what a slow reader
 //! costs is one read's worth of memory, and the sender feels it.
 
-use crate::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
+use anabranch_http::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use super::head::{Refusal, begins_answer, end_of_head};
-use crate::upstream::{Crowd, Lease};
-use crate::room::{Hold, Memory, Spot};
+use anabranch_http::upstream::{Crowd, Lease};
+use anabranch_http::room::{Hold, Memory, Spot};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;

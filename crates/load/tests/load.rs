@@ -1,10 +1,11 @@
 //! The load generator in virtual time: what an open loop charges a slow server with, and a closed one does not.
 
+#[path = "../../http/tests/rig/mod.rs"]
 mod rig;
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::load::{Cause, Load, Pace, Plan, Tally};
+use anabranch_load::generator::{Cause, Load, Pace, Plan, Tally};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::{self, PageSite};
 use anabranch_transport::sctp::{Carrier, SctpConnector};

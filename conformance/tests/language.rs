@@ -1,9 +1,7 @@
 //! The script language beyond what the suite uses, and texts that are no scripts.
 
-mod strange;
-
+use crate::strange::strange;
 use anabranch_conformance::{Outcome, check};
-use strange::strange;
 
 const CLIENT: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
 +0 bind(3, ..., ...) = 0

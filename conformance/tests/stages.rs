@@ -1,9 +1,7 @@
 //! Scripts whose peer has addresses they cannot name, and tables of stages with mistakes.
 
-mod strange;
-
+use crate::strange::strange;
 use anabranch_conformance::{Outcome, Stage, Stages, check_on};
-use strange::strange;
 
 /// Two addresses: RTO and error counter are each address's own, and the association ends with
 /// the eleventh timeout (RFC 9260 §6.3.3 E2, §6.4.1, §8.1).

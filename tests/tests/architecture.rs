@@ -276,6 +276,33 @@ fn every_file_says_what_it_owns() {
     assert!(found.is_empty(), "no opening paragraph in {found:#?}");
 }
 
+/// A crate that names its tests runs each of its files: one that is named nowhere would be passed over in silence.
+#[test]
+fn every_test_file_is_part_of_a_program() {
+    let beside = ["tests", "conformance"].map(|name| root().join(name));
+    for path in crates().into_values().chain(beside) {
+        let manifest: toml::Table =
+            fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
+        if manifest["package"].get("autotests").and_then(toml::Value::as_bool) != Some(false) {
+            continue;
+        }
+        let listed: Vec<&str> = manifest["test"]
+            .as_array()
+            .expect("tests")
+            .iter()
+            .filter_map(|test| test.get("path")?.as_str())
+            .collect();
+        let main = fs::read_to_string(path.join("tests/main.rs")).expect("tests/main.rs");
+        for entry in fs::read_dir(path.join("tests")).expect("tests/") {
+            let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+            let Some(module) = name.strip_suffix(".rs") else { continue };
+            let runs = listed.contains(&&*format!("tests/{name}"))
+                || main.lines().any(|line| line == format!("mod {module};"));
+            assert!(runs, "{}: tests/{name} is in no program", path.display());
+        }
+    }
+}
+
 #[test]
 fn nothing_is_left_undone_or_unsafe() {
     let left_over = [

@@ -2,11 +2,8 @@
 //! wanted.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod running;
-
-use running::{Running, Scratch};
+use crate::running::{Running, Scratch};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::symlink;

@@ -1,8 +1,8 @@
 //! `decode`: what it writes beside its text, of captures that a race has made.
 
-mod running;
+#![cfg(target_os = "linux")]
 
-use running::{Scratch, anabranch, errors, run};
+use crate::running::{Scratch, anabranch, errors, run};
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,14 +1,10 @@
 //! A server that has no descriptors left says so, and one association does not take them all.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod peer;
-mod running;
-
+use crate::peer::{associate, host, in_a_world};
+use crate::running::{LONG, Running, Scratch};
 use anabranch_transport::{Session, Stream};
-use peer::{associate, host, in_a_world};
-use running::{LONG, Running, Scratch};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};

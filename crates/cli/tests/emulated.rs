@@ -5,9 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{emulated_links, errors};
+use crate::running::{emulated_links, errors};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

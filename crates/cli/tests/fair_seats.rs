@@ -4,11 +4,8 @@
 //! All of 127.0.0.0/8 is this host: each client has an address of its own.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod running;
-
-use running::{LONG, Running, Scratch, noise};
+use crate::running::{LONG, Running, Scratch, noise};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

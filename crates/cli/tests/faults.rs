@@ -4,9 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Running, Scratch, anabranch, errors, has, noise, run};
+use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
 use std::fs;
 use std::io::Read;
 use std::net::UdpSocket;

@@ -4,11 +4,8 @@
 //! they are installed; where they are required (`ANABRANCH_REQUIRE_PEERS`) they must be.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod running;
-
-use running::{LONG, Running, Scratch, anabranch, has, noise, run};
+use crate::running::{LONG, Running, Scratch, anabranch, has, noise, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -2,11 +2,8 @@
 //! more of it.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod running;
-
-use running::{Running, anabranch, errors, run};
+use crate::running::{Running, anabranch, errors, run};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

@@ -4,11 +4,8 @@
 //! Answers that do not come or are malformed are in `gateway.rs`.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod running;
-
-use running::{LONG, Running, Scratch, anabranch, emulated_links, errors, has, noise, run};
+use crate::running::{LONG, Running, Scratch, anabranch, emulated_links, errors, has, noise, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

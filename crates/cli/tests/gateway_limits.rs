@@ -2,18 +2,13 @@
 //! have all exchanges.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod peer;
-mod raw_sctp;
-mod running;
-
+use crate::peer::{associate, host, in_a_world};
+use crate::raw_sctp::Raw;
+use crate::running::{Running, anabranch, errors, run};
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
-use peer::{associate, host, in_a_world};
-use raw_sctp::Raw;
-use running::{Running, anabranch, errors, run};
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

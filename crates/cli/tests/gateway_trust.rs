@@ -2,9 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{LONG, Running};
+use crate::running::{LONG, Running};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

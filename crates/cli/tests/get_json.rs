@@ -3,9 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Running, Scratch, anabranch, errors, noise, run};
+use crate::running::{Running, Scratch, anabranch, errors, noise, run};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;

@@ -3,9 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Running, Scratch, anabranch, noise, run};
+use crate::running::{Running, Scratch, anabranch, noise, run};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};

@@ -2,9 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Running, Scratch};
+use crate::running::{Running, Scratch};
 use std::fs;
 
 #[test]

@@ -3,17 +3,13 @@
 //! Only the loopback interface, ports chosen by the host, and every wait has an end.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod peer;
-mod running;
-
+use crate::peer::{associate, host, in_a_world};
+use crate::running::{LONG, Running, Scratch, anabranch, noise, run};
 use anabranch_transport::sctp::SctpSession;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
-use peer::{associate, host, in_a_world};
-use running::{LONG, Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -208,7 +204,7 @@ fn no_room_where_all_are_being_served() {
         patient.write_all(BIG).expect("sent");
         patient.read_exact(&mut [0; 100]).expect("an answer");
         let refused = run(anabranch().args(["get", "-q", target.url("http")]));
-        assert_eq!(refused.status.code(), Some(1), "{}", running::errors(&refused));
+        assert_eq!(refused.status.code(), Some(1), "{}", crate::running::errors(&refused));
         patient.set_read_timeout(Some(LONG)).expect("a deadline");
         patient.read_exact(&mut vec![0; 8_000_000]).expect("the rest");
         // Idle, once the last of it is acknowledged: it goes.

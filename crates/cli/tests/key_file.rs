@@ -3,9 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Running, Scratch, anabranch, errors, run};
+use crate::running::{Running, Scratch, anabranch, errors, run};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;

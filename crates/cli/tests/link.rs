@@ -6,9 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{emulated_links, errors};
+use crate::running::{emulated_links, errors};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};

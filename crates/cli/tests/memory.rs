@@ -4,13 +4,9 @@
 //! served. What counts is what is held, so seconds are enough; `ATTACK=10` makes them last ten times as long.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod raw_sctp;
-mod running;
-
-use raw_sctp::{BEGIN, Raw, WHOLE};
-use running::{LONG, Running, Scratch, anabranch, noise, run};
+use crate::raw_sctp::{BEGIN, Raw, WHOLE};
+use crate::running::{LONG, Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -6,9 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Scratch, anabranch, emulated_links, errors, run};
+use crate::running::{Scratch, anabranch, emulated_links, errors, run};
 use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");

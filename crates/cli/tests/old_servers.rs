@@ -3,9 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Scratch, anabranch, errors, has, noise, run};
+use crate::running::{Scratch, anabranch, errors, has, noise, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

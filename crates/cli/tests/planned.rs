@@ -2,9 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Scratch, anabranch, errors, run};
+use crate::running::{Scratch, anabranch, errors, run};
 use std::net::TcpListener;
 
 /// What a command says that ends well, without a word of complaint.

@@ -4,9 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod running;
-
-use running::{Running, Scratch, anabranch, errors, namespace, run};
+use crate::running::{Running, Scratch, anabranch, errors, namespace, run};
 
 #[test]
 fn programs_of_a_host_share_its_addresses_and_not_their_ports() {

@@ -2,16 +2,12 @@
 //! follows is taken for a request.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod peer;
-mod running;
-
+use crate::peer::{associate, host, in_a_world};
+use crate::running::{LONG, Running, Scratch};
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
-use peer::{associate, host, in_a_world};
-use running::{LONG, Running, Scratch};
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpListener;

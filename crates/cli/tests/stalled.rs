@@ -1,15 +1,11 @@
 //! Clients that ask and then take nothing, as many as there is room for: the others are served all the same.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
-mod peer;
-mod running;
-
+use crate::peer::{associate, host, in_a_world};
+use crate::running::{Running, Scratch, anabranch, noise, run};
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
-use peer::{associate, host, in_a_world};
-use running::{Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

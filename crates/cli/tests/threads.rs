@@ -5,14 +5,9 @@
 //! ports, and lose their memory, when the test wants it.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "real programs, real time")]
 
-#[path = "running/peer.rs"]
-mod peer;
-mod running;
-
-use peer::{Link, PEERS, Peer, account, restart, serve, site, vanish};
-use running::{Running, anabranch, errors, noise, run};
+use crate::engine_peer::{Link, PEERS, Peer, account, restart, serve, site, vanish};
+use crate::running::{Running, anabranch, errors, noise, run};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;

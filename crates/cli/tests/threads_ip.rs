@@ -4,14 +4,9 @@
 //! In network namespaces of their own, with addresses that are not of loopback; takes root.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "real programs, real time")]
 
-#[path = "running/peer.rs"]
-mod peer;
-mod running;
-
-use peer::{PEERS, Peer, account, restart, serve, site, vanish};
-use running::{Running, anabranch, errors, namespace, noise, run};
+use crate::engine_peer::{PEERS, Peer, account, restart, serve, site, vanish};
+use crate::running::{Running, anabranch, errors, namespace, noise, run};
 use std::net::SocketAddr;
 
 /// Those of the server, and those of peers.

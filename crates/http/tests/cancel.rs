@@ -1,16 +1,14 @@
 //! An object that times out is cancelled: its stream begins anew for another,
 //! and what was not sent of it is not (RFC 6525, RFC 3758).
 
-mod rig;
-
+use crate::rig::page;
+use crate::rig::sim::{Rig, fetch_page, sctp, sctp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::mapping::Policy;
 use anabranch_http::observe::{FetchError, Record};
 use anabranch_http::{fetch, serve};
 use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost};
-use rig::page;
-use rig::sim::{Rig, fetch_page, sctp, sctp_server};
 
 /// The outcome, what the observers saw, and the user bytes that the server sent.
 fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Outcome, Record, u64) {

@@ -1,8 +1,8 @@
 //! Fetching and serving without a network: who opens what, what is counted,
 //! what happens when things break.
 
-mod rig;
-
+use crate::rig::memory::Meeting;
+use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::{self, End, Outcome};
@@ -13,8 +13,6 @@ use anabranch_http::serve::{self, PageSite};
 use anabranch_sim::Network;
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::World;
-use rig::memory::Meeting;
-use rig::page;
 use std::rc::Rc;
 
 /// Fetches `page` in memory.

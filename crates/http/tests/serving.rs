@@ -2,8 +2,8 @@
 //!
 //! RFC 9112 §2.2 (empty lines before a head), §9.5 (timeouts).
 
-mod rig;
-
+use crate::rig::memory::{Meeting, Pipe, PipeStream};
+use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::observe::Unobserved;
@@ -12,8 +12,6 @@ use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
 use bytes::Bytes;
-use rig::memory::{Meeting, Pipe, PipeStream};
-use rig::page;
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;

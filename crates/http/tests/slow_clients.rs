@@ -1,7 +1,7 @@
 //! Answers that are on their way for longer than a server waits for idle sessions.
 
-mod rig;
-
+use crate::rig::page;
+use crate::rig::sim::{Arm, Rig, fetch_page, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::End;
@@ -9,8 +9,6 @@ use anabranch_http::mapping::Choices;
 use anabranch_http::serve;
 use anabranch_transport::sctp::{Carrier, SctpConnector};
 use anabranch_transport::tcp::TcpConnector;
-use rig::page;
-use rig::sim::{Arm, Rig, fetch_page, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 
 fn impatient() -> serve::Options {
     serve::Options {

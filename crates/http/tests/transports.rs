@@ -1,7 +1,9 @@
 //! Pages over both engines in virtual networks.
 
-mod rig;
-
+use crate::rig::page;
+use crate::rig::sim::{
+    Arm, Rig, arms, fetch_page, load, sctp, sctp_hosts, sctp_server, tcp, tcp_hosts, tcp_server,
+};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
@@ -12,8 +14,6 @@ use anabranch_http::page::{Page, shipped};
 use anabranch_http::serve;
 use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost};
 use anabranch_transport::tcp::TcpConnector;
-use rig::page;
-use rig::sim::{Arm, Rig, arms, fetch_page, load, sctp, sctp_hosts, sctp_server, tcp, tcp_hosts, tcp_server};
 use std::rc::Rc;
 
 const DEFAULT: &str = "rate=10mbit,rtt=80ms";

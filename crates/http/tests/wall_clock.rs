@@ -2,8 +2,8 @@
 //!
 //! RFC 9110 §6.6.1 (Date).
 
-mod rig;
-
+use crate::rig::page;
+use crate::rig::sim::{Rig, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::observe::Unobserved;
@@ -11,8 +11,6 @@ use anabranch_http::serve::{self, PageSite};
 use anabranch_transport::tcp::TcpConnector;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
-use rig::page;
-use rig::sim::{Rig, tcp_hosts, tcp_server};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 //! So few seeds say little of the cells with few losses; `cargo run --release --bin grid` in `benches/` runs more.
 
 #[path = "../../../benches/src/grid.rs"]
-mod grid;
+mod table;
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicBool;
 
 #[test]
 fn goodput_is_what_was_recorded() {
-    let transports: Vec<String> = grid::TRANSPORTS.iter().map(|&name| name.to_owned()).collect();
-    let cells = grid::run("20MB", "12", &transports);
-    expect_test::expect_file!["grid.txt"].assert_eq(&grid::render("20MB", "12", &transports, &cells));
+    let transports: Vec<String> = table::TRANSPORTS.iter().map(|&name| name.to_owned()).collect();
+    let cells = table::run("20MB", "12", &transports);
+    expect_test::expect_file!["grid.txt"].assert_eq(&table::render("20MB", "12", &transports, &cells));
     for cell in cells {
         let ratio = cell.ratio().and_then(|ratio| ratio.ratio).expect("two contestants");
         assert!(ratio >= 0.95, "sctp reaches {ratio:.3} of tcp at {} and {} loss", cell.rtt, cell.loss);

@@ -1,15 +1,12 @@
 //! The transfer without HTTP, over both engines in virtual networks.
 
-#[path = "../../http/tests/rig/mod.rs"]
-mod rig;
-
+use crate::rig::sim::{Rig, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::End;
 use anabranch_load::bulk;
 use anabranch_transport::sctp::{Carrier, SctpConnector};
 use anabranch_transport::tcp::TcpConnector;
-use rig::sim::{Rig, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 
 #[test]
 fn bulk_moves_every_byte_at_the_rate_of_the_link() {

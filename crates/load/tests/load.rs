@@ -1,8 +1,7 @@
 //! The load generator in virtual time: what an open loop charges a slow server with, and a closed one does not.
 
-#[path = "../../http/tests/rig/mod.rs"]
-mod rig;
-
+use crate::rig::page;
+use crate::rig::sim::{Rig, sctp_hosts, sctp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_load::generator::{Cause, Load, Pace, Plan, Tally};
@@ -10,8 +9,6 @@ use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::{self, PageSite};
 use anabranch_transport::sctp::{Carrier, SctpConnector};
 use anabranch_world::World;
-use rig::page;
-use rig::sim::{Rig, sctp_hosts, sctp_server};
 use std::rc::Rc;
 
 fn plan(pace: Pace) -> Plan {

@@ -2,7 +2,7 @@
 //! everywhere. Small messages wait for a large one with DATA and do not with I-DATA (RFC 8260 §1.1).
 
 #[path = "../../../benches/src/interleaving.rs"]
-mod interleaving;
+mod table;
 
 use expect_test::expect;
 
@@ -22,5 +22,5 @@ fn pings_beside_large_messages() {
         wfq           143.9   243.6    9.65       42.7    58.6    9.63
         (no bulk)      20.0    20.0
     "#]]
-    .assert_eq(&interleaving::table());
+    .assert_eq(&table::table());
 }

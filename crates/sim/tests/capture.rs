@@ -1,8 +1,7 @@
 //! Captures: what the writer wrote the reader reads, and tshark, where there
 //! is one, finds nothing to complain about.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_sim::{Network, NodeId};
 use anabranch_wire::ip::{self, Packet};
@@ -10,7 +9,6 @@ use anabranch_wire::pcap::{self, LINKTYPE_RAW, Reader};
 use anabranch_world::{Local, World};
 use std::io::Write;
 use std::process::{Command, Stdio};
-use support::*;
 
 /// UDP and ICMP of both versions, over two paths; returns the client's capture.
 fn capture() -> Vec<u8> {

@@ -1,11 +1,9 @@
 //! The same seed gives the same bytes at the same times; another seed does not.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_sim::{Direction, Network, SimWorld};
 use anabranch_world::{Local, World};
-use support::*;
 
 /// Several flows over a bottleneck that does everything a link can do to packets.
 fn run(seed: u64) -> (u64, u64, Vec<u8>) {

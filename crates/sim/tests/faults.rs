@@ -1,7 +1,6 @@
 //! Outages, changed links, changed addresses.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, SendBatch};
 use anabranch_sim::{Change, Direction, Fate, Network, SimWorld};
@@ -9,7 +8,6 @@ use anabranch_world::{Datagrams, Local, World};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
-use support::*;
 
 const RAW: Local = Local::Ip { protocol: 132 };
 

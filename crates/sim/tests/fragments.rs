@@ -1,7 +1,6 @@
 //! Packets that may be cut: by hosts and routers, put together again, and what captures show.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, SendBatch};
@@ -13,7 +12,6 @@ use std::future::poll_fn;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::Command;
-use support::*;
 
 const UDP: Local = Local::Udp { port: 5_000 };
 

@@ -1,11 +1,9 @@
 //! Hosts whose work takes time, and queues that are bounded.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_sim::{Cost, Network};
 use anabranch_world::{Local, Work, World};
-use support::*;
 
 const RAW: Local = Local::Ip { protocol: 132 };
 

@@ -1,7 +1,6 @@
 //! Tasks and timers: order, cancelling, and reports of who waits.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_sim::{Network, Outcome, SimWorld, Task};
@@ -10,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
-use support::*;
 
 fn one_host() -> (Network, SimWorld) {
     let network = Network::new(1);

@@ -1,12 +1,10 @@
 //! Arrivals at instants computed by hand.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Instant};
 use anabranch_sim::{Direction, Network, Outcome};
 use anabranch_world::{Datagrams, Local, World};
-use support::*;
 
 const RAW: Local = Local::Ip { protocol: 132 };
 

@@ -1,12 +1,10 @@
 //! Several interfaces, routers, and what nodes tell each other by ICMP.
 
-mod support;
-
+use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_base::{Icmp, IcmpKind};
 use anabranch_sim::{Direction, Network};
 use anabranch_world::{Datagrams, Local, World};
-use support::*;
 
 const RAW: Local = Local::Ip { protocol: 132 };
 

@@ -1,8 +1,6 @@
 //! When the receiver acknowledges (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 

@@ -1,10 +1,8 @@
 //! Closing in every order (RFC 9293 §3.6).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
-use common::*;
 use expect_test::expect;
 
 /// RFC 9293 §3.6 case 1: one side closes, the other follows.

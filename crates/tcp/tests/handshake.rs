@@ -1,11 +1,9 @@
 //! Opening a connection (RFC 9293 §3.5).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::Fate;
 use anabranch_tcp::{CloseReason, Event};
 use anabranch_wire::tcp::Flags;
-use common::*;
 use expect_test::expect;
 
 /// RFC 9293 §3.5: SYN, SYN-ACK, ACK; then data both ways.

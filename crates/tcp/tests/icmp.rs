@@ -1,11 +1,9 @@
 //! What the network reports (RFC 9293 §3.9.2.2, RFC 5927), and IPv6.
 
-mod common;
-
+use crate::common::*;
 use anabranch_base::{Engine, IcmpKind, Instant, Rng, SendBatch};
 use anabranch_tcp::testing::{Fate, Pair};
 use anabranch_tcp::{CloseReason, Endpoint, Event};
-use common::*;
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

@@ -1,9 +1,7 @@
 //! What profile `modern` does as Linux does it, and the RFCs do not ask for: each by itself.
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::{Fate, Pair};
-use common::*;
 use expect_test::expect;
 use std::time::Duration;
 

@@ -1,10 +1,8 @@
 //! ECN (RFC 3168) and PAWS (RFC 7323 §5).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::Fate;
 use anabranch_wire::tcp::{Flags, Header, Options, Seq, Timestamps};
-use common::*;
 use expect_test::expect;
 
 /// RFC 3168 §6.1: offered, taken, marked, echoed until CWR, one reduction.

@@ -1,12 +1,10 @@
 //! Long flows against ns-2.35 (`benches/physics/ns2/figures.csv`) and the Mathis formula.
 
-mod common;
-
+use crate::common::change;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Ratio};
 use anabranch_tcp::testing::{Link, flow};
 use anabranch_tcp::{Config, Stats};
-use common::change;
 
 const SECONDS: u64 = 400;
 

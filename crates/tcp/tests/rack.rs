@@ -1,9 +1,7 @@
 //! Losses found by time, and probes of the tail (RFC 8985).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::{Fate, Pair};
-use common::*;
 use expect_test::expect;
 use std::time::Duration;
 

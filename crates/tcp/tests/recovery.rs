@@ -1,8 +1,6 @@
 //! Losses that acknowledgements betray without SACK (RFC 5681, 6582, 3042).
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 

@@ -1,10 +1,8 @@
 //! Resets and other segments out of place (RFC 9293 §3.5.2, RFC 5961).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::{CloseReason, Event};
 use anabranch_wire::tcp::{Flags, Header, Seq};
-use common::*;
 use expect_test::expect;
 
 /// RFC 5961 §3.2: a reset counts with the very number expected.

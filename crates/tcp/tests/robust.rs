@@ -1,12 +1,10 @@
 //! Whatever comes in, nothing panics; and the order of the polls does not matter.
 
-mod common;
-
+use crate::common::*;
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
 use anabranch_tcp::testing::{LEFT, Pair, RIGHT, Side};
 use anabranch_tcp::{Config, Endpoint, Event};
 use anabranch_wire::tcp::seal;
-use common::*;
 use std::net::SocketAddr;
 
 fn packet(side: Side, payload: &[u8], ecn: Ecn) -> Packet<'_> {

@@ -1,9 +1,7 @@
 //! Losses that SACK betrays, and how they are repaired (RFC 6675, 6937).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::Fate;
-use common::*;
 use expect_test::expect;
 use std::time::Duration;
 

@@ -1,10 +1,8 @@
 //! A listener without memory for handshakes it cannot keep (RFC 4987 §3.6).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::{Fate, Pair};
 use anabranch_wire::tcp::{Flags, Header, Options, Seq, Timestamps};
-use common::*;
 use expect_test::expect;
 
 /// A flood of SYNs from ports that never answer.

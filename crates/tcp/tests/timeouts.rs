@@ -1,10 +1,8 @@
 //! The retransmission timer (RFC 6298) and what it costs (RFC 5681 §3.1).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::Fate;
 use anabranch_tcp::{CloseReason, Event};
-use common::*;
 use expect_test::expect;
 use std::time::Duration;
 

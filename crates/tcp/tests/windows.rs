@@ -1,10 +1,8 @@
 //! The peer's window: closed, small, scaled (RFC 9293 §3.8.6, RFC 7323 §2).
 
-mod common;
-
+use crate::common::*;
 use anabranch_tcp::testing::Fate;
 use anabranch_wire::tcp::{Flags, Header, Seq};
-use common::*;
 use expect_test::expect;
 use std::time::Duration;
 

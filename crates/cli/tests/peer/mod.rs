@@ -1,5 +1,7 @@
 //! A peer of a program under test: a world with our SCTP, so that a test says what goes on each stream and when.
 
+#![cfg(target_os = "linux")]
+
 use crate::running::Running;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};

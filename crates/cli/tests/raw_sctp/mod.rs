@@ -3,6 +3,7 @@
 //! Each association costs it a few words: what arrives is counted and forgotten, and the window that is advertised has
 //! nothing to do with any buffer.
 
+#![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use crate::running::Running;

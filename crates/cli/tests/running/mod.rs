@@ -1,5 +1,6 @@
 //! Programs under test: started with ports that the system chooses, killed when the test is over.
 
+#![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use anabranch_emu::netns::Namespace;
@@ -8,6 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -147,7 +149,10 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("anabranch-{}-{name}", std::process::id()));
+        // Tests of all files run in one process.
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("anabranch-{}-{made}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a directory");
         Self(path)

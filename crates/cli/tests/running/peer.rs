@@ -1,6 +1,7 @@
 //! Peers of a server of several threads: engines over sockets of the test, in UDP or on IP. They move between addresses
 //! and ports, and lose their memory, when the test wants it.
 
+#![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use crate::running::{LONG, Running, Scratch, noise};

@@ -1,0 +1,42 @@
+//! The command as its users meet it: programs as they were built, each a process of its own.
+
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod bad_input;
+mod beneath;
+mod bulk;
+mod decode;
+mod descriptors;
+mod emulated;
+mod emulated_results;
+#[path = "running/peer.rs"]
+mod engine_peer;
+mod fair_seats;
+mod faults;
+mod gateway;
+mod gateway_answers;
+mod gateway_faults;
+mod gateway_limits;
+mod gateway_trust;
+mod get_json;
+mod get_page;
+mod heads;
+mod hostile;
+mod key_file;
+mod link;
+mod load;
+mod memory;
+mod names;
+mod network;
+mod old_servers;
+mod outputs;
+mod peer;
+mod planned;
+mod quoted;
+mod raw_ports;
+mod raw_sctp;
+mod running;
+mod smuggling;
+mod stalled;
+mod threads;
+mod threads_ip;

@@ -1,0 +1,10 @@
+//! Client and server, over pipes in memory and over both engines in virtual networks.
+
+mod cancel;
+mod fetch;
+mod har_mutations;
+mod rig;
+mod serving;
+mod slow_clients;
+mod transports;
+mod wall_clock;

@@ -1,0 +1,11 @@
+//! The laboratory, from plans to reports.
+
+mod grid;
+mod in_force;
+mod messages;
+mod parts;
+mod plan;
+mod race;
+mod schema;
+mod sentence;
+mod why;

@@ -1,0 +1,6 @@
+//! Generator and bulk transfer, over both engines in virtual networks.
+
+mod bulk;
+mod load;
+#[path = "../../http/tests/rig/mod.rs"]
+mod rig;

@@ -1,0 +1,8 @@
+//! The engine under attack and at the ends of its numbers; what each chunk does is in `scenarios`.
+
+mod address_hijack;
+mod amplification;
+mod examples;
+mod interleaving;
+mod memory;
+mod wraps;

@@ -1,0 +1,12 @@
+//! The virtual world, topic by topic.
+
+mod capture;
+mod determinism;
+mod faults;
+mod fragments;
+mod processor;
+mod suite;
+mod support;
+mod tasks;
+mod timing;
+mod topology;

@@ -1,0 +1,19 @@
+//! The engine, topic by topic.
+
+mod acks;
+mod closing;
+mod common;
+mod handshake;
+mod icmp;
+mod linux;
+mod marks;
+mod physics;
+mod rack;
+mod recovery;
+mod resets;
+mod robust;
+mod sack;
+mod simultaneous;
+mod syncookies;
+mod timeouts;
+mod windows;

@@ -1,0 +1,5 @@
+//! What a program on tokio sees of an association.
+
+mod cancel;
+mod examples;
+mod facade;

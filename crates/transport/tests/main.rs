@@ -1,0 +1,6 @@
+//! Engines bound to worlds.
+
+mod drive;
+mod mtu;
+mod order;
+mod roam;

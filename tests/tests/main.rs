@@ -1,0 +1,11 @@
+//! The whole system: races, captures, physics.
+
+mod captures;
+mod contestant;
+mod determinism;
+mod failover;
+mod layer;
+mod pages;
+mod physics;
+mod profiles;
+mod storms;

@@ -26,8 +26,8 @@ pub struct SctpTarget {
 }
 
 impl SctpTarget {
-    /// This host's SCTP, from addresses that the server can answer to, and the ways to it.
-    pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Ways), Failure> {
+    /// This host's SCTP, from addresses that the server can answer to, and the routes to it.
+    pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Routes), Failure> {
         // Who talks to a host on the loopback interface talks from there; who does not, from everywhere else.
         let near = |ip: IpAddr| ip.is_loopback();
         let local: Vec<IpAddr> = match self.addresses.first() {
@@ -40,7 +40,7 @@ impl SctpTarget {
             }
             _ => Vec::new(),
         };
-        beside_the_kernel(self.carrier);
+        warn_kernel_sctp(self.carrier);
         let (bound, port) = match self.carrier.is_on_ip() {
             true => {
                 let port = self.addresses.first().map_or(0, SocketAddr::port);
@@ -58,25 +58,25 @@ impl SctpTarget {
         let servers = by_family(&self.addresses);
         let first = servers.iter().filter_map(|addresses| addresses.first().copied()).collect();
         let servers = servers.into_iter().map(|addresses| SctpServer { addresses, port }).collect();
-        Ok((host.clone(), Ways { connector: SctpConnector::new(host, servers), first }))
+        Ok((host.clone(), Routes { connector: SctpConnector::new(host, servers), first }))
     }
 }
 
-/// What opens associations to a server: the same one in several ways, by the address that the handshake begins at.
-pub struct Ways {
-    /// Its servers are the ways.
+/// Opens associations to one server by several routes, which differ in the address that the handshake begins at.
+pub struct Routes {
+    /// Has one server for each route.
     pub connector: SctpConnector<OsWorld>,
-    /// Where each begins.
+    /// The first address of each route.
     pub first: Vec<SocketAddr>,
 }
 
-impl Ways {
-    /// How many there are.
+impl Routes {
+    /// How many routes there are.
     pub fn count(&self) -> usize {
         self.first.len()
     }
 
-    /// An association that is established, or why there is none, way by way.
+    /// An established association, or why each route failed.
     pub async fn session(&self, world: &OsWorld, timeout: Duration) -> Result<SctpSession<OsWorld>, String> {
         let whys = match connect_in_turn(world, &self.connector, self.count(), timeout).await {
             Ok(session) => return Ok(session),
@@ -95,15 +95,15 @@ impl Ways {
         Err(each.collect::<Vec<_>>().join("; "))
     }
 
-    /// The first way by which the server answers; the last where it does by none.
+    /// The first route by which the server answers; the last, if it answers by none.
     pub async fn answering(&self, world: &OsWorld, timeout: Duration) -> usize {
         // The last needs no asking: there is no other left.
         let last = self.count().saturating_sub(1);
-        for way in 0..last {
-            let Ok(session) = self.connector.connect(way) else { continue };
+        for route in 0..last {
+            let Ok(session) = self.connector.connect(route) else { continue };
             if let Some(Ok(())) = world.timeout(timeout, session.established()).await {
                 session.close();
-                return way;
+                return route;
             }
             session.abort();
         }
@@ -116,15 +116,15 @@ impl Ways {
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);
-    let mut ways = vec![addresses.to_vec()];
+    let mut routes = vec![addresses.to_vec()];
     if !other.is_empty() {
-        ways.push(other.into_iter().chain(like).collect());
+        routes.push(other.into_iter().chain(like).collect());
     }
-    ways
+    routes
 }
 
-/// Says once that the kernel's SCTP will answer packets that are ours.
-pub fn beside_the_kernel(carrier: Carrier) {
+/// Warns once that the kernel's SCTP will answer our packets.
+pub fn warn_kernel_sctp(carrier: Carrier) {
     static ONCE: Once = Once::new();
     if carrier.is_on_ip() && kernel_has_sctp() {
         ONCE.call_once(|| {

@@ -1,16 +1,17 @@
 //! `anabranch gateway`: HTTP between TCP and SCTP.
 
 use crate::dial::SctpTarget;
-use crate::listen::{Door, Opened, Servers};
+use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Listen, Url};
 use crate::serve::log;
-use crate::threads::{Doors, Post};
-use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
+use crate::threads::{ListenSpecs, WorkerHandle};
+use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::authority::Authority;
 use anabranch_gateway::allow::{Rule, Rules};
 use anabranch_gateway::{Associations, Network, Options, Origins, Peer, Route};
-use anabranch_http::room::Room;
+use anabranch_http::authority::Authority;
+use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::{Log, Stop};
 use anabranch_http::upstream::Upstream;
 use anabranch_transport::sctp::Config;
@@ -30,14 +31,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let settings = Settings::read(matches)?;
     let memory = memory::budget(matches, &places)?;
-    let told = settings.onward.told();
+    let told = settings.onward.describe();
     if matches.get_flag("dry-run") {
         knobs::warn(&settings.sctp);
-        say(&planned(matches, &places, &settings))?;
+        say(&dry_run(matches, &places, &settings))?;
         return Ok(Done::Well);
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
-    let doors = Doors::open(&places, number("threads"), number("connections"))?;
+    let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let sctp = settings.sctp;
     let announce = move |urls: &[String]| {
         complain(&format!("carrying from {} {told}", urls.join(" ")));
@@ -47,22 +48,22 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         knobs::warn(&sctp);
     };
     let (matches, name) = (matches.clone(), OnceLock::new());
-    let room = Room::new(number("exchanges"));
-    doors.run(announce, move |doors, post| {
-        let mut settings = Settings { room: room.clone(), ..Settings::read(&matches)? };
+    let exchanges = ConcurrencyLimit::new(number("exchanges"));
+    specs.run(announce, move |specs, worker| {
+        let mut settings = Settings { exchanges: exchanges.clone(), ..Settings::read(&matches)? };
         // One for all threads, both sides and all that lies between.
         settings.sctp.memory = Some(memory.clone());
         let carried = os::run(busy_poll::options(&matches), async |world| {
             // Nobody else is called so.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
-            carry(world.clone(), doors, Settings { name, ..settings }, post).await
+            carry(world.clone(), specs, Settings { name, ..settings }, worker).await
         });
         carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
     })
 }
 
-fn planned(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> String {
+fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> String {
     let mut out = String::new();
     for place in places {
         out += &format!("listen: {place}\n");
@@ -85,8 +86,8 @@ fn planned(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
         "grace",
     ];
     let log = if settings.log.is_some() { "standard output" } else { "none" };
-    out += &format!("carries: {}\n", settings.onward.told());
-    out + &planned::flags(matches, &names) + &format!("log: {log}\n") + &planned::knobs(&settings.sctp)
+    out += &format!("carries: {}\n", settings.onward.describe());
+    out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
 }
 
 /// Where requests go.
@@ -110,7 +111,7 @@ struct Settings {
     idle: Duration,
     head: Duration,
     max_head: usize,
-    room: Room,
+    exchanges: ConcurrencyLimit,
     log: Option<Log>,
     grace: Duration,
 }
@@ -150,13 +151,13 @@ impl Settings {
             idle: span("idle")?,
             head: span("header-timeout")?,
             max_head,
-            room: Room::new(usize::from(number("exchanges"))),
+            exchanges: ConcurrencyLimit::new(usize::from(number("exchanges"))),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             grace: span("grace")?,
         })
     }
 
-    fn options(&self, stop: &Stop, sessions: Room) -> Options {
+    fn options(&self, stop: &Stop, sessions: ConcurrencyLimit) -> Options {
         let route = match &self.onward {
             Onward::Origin(url) => Route::Origin(authority(url)),
             _ => Route::Any,
@@ -170,7 +171,7 @@ impl Settings {
             head_timeout: self.head,
             max_head: self.max_head,
             sessions,
-            room: self.room.clone(),
+            exchanges: self.exchanges.clone(),
             memory: self.sctp.memory.clone(),
             log: self.log.clone(),
             stop: stop.clone(),
@@ -214,7 +215,7 @@ impl Onward {
         }
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Anywhere(_) => "to what is allowed, over TCP".to_owned(),
             Self::Via(url, _) | Self::Origin(url) => format!("to {}", url.text),
@@ -226,18 +227,23 @@ fn authority(url: &Url) -> Authority {
     Authority { host: url.host().to_ascii_lowercase(), port: url.port }
 }
 
-async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post) -> Result<Done, Failure> {
+async fn carry(
+    world: OsWorld,
+    specs: Vec<ListenSpec>,
+    settings: Settings,
+    worker: WorkerHandle,
+) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
-    let mut servers = Servers::new(post)?;
+    let mut servers = Servers::new(worker)?;
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {
             let origins = Origins::new(&world, None, rules.clone(), connect);
-            listen(&world, doors, &settings, Rc::new(origins), servers).await
+            listen(&world, specs, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) if url.carrier.is_kernels() => {
             let origins = Origins::new(&world, Some(authority(url)), Rules::default(), connect);
-            listen(&world, doors, &settings, Rc::new(origins), servers).await
+            listen(&world, specs, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) | Onward::Via(url, _) => {
             let (host, ways) = connector(settings.sctp(url)?).await?;
@@ -247,28 +253,31 @@ async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post)
             };
             servers.also_close(host);
             let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
-            listen(&world, doors, &settings, Rc::new(associations), servers).await
+            listen(&world, specs, &settings, Rc::new(associations), servers).await
         }
     }
 }
 
 async fn listen<U: Upstream>(
     world: &OsWorld,
-    doors: Vec<Door>,
+    specs: Vec<ListenSpec>,
     settings: &Settings,
     upstream: Rc<U>,
     mut servers: Servers,
 ) -> Result<Done, Failure> {
     let stop = Stop::new();
-    for door in doors {
-        for opened in servers.open(world, door, &settings.sctp, settings.sctp_port).await? {
+    for spec in specs {
+        for opened in servers.open(world, spec, &settings.sctp, settings.sctp_port).await? {
             match opened {
-                Opened::Kernel(listener, room) => {
-                    let options = Options { half_close: true, ..settings.options(&stop, room) };
-                    servers.start(world, anabranch_gateway::run(world.clone(), listener, upstream.clone(), options));
+                Opened::Kernel(listener, limit) => {
+                    let options = Options { half_close: true, ..settings.options(&stop, limit) };
+                    servers.start(
+                        world,
+                        anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
+                    );
                 }
-                Opened::Ours(here, listener, room) => {
-                    let options = Options { half_close: false, ..settings.options(&stop, room) };
+                Opened::Ours(here, listener, limit) => {
+                    let options = Options { half_close: false, ..settings.options(&stop, limit) };
                     servers.start(world, anabranch_gateway::run(here, listener, upstream.clone(), options));
                 }
             }

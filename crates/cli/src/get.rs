@@ -19,12 +19,11 @@ use crate::dial::SctpTarget;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
-use crate::{Done, Failure, complain, knobs, planned, say};
+use crate::{Done, Failure, complain, dry_run, knobs, say};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::upstream::connect_any;
-use anabranch_http::get::{Answer, GetError, get_telling};
-use anabranch_http::visit::{Place, Step, resolve};
+use anabranch_http::visit::{Destination, Step, resolve};
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::{CloseReason, Session};
@@ -56,7 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
     if matches.get_flag("dry-run") {
-        say(&planned(matches, &urls, &outputs, (connect, timeout))?)?;
+        say(&dry_run(matches, &urls, &outputs, (connect, timeout))?)?;
         return Ok(Done::Well);
     }
     if matches.get_flag("page") {
@@ -106,7 +105,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let sctp = config(matches)?;
     let ours = wanted.iter().any(|one| !one.url.carrier.is_kernels());
-    let told = if ours { knobs::told(&sctp) } else { Vec::new() };
+    let told = if ours { knobs::describe(&sctp) } else { Vec::new() };
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
     let settings = Settings { connect, timeout, sctp, sctp_port, meter: Meter::new(), ledger };
     // On a terminal there is room for one of both.
@@ -129,7 +128,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 }
 
 /// What `--dry-run` says.
-fn planned(
+fn dry_run(
     matches: &ArgMatches,
     urls: &[Url],
     outputs: &[&String],
@@ -139,12 +138,12 @@ fn planned(
     if outputs.is_empty() {
         out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
     }
-    out += &planned::flags(matches, &["output", "page", "har", "json", "csv"]);
+    out += &dry_run::flags(matches, &["output", "page", "har", "json", "csv"]);
     out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
     let sctp = config(matches)?;
     Ok(match urls.iter().all(|url| url.carrier.is_kernels()) {
         true => out,
-        false => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(&sctp),
+        false => out + &dry_run::flags(matches, &["sctp-port", "key-file"]) + &dry_run::knobs(&sctp),
     })
 }
 
@@ -460,8 +459,8 @@ async fn exchange<T: anabranch_transport::Stream>(
         }
         Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
             let ended = match elsewhere(&url, &location) {
-                _ if moves >= MOST_MOVES => {
-                    Ended::Failed(format!("{}: redirected more than {MOST_MOVES} times", url.target))
+                _ if moves >= MAX_MOVES => {
+                    Ended::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
                 }
                 Ok(url) => Ended::Moved(Wanted { number, url, file, moves: moves + 1 }),
                 Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
@@ -491,17 +490,17 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 /// Where `location` leads from `url`: the same server by the same carrier, or another one.
 fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     match resolve(&url.authority(), &url.target, location) {
-        Place::Here(target) => Ok(Url { target, ..url.clone() }),
-        Place::Elsewhere(other) if other.starts_with("//") => {
+        Destination::Here(target) => Ok(Url { target, ..url.clone() }),
+        Destination::Elsewhere(other) if other.starts_with("//") => {
             Url::parse(&format!("{}:{other}", url.carrier.scheme()))
         }
-        Place::Elsewhere(other) => Url::parse(&other),
-        Place::Nowhere => Err(format!("'{location}'")),
+        Destination::Elsewhere(other) => Url::parse(&other),
+        Destination::Nowhere => Err(format!("'{location}'")),
     }
 }
 
 /// How often an object may be somewhere else.
-const MOST_MOVES: u32 = 10;
+const MAX_MOVES: u32 = 10;
 /// How long a connection may take, unless told otherwise.
 const CONNECT: Duration = Duration::from_secs(30);
 /// How long an answer may be silent, unless told otherwise. After a path was cut for 60 s its packets are sent again within

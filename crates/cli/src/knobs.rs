@@ -21,7 +21,9 @@ pub fn key_file() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{asks_after_peers, given, is_senders, key_file as key_file_of, sctp, streams, told, warn};
+pub use linux::{
+    asks_after_peers, describe, given, is_senders, key_file as key_file_of, sctp, streams, warn,
+};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -114,7 +116,7 @@ mod linux {
 
     fn read_keys(path: &str) -> Result<SharedKeys, String> {
         /// 256 keys of the longest kind are less.
-        const MOST: u64 = 1 << 20;
+        const MAX: u64 = 1 << 20;
         let file = File::open(path).map_err(|why| why.to_string())?;
         let about = file.metadata().map_err(|why| why.to_string())?;
         if about.is_dir() {
@@ -125,8 +127,8 @@ mod linux {
             return Err(format!("others have access to it (mode {:o}); chmod 600 it", about.mode() & 0o777));
         }
         let mut text = String::new();
-        file.take(MOST + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
-        if text.len() as u64 > MOST {
+        file.take(MAX + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
+        if text.len() as u64 > MAX {
             return Err("more than 1 MiB; lines of ID and key were expected".to_owned());
         }
         SharedKeys::parse(&text).map_err(|why| why.to_string())
@@ -178,7 +180,7 @@ mod linux {
     ];
 
     /// What results say of the settings.
-    pub fn told(config: &Config) -> Vec<(String, String)> {
+    pub fn describe(config: &Config) -> Vec<(String, String)> {
         config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
 

@@ -2,9 +2,10 @@
 
 use crate::place::{Carrier, Listen};
 use crate::serve::reason;
-use crate::threads::Post;
+use crate::threads::WorkerHandle;
 use crate::{Done, Failure, complain};
-use anabranch_http::serve::{Room, Stop};
+use anabranch_http::limits::ConcurrencyLimit;
+use anabranch_http::serve::Stop;
 use anabranch_transport::CloseReason;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
@@ -18,20 +19,20 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What a thread is to listen on.
-pub enum Door {
-    /// Nobody else does; each listener takes in so many at a time.
+/// What a thread listens on.
+pub enum ListenSpec {
+    /// An address of this thread alone, and how many sessions each listener has at a time.
     Place(Listen, usize),
-    /// Others do, too, and take in as many with it as there is room for.
+    /// A TCP socket that all threads accept from.
     Kernel {
         /// Where.
         place: Listen,
         /// The socket.
         listener: TcpListener,
-        /// How many at a time, in all.
-        room: Room,
+        /// Sessions at a time, of all threads together.
+        limit: ConcurrencyLimit,
     },
-    /// The same of SCTP, with the thread's own sockets.
+    /// An address of SCTP that threads share, with sockets of this thread.
     Shared {
         /// Where.
         place: Listen,
@@ -39,23 +40,23 @@ pub enum Door {
         seat: Seat,
         /// Which of the threads.
         member: Member,
-        /// How many at a time, in all.
-        room: Room,
+        /// Sessions at a time, of all threads together.
+        limit: ConcurrencyLimit,
     },
 }
 
-/// A listener of either kind, and how much it takes in at a time. The types are the transports' own, not erased: what
+/// A listener of either kind, and its limit on sessions. The types are the transports' own, not erased: what
 /// servers do for each packet is measured.
 pub enum Opened {
     /// Connections of the kernel.
-    Kernel(KernelListener<OsWorld>, Room),
+    Kernel(KernelListener<OsWorld>, ConcurrencyLimit),
     /// Associations, and the world with their addresses.
-    Ours(OsWorld, SctpListener<OsWorld>, Room),
+    Ours(OsWorld, SctpListener<OsWorld>, ConcurrencyLimit),
 }
 
 /// Everything that listens in a thread.
 pub struct Servers {
-    post: Post,
+    worker: WorkerHandle,
     signals: Signals,
     tasks: Vec<OsTask<Result<(), CloseReason>>>,
     hosts: Vec<SctpHost<OsWorld>>,
@@ -65,40 +66,42 @@ pub struct Servers {
 
 impl Servers {
     /// Nothing yet; signals no longer end the process from here on.
-    pub fn new(post: Post) -> Result<Self, Failure> {
+    pub fn new(worker: WorkerHandle) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-        Ok(Self { post, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new() })
+        Ok(Self { worker, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new() })
     }
 
-    /// Opens what is behind `door`: SCTP with `config`, behind `sctp_port` where UDP carries it.
+    /// Opens what is behind `spec`: SCTP with `config`, behind `sctp_port` where UDP carries it.
     pub async fn open(
         &mut self,
         world: &OsWorld,
-        door: Door,
+        spec: ListenSpec,
         config: &Config,
         sctp_port: u16,
     ) -> Result<Vec<Opened>, Failure> {
-        match door {
-            Door::Place(place, most) if place.carrier.is_kernels() => self.listen_tcp(world, &place, most),
-            Door::Place(place, most) => {
+        match spec {
+            ListenSpec::Place(place, most) if place.carrier.is_kernels() => {
+                self.listen_tcp(world, &place, most)
+            }
+            ListenSpec::Place(place, most) => {
                 let opened = self.listen_sctp(world, &place, config, sctp_port, most).await?;
                 Ok(vec![opened])
             }
-            Door::Kernel { place, listener, room } => {
+            ListenSpec::Kernel { place, listener, limit } => {
                 let listening = world.take_listener(listener);
                 let listening = listening.map_err(|why| Failure::Host(format!("cannot listen: {why}")))?;
                 let listener = KernelListener::over(world.clone(), listening);
                 self.name(place.carrier, listener.local().ip(), listener.local().port());
-                Ok(vec![Opened::Kernel(listener, room)])
+                Ok(vec![Opened::Kernel(listener, limit)])
             }
-            Door::Shared { place, seat, member, room } => {
+            ListenSpec::Shared { place, seat, member, limit } => {
                 let failed =
                     |why: std::io::Error| Failure::Host(format!("cannot listen on {}: {why}", shown(&place)));
                 let here = world.at(place.addresses.clone()).map_err(failed)?;
                 let socket = here.take_seat(seat).map_err(failed)?;
                 let host = SctpHost::new_shard(here.clone(), config.clone(), socket, member);
                 let port = if place.carrier.is_on_ip() { place.port } else { sctp_port };
-                Ok(vec![self.take_in(here, host, &place, port, room)?])
+                Ok(vec![self.take_in(here, host, &place, port, limit)?])
             }
         }
     }
@@ -112,7 +115,7 @@ impl Servers {
                 Ok(listening) => {
                     let listener = KernelListener::over(world.clone(), listening);
                     self.name(place.carrier, ip, listener.local().port());
-                    opened.push(Opened::Kernel(listener, Room::new(most)));
+                    opened.push(Opened::Kernel(listener, ConcurrencyLimit::new(most)));
                 }
                 // A host without IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
@@ -136,7 +139,7 @@ impl Servers {
         most: usize,
     ) -> Result<Opened, Failure> {
         let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
-        crate::dial::beside_the_kernel(place.carrier);
+        crate::dial::warn_kernel_sctp(place.carrier);
         let (carrier, port) = match place.carrier.is_on_ip() {
             true => (SctpCarrier::Ip, place.port),
             false => (SctpCarrier::Udp { port: place.port }, sctp_port),
@@ -145,7 +148,7 @@ impl Servers {
         let host = SctpHost::new(here.clone(), config.clone(), carrier, None)
             .await
             .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
-        self.take_in(here, host, place, port, Room::new(most))
+        self.take_in(here, host, place, port, ConcurrencyLimit::new(most))
     }
 
     /// Listens on `port` of a host.
@@ -155,7 +158,7 @@ impl Servers {
         host: SctpHost<OsWorld>,
         place: &Listen,
         port: u16,
-        room: Room,
+        limit: ConcurrencyLimit,
     ) -> Result<Opened, Failure> {
         let listener = host
             .listen(port)
@@ -166,12 +169,12 @@ impl Servers {
             self.name(place.carrier, address.ip(), port);
         }
         self.hosts.push(host);
-        Ok(Opened::Ours(here, listener, room))
+        Ok(Opened::Ours(here, listener, limit))
     }
 
     /// All is open.
     pub fn ready(&self) {
-        self.post.ready(&self.urls);
+        self.worker.ready(&self.urls);
     }
 
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
@@ -199,7 +202,7 @@ impl Servers {
         stop: &Stop,
         grace: Duration,
     ) -> Result<Done, Failure> {
-        let mut trimmer = self.post.leads().then(|| MemoryTrimmer::new(world));
+        let mut trimmer = self.worker.leads().then(|| MemoryTrimmer::new(world));
         // A server ends by itself only when its host has failed.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
@@ -219,13 +222,13 @@ impl Servers {
         if let Some(why) = failed {
             return Err(Failure::Host(format!("a server has ended: {why}")));
         }
-        if self.post.leads() {
+        if self.worker.leads() {
             complain("ending: what is in flight is finished; a second signal ends at once");
         }
         stop.stop();
         let mut timer = world.timer();
         timer.set(Some(world.now() + grace));
-        let Self { tasks, hosts, mut signals, post, .. } = self;
+        let Self { tasks, hosts, mut signals, worker, .. } = self;
         let mut finish = std::pin::pin!(async {
             for task in tasks {
                 let _ = task.await;
@@ -240,8 +243,8 @@ impl Servers {
             Poll::Pending => timer.poll(cx).map(|()| false),
         })
         .await;
-        post.count(hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum());
-        if !in_time && post.is_alone() {
+        worker.count(hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum());
+        if !in_time && worker.is_alone() {
             complain("not everything was finished");
         }
         Ok(if in_time { Done::Well } else { Done::Badly })

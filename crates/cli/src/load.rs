@@ -95,7 +95,7 @@ mod verb {
     use crate::outputs::{Outputs, command_line};
     use crate::place::Url;
     use crate::progress::Ticker;
-    use crate::{Done, Failure, busy_poll, planned, say};
+    use crate::{Done, Failure, busy_poll, dry_run, say};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_load::generator::report::{self, Framing};
     use anabranch_load::generator::{Load, Pace, Plan};
@@ -116,7 +116,7 @@ mod verb {
         let plan = plan(matches, &url)?;
         let config = config(matches, &url, &plan)?;
         if matches.get_flag("dry-run") {
-            say(&planned(matches, &url, &plan, &config))?;
+            say(&dry_run(matches, &url, &plan, &config))?;
             return Ok(Done::Well);
         }
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
@@ -125,7 +125,7 @@ mod verb {
                 command: command_line(),
                 url: url.text.clone(),
                 transport: url.carrier.name().to_owned(),
-                settings: if url.carrier.is_kernels() { Vec::new() } else { knobs::told(&config) },
+                settings: if url.carrier.is_kernels() { Vec::new() } else { knobs::describe(&config) },
                 ..Framing::default()
             },
             config,
@@ -199,7 +199,7 @@ mod verb {
         })
     }
 
-    fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, config: &Config) -> String {
+    fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, config: &Config) -> String {
         let random = |random: bool| match (random, plan.seed) {
             (false, _) => String::new(),
             (true, None) => " on the average, at random".to_owned(),
@@ -227,10 +227,10 @@ mod verb {
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
-        out += &planned::flags(matches, &["max-sessions", "busy-poll"]);
+        out += &dry_run::flags(matches, &["max-sessions", "busy-poll"]);
         match url.carrier.is_kernels() {
             true => out,
-            false => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(config),
+            false => out + &dry_run::flags(matches, &["sctp-port", "key-file"]) + &dry_run::knobs(config),
         }
     }
 

@@ -9,6 +9,8 @@ mod busy_poll;
 mod decode;
 #[cfg(target_os = "linux")]
 mod dial;
+#[cfg(target_os = "linux")]
+mod dry_run;
 mod features;
 mod files;
 #[cfg(target_os = "linux")]
@@ -26,8 +28,6 @@ mod memory;
 mod out;
 mod outputs;
 mod place;
-#[cfg(target_os = "linux")]
-mod planned;
 mod progress;
 mod race;
 #[cfg(target_os = "linux")]

@@ -22,7 +22,7 @@ pub fn flag() -> Arg {
 pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure> {
     let text = matches.get_one::<String>("memory").map_or("", String::as_str);
     let total: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--memory {text}: {why}")))?;
-    if total.0 < LEAST {
+    if total.0 < MIN {
         return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
     }
     // A connection of the kernel's holds only what is above the transport.
@@ -37,7 +37,7 @@ pub fn kernel() -> anabranch_world::os::KernelOptions {
     anabranch_world::os::KernelOptions { unsent: Some(UNSENT), ..Default::default() }
 }
 
-const LEAST: u64 = 16 << 20;
+const MIN: u64 = 16 << 20;
 /// Bytes that a connection of the kernel's takes beyond those that are on their way.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 512 << 10;

@@ -1,13 +1,14 @@
 //! `anabranch serve`: a directory over TCP and SCTP.
 
-use crate::listen::{Door, Opened, Servers};
+use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen};
-use crate::threads::{Doors, Post};
-use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
+use crate::threads::{ListenSpecs, WorkerHandle};
+use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
 use anabranch_base::units::{Bytes, parse_span};
+use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
-use anabranch_http::serve::{self, Access, Log, Options, Room, Stop};
+use anabranch_http::serve::{self, Access, Log, Options, Stop};
 use anabranch_transport::ListenError;
 use anabranch_transport::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
@@ -31,11 +32,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     drop(site);
     if matches.get_flag("dry-run") {
         knobs::warn(&settings.sctp);
-        say(&planned(matches, directory, &places, &settings))?;
+        say(&dry_run(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
-    let doors = Doors::open(&places, number("threads"), number("connections"))?;
+    let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let (matches, shown) = (matches.clone(), directory.to_owned());
     let announce = move |urls: &[String]| {
         complain(&format!("serving {shown} on {}", urls.join(" ")));
@@ -43,7 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         knobs::warn(&settings.sctp);
     };
     let directory = directory.to_owned();
-    doors.run(announce, move |doors, post| {
+    specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
@@ -51,13 +52,13 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         // One for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         let served = os::run(busy_poll::options(&matches), async |world| {
-            serve(world, site, doors, settings, post).await
+            serve(world, site, specs, settings, worker).await
         });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
 }
 
-fn planned(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &Settings) -> String {
+fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &Settings) -> String {
     let dotfiles = if matches.get_flag("dotfiles") { "served" } else { "only /.well-known/" };
     let mut out = format!("directory: {directory}\ndotfiles: {dotfiles}\n");
     for place in places {
@@ -77,7 +78,7 @@ fn planned(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
         "grace",
     ];
     let log = if settings.options.log.is_some() { "standard output" } else { "none" };
-    out + &planned::flags(matches, &names) + &format!("log: {log}\n") + &planned::knobs(&settings.sctp)
+    out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
 }
 
 struct Settings {
@@ -149,24 +150,25 @@ pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
 async fn serve(
     world: OsWorld,
     site: FileSite,
-    doors: Vec<Door>,
+    specs: Vec<ListenSpec>,
     settings: Settings,
-    post: Post,
+    worker: WorkerHandle,
 ) -> Result<Done, Failure> {
     let (world, site) = (world.with_kernel(memory::kernel()), Rc::new(site));
     let stop = settings.options.stop.clone().unwrap_or_default();
-    let mut servers = Servers::new(post)?;
-    for door in doors {
-        for opened in servers.open(&world, door, &settings.sctp, settings.sctp_port).await? {
+    let mut servers = Servers::new(worker)?;
+    for spec in specs {
+        for opened in servers.open(&world, spec, &settings.sctp, settings.sctp_port).await? {
             let site = site.clone();
-            let options = |room: Room| Options { sessions: Some(room), ..settings.options.clone() };
+            let options =
+                |limit: ConcurrencyLimit| Options { sessions: Some(limit), ..settings.options.clone() };
             match opened {
-                Opened::Kernel(listener, room) => {
-                    let server = serve::run(world.clone(), listener, site, options(room), Unobserved);
+                Opened::Kernel(listener, limit) => {
+                    let server = serve::run(world.clone(), listener, site, options(limit), Unobserved);
                     servers.start(&world, server);
                 }
-                Opened::Ours(here, listener, room) => {
-                    servers.start(&world, serve::run(here, listener, site, options(room), Unobserved));
+                Opened::Ours(here, listener, limit) => {
+                    servers.start(&world, serve::run(here, listener, site, options(limit), Unobserved));
                 }
             }
         }

@@ -5,12 +5,12 @@
 //! which the kernel brings the packets with the thread's verification tags; of
 //! TCP the same socket, from which whoever is idle takes the next connection.
 
-use crate::dial::beside_the_kernel;
-use crate::listen::{BACKLOG, Door, shown};
+use crate::dial::warn_kernel_sctp;
+use crate::listen::{BACKLOG, ListenSpec, shown};
 use crate::place::Listen;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
-use anabranch_http::serve::Room;
+use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_transport::sctp::{Directory, IP_PROTOCOL};
 use anabranch_world::os::{self, Group};
 use std::io;
@@ -23,12 +23,12 @@ use std::thread;
 /// Says where it is listened, once all listen.
 type Announce = dyn Fn(&[String]) + Send + Sync;
 
-/// How a thread speaks of itself.
+/// How a worker thread reports to the main thread: that it listens, and what it has done.
 #[derive(Clone)]
-pub struct Post {
+pub struct WorkerHandle {
     number: usize,
     announce: Arc<Announce>,
-    /// To whom, where there are others.
+    /// Where to report, if there are several threads.
     tell: Option<Sender<Told>>,
 }
 
@@ -40,8 +40,8 @@ enum Told {
     Ended(Result<Done, Failure>),
 }
 
-impl Post {
-    /// It listens.
+impl WorkerHandle {
+    /// Reports that the thread listens at `urls`.
     pub fn ready(&self, urls: &[String]) {
         match &self.tell {
             None => (self.announce)(urls),
@@ -51,17 +51,17 @@ impl Post {
         }
     }
 
-    /// It is the one that says what concerns all of them.
+    /// Whether this thread prints what concerns all threads.
     pub fn leads(&self) -> bool {
         self.number == 0
     }
 
-    /// It is the only one.
+    /// Whether it is the only thread.
     pub fn is_alone(&self) -> bool {
         self.tell.is_none()
     }
 
-    /// How many associations it has taken in, at the end.
+    /// Reports how many associations it has accepted, at the end.
     pub fn count(&self, associations: u64) {
         if let Some(tell) = &self.tell {
             let _ = tell.send(Told::Associations(associations));
@@ -69,28 +69,28 @@ impl Post {
     }
 }
 
-/// What one of `threads` listens on, for each of them.
-pub struct Doors {
-    each: Vec<Vec<Door>>,
+/// What each thread listens on.
+pub struct ListenSpecs {
+    each: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
 }
 
-impl Doors {
+impl ListenSpecs {
     /// Opens `places` for so many threads; each listener takes in up to `most` at a time, in all threads together.
     pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
-        let mut doors = Self { each: (0..threads).map(|_| Vec::new()).collect(), groups: Vec::new() };
+        let mut specs = Self { each: (0..threads).map(|_| Vec::new()).collect(), groups: Vec::new() };
         for place in places {
             let failed = |why: io::Error| {
                 let why = reason(place.carrier, Some(place.port), &why);
                 Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
             };
             match place.carrier.is_kernels() {
-                _ if threads == 1 => doors.each[0].push(Door::Place(place.clone(), most)),
-                true => doors.open_tcp(place, most).map_err(failed)?,
-                false => doors.open_sctp(place, most).map_err(failed)?,
+                _ if threads == 1 => specs.each[0].push(ListenSpec::Place(place.clone(), most)),
+                true => specs.open_tcp(place, most).map_err(failed)?,
+                false => specs.open_sctp(place, most).map_err(failed)?,
             }
         }
-        Ok(doors)
+        Ok(specs)
     }
 
     fn open_tcp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
@@ -99,10 +99,10 @@ impl Doors {
         for &ip in wanted {
             match os::listen_tcp(SocketAddr::new(ip, place.port), BACKLOG, &crate::memory::kernel()) {
                 Ok(listener) => {
-                    let room = Room::new(most);
-                    for doors in &mut self.each {
-                        let (listener, room) = (listener.try_clone()?, room.clone());
-                        doors.push(Door::Kernel { place: place.clone(), listener, room });
+                    let limit = ConcurrencyLimit::new(most);
+                    for specs in &mut self.each {
+                        let (listener, limit) = (listener.try_clone()?, limit.clone());
+                        specs.push(ListenSpec::Kernel { place: place.clone(), listener, limit });
                     }
                 }
                 // A host without IPv6.
@@ -120,38 +120,38 @@ impl Doors {
         let none = || io::Error::from(io::ErrorKind::InvalidInput);
         let directory = Directory::new(count as u32).ok_or_else(none)?;
         let seats = if place.carrier.is_on_ip() {
-            beside_the_kernel(place.carrier);
+            warn_kernel_sctp(place.carrier);
             os::share_raw(&place.addresses, IP_PROTOCOL, count, directory.clone())?
         } else {
             os::share_udp(&place.addresses, place.port, count, directory.clone())?
         };
         self.groups.extend(seats.first().map(os::Seat::group));
-        let room = Room::new(most);
-        for ((seat, doors), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
+        let limit = ConcurrencyLimit::new(most);
+        for ((seat, specs), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
             let member = directory.member(index).ok_or_else(none)?;
-            doors.push(Door::Shared { place: place.clone(), seat, member, room: room.clone() });
+            specs.push(ListenSpec::Shared { place: place.clone(), seat, member, limit: limit.clone() });
         }
         Ok(())
     }
 
-    /// Runs `body` with the doors of each thread, and `announce` when all listen. The first failure ends all.
+    /// Runs `body` with the specs of each thread, and `announce` when all listen. The first failure ends all.
     pub fn run(
         mut self,
         announce: impl Fn(&[String]) + Send + Sync + 'static,
-        body: impl Fn(Vec<Door>, Post) -> Result<Done, Failure> + Send + Sync + 'static,
+        body: impl Fn(Vec<ListenSpec>, WorkerHandle) -> Result<Done, Failure> + Send + Sync + 'static,
     ) -> Result<Done, Failure> {
         let announce: Arc<Announce> = Arc::new(announce);
         let count = self.each.len();
         if count == 1 {
-            return body(self.each.remove(0), Post { number: 0, announce, tell: None });
+            return body(self.each.remove(0), WorkerHandle { number: 0, announce, tell: None });
         }
         let body = Arc::new(body);
         let (tell, told) = channel();
-        for (number, doors) in self.each.into_iter().enumerate() {
+        for (number, specs) in self.each.into_iter().enumerate() {
             let (body, tell) = (body.clone(), tell.clone());
-            let post = Post { number, announce: announce.clone(), tell: Some(tell.clone()) };
+            let worker = WorkerHandle { number, announce: announce.clone(), tell: Some(tell.clone()) };
             let run = move || {
-                let ended = catch_unwind(AssertUnwindSafe(|| body(doors, post)));
+                let ended = catch_unwind(AssertUnwindSafe(|| body(specs, worker)));
                 let broken = |_| Err(Failure::Internal("a thread has panicked".to_owned()));
                 let _ = tell.send(Told::Ended(ended.unwrap_or_else(broken)));
             };

@@ -144,7 +144,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         let mut list = self.list.borrow_mut();
         list.retain(|association| !association.is_over());
         let is_stuck = |association: &&Rc<Association<C::Session>>| association.crowd.stuck.get() > 0;
-        let full = list.len() >= MOST_ASSOCIATIONS;
+        let full = list.len() >= MAX_ASSOCIATIONS;
         let good = list.iter().filter(|association| !is_stuck(association));
         // Where all are stuck and there can be no other, a stuck one is better than none.
         let rest = list.iter().filter(|association| full && is_stuck(association));
@@ -283,7 +283,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
             if let Some((association, stream, used)) = pool.take() {
                 return Ok(pool.lend(association, stream, used));
             }
-            if !pool.connecting.get() && pool.list.borrow().len() < MOST_ASSOCIATIONS {
+            if !pool.connecting.get() && pool.list.borrow().len() < MAX_ASSOCIATIONS {
                 pool.connect().await?;
                 continue;
             }
@@ -305,7 +305,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
 }
 
 /// Associations with the peer at a time.
-const MOST_ASSOCIATIONS: usize = 16;
+const MAX_ASSOCIATIONS: usize = 16;
 /// How long a stream may take to begin anew.
 const RESETTING: Duration = Duration::from_secs(10);
 /// How long a stream rests that the peer lets begin anew.

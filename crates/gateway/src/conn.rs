@@ -5,9 +5,9 @@
 //! costs is one read's worth of memory, and the sender feels it.
 
 use anabranch_http::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
-use super::head::{Refusal, begins_answer, end_of_head};
+use anabranch_http::limits::{HeldBytes, SessionMemory, SlotHandle};
 use anabranch_http::upstream::{Crowd, Lease};
-use anabranch_http::room::{Hold, Memory, Spot};
+use super::head::{Refusal, begins_answer, end_of_head};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -20,22 +20,22 @@ use std::task::{Context, Poll, ready};
 #[derive(Debug)]
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
-    held: RefCell<Held>,
+    held: RefCell<ReadAhead>,
     /// Where its bytes are counted.
-    meter: Option<Spot>,
+    meter: Option<SlotHandle>,
     /// Where what is held of it is.
-    memory: Option<Rc<Memory>>,
+    memory: Option<Rc<SessionMemory>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
     /// Where what is beyond [`HEAD_BYTES`] of it counts.
-    hold: Option<Hold>,
+    hold: Option<HeldBytes>,
 }
 
-impl Held {
+impl ReadAhead {
     fn rest(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
@@ -69,7 +69,7 @@ impl Held {
 /// Where reads land before it is known where they go; one for a gateway.
 pub(super) type Scratch = Rc<RefCell<Vec<u8>>>;
 
-/// Memory for reads.
+/// SessionMemory for reads.
 pub(super) fn scratch() -> Scratch {
     Rc::new(RefCell::new(vec![0; READ_BYTES]))
 }
@@ -114,13 +114,13 @@ pub(super) enum NoHead {
 
 impl<T: Stream> Conn<T> {
     /// A stream of the other side: what is held of it is the client's.
-    pub(super) fn new(stream: T, memory: Rc<Memory>) -> Self {
-        let held = Held { hold: Some(memory.holding()), ..Held::default() };
+    pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
+        let held = ReadAhead { hold: Some(memory.holding()), ..ReadAhead::default() };
         Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory: Some(memory) }
     }
 
     /// A client's stream: what is read and written counts for its session, too.
-    pub(super) fn metered(stream: T, meter: Spot, memory: Rc<Memory>) -> Self {
+    pub(super) fn metered(stream: T, meter: SlotHandle, memory: Rc<SessionMemory>) -> Self {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
 
@@ -130,7 +130,7 @@ impl<T: Stream> Conn<T> {
     }
 
     /// So many bytes that were made of what came, which counts for as long as this is there.
-    pub(super) fn holding(&self, bytes: usize) -> Option<Hold> {
+    pub(super) fn holding(&self, bytes: usize) -> Option<HeldBytes> {
         let mut hold = self.memory.as_ref()?.holding();
         hold.set(bytes);
         Some(hold)
@@ -149,7 +149,7 @@ impl<T: Stream> Conn<T> {
 
     fn count(&self, bytes: usize) {
         if let Some(meter) = &self.meter {
-            meter.carried(bytes);
+            meter.add_bytes(bytes);
         }
     }
 
@@ -340,7 +340,7 @@ impl<W, S, D> Pump<'_, W, S, D> {
     }
 
     /// That of the client's session, whichever side it is.
-    fn memory(&self) -> Option<&Memory> {
+    fn memory(&self) -> Option<&SessionMemory> {
         self.sink.memory.as_deref().or(self.source.memory.as_deref())
     }
 }
@@ -402,7 +402,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 continue;
             }
             if self.read(cx)?.is_pending() {
-                self.out.shrink_to(MOST_KEPT);
+                self.out.shrink_to(MAX_KEPT);
                 return Poll::Pending;
             }
         }
@@ -483,7 +483,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
 /// Bytes of one read of a head, and of a head that counts with its exchange.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// Memory a pump keeps while it waits to read.
-const MOST_KEPT: usize = 4096;
+/// SessionMemory a pump keeps while it waits to read.
+const MAX_KEPT: usize = 4096;
 /// Reads before others have their turn.
 const TURNS: usize = 16;

@@ -13,7 +13,7 @@ use super::target::Target;
 use anabranch_http::authority::Authority;
 use super::{Activity, Route, Service, Waited, tunnel};
 use anabranch_http::framing::Framing;
-use anabranch_http::room::Pace;
+use anabranch_http::limits::Pace;
 use anabranch_http::serve::Access;
 use anabranch_http::upstream::{Crowd, Ending, Lease, ReachError, Upstream};
 use anabranch_base::time::{Duration, Instant};
@@ -109,7 +109,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         Ok(onward) => onward,
         Err(refusal) => return refuse(refusal, access).await,
     };
-    let Some(_place) = others.share.take() else {
+    let Some(_place) = others.share.try_acquire() else {
         return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
     };
     let (mut fresh, mut moved_on) = (false, false);
@@ -272,7 +272,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
 /// Waits until the client is gone. What it sends meanwhile is kept, within bounds.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
-        if down.held_bytes() >= MOST_PIPELINED || !down.admits_more() {
+        if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
@@ -296,13 +296,12 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     let name = &service.options.name;
     let (mut interim, mut interim_bytes) = (0, 0);
     loop {
-        let head =
-            up.answer_head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
-                NoHead::Ended => Failed::Peer(CloseReason::Finished),
-                NoHead::Lost(reason) => Failed::Peer(reason),
-                NoHead::Refused(refusal) if refusal.status == 503 => Failed::Memory,
-                NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
-            })?;
+        let head = up.answer_head(service.options.max_head.max(MIN_HEAD)).await.map_err(|why| match why {
+            NoHead::Ended => Failed::Peer(CloseReason::Finished),
+            NoHead::Lost(reason) => Failed::Peer(reason),
+            NoHead::Refused(refusal) if refusal.status == 503 => Failed::Memory,
+            NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
+        })?;
         progress.answered.set(true);
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
@@ -316,7 +315,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         if response.is_interim() {
             interim += 1;
             interim_bytes += head_bytes;
-            if interim > MOST_INTERIM || interim_bytes > MOST_INTERIM_BYTES {
+            if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
                 return Err(Failed::Answer("there are too many interim answers, and no final one"));
             }
             // RFC 9110 §15.2: HTTP/1.0 knows none.
@@ -442,8 +441,8 @@ pub(super) async fn watched<W: World, U, T>(
                     under_way.seen = Some(moved.last());
                 }
                 let (own, theirs) = (up.carried.get() + down.carried.get(), crowds.theirs);
-                let (whole, exchanges) = (theirs.spot.far(left().1), theirs.under_way.get());
-                if pace.is_still(own, whole, exchanges, !is_theirs, now) && theirs.share.gives_way() {
+                let (whole, exchanges) = (theirs.slot_handle.progress(left().1), theirs.under_way.get());
+                if pace.is_stalled(own, whole, exchanges, !is_theirs, now) && theirs.share.preempt() {
                     return Poll::Ready(Err(Ended::Still));
                 }
             }
@@ -589,13 +588,13 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long a stream may be stuck where others share its window.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interim answers that may come before the final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
-const MOST_INTERIM: u32 = 32;
+const MAX_INTERIM: u32 = 32;
 /// And bytes of them.
-const MOST_INTERIM_BYTES: usize = 128 * 1024;
+const MAX_INTERIM_BYTES: usize = 128 * 1024;
 /// What a client may send ahead of its next request's turn.
-const MOST_PIPELINED: usize = 16 * 1024;
+const MAX_PIPELINED: usize = 16 * 1024;
 /// The head of an answer may have this many bytes in any case.
-const LEAST_HEAD: usize = 64 * 1024;
+const MIN_HEAD: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

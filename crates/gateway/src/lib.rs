@@ -35,7 +35,9 @@ pub use origins::Origins;
 
 use anabranch_http::authority::Authority;
 use anabranch_http::closing::{self, CLOSING, Uptake, begun_anew};
-use anabranch_http::room::{Begun, Client, Entrance, Hold, Memory, Room, Seat, Share, Spot};
+use anabranch_http::limits::{
+    Admission, Client, ConcurrencyLimit, ExchangePermit, HeldBytes, SessionMemory, Share, Slot, SlotHandle,
+};
 use anabranch_http::serve::{Access, Log, Stop, Waiting};
 use anabranch_http::upstream::Upstream;
 use anabranch_base::Budget;
@@ -57,43 +59,43 @@ use std::task::{Poll, ready};
 /// Where requests go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Where they say: a forward proxy.
+    /// To the target that each request names: a forward proxy.
     Any,
     /// To this origin: a reverse proxy.
     Origin(Authority),
 }
 
-/// How a gateway behaves to those that come by one listener.
+/// Settings of a gateway for one listener.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where requests go.
     pub route: Route,
-    /// Proxies before a reverse gateway: what they tell of their clients is believed, and added to.
+    /// Proxies before a reverse gateway, whose Forwarded and X-Forwarded-* fields are kept and extended.
     pub trusted_proxies: Vec<Network>,
-    /// The listener's transport tells where a direction ends: TCP does, SCTP does not.
+    /// Whether the listener's transport can close one direction of a stream: TCP can, SCTP cannot.
     pub half_close: bool,
-    /// What the gateway calls itself in Via; one that comes by here again goes round in circles.
+    /// The gateway's name in Via; a request that has it already is refused with 508.
     pub name: String,
-    /// An exchange, a tunnel or a session on which nothing moves for so long ends.
+    /// Idle time after which an exchange, a tunnel or a session ends.
     pub idle: Duration,
-    /// A request's head is complete after so long.
+    /// Maximum time for a request head to arrive.
     pub head_timeout: Duration,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: usize,
-    /// Sessions at a time, of all servers that have a clone of it. For one more that session ends that has waited longest
-    /// for a request, or for the rest of its head; where all have requests under way, that whose client has taken and
-    /// sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
-    pub sessions: Room,
-    /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503. One session
-    /// has at most eight times what it leaves, and all of a client (an address, of IPv6 a /64) 31 times what they leave.
-    /// Where next to nothing is left, one that its client has held up for 5 s ends for each that was turned away.
-    pub room: Room,
-    /// What all sessions may hold together of heads and bodies, beside the transport; it may be shared with that. Requests
-    /// wait in the transport where there is no memory for them.
+    /// Limit on sessions, of all servers that have a clone of it. When a newcomer finds all slots taken, the session ends
+    /// that has waited longest for a request or the rest of its head; where all have requests under way, the one whose
+    /// client has been stalled longest, for at least 5 s. If no session may end, the newcomer is turned away.
+    pub sessions: ConcurrencyLimit,
+    /// Limit on exchanges and tunnels, of all listeners that have a clone of it; more are answered with 503. One session
+    /// holds at most eight times what is available, and one client (an IPv4 address, or an IPv6 /64) 31 times. When next to
+    /// nothing is available, an exchange that its client has stalled for 5 s ends for each that was refused.
+    pub exchanges: ConcurrencyLimit,
+    /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
+    /// while no memory is available.
     pub memory: Option<Budget>,
-    /// Is told of every exchange when it is over.
+    /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
-    /// When stopped, nothing more is taken in, and what is in flight is finished.
+    /// When stopped, the gateway accepts nothing more, finishes exchanges in flight, and ends.
     pub stop: Stop,
 }
 
@@ -103,41 +105,42 @@ struct Service<W, U> {
     upstream: Rc<U>,
     options: Options,
     scratch: Scratch,
-    /// What each client has of the exchanges there can be.
+    /// The share of each client in [`Options::exchanges`].
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
 }
 
 impl<W, U> Service<W, U> {
-    /// A session's share of its client's.
+    /// The share of a new session, within its client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
-        let room = &self.options.room;
+        let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
         clients.retain(|_, share| Rc::strong_count(share) > 1);
         let client = clients.entry(Client::at(peer.map(|peer| peer.ip())));
-        let client = client.or_insert_with(|| Share::new(room.clone(), TIMES_LEFT_OF_ALL));
+        let client = client.or_insert_with(|| Share::new(limit.clone(), TIMES_LEFT_OF_ALL));
         Share::within(client.clone(), TIMES_LEFT)
     }
 }
 
-/// What the streams of a session tell it.
+/// State that the streams of a session share.
 #[derive(Debug)]
 struct Activity {
     /// Streams that are being served.
     active: Cell<u32>,
     /// When the last of them ended.
     since: Cell<Instant>,
-    /// Requests under way, and where that counts.
+    /// Requests under way.
     under_way: Cell<u32>,
-    spot: Spot,
-    /// Of the exchanges there can be.
+    /// The session's slot, where requests and bytes are reported.
+    slot_handle: SlotHandle,
+    /// The session's share in [`Options::exchanges`].
     share: Rc<Share>,
-    /// Its part of the memory that all sessions share.
-    memory: Rc<Memory>,
+    /// The session's part of the memory budget.
+    memory: Rc<SessionMemory>,
     peer: Option<SocketAddr>,
 }
 
-/// Carries what comes by `listener` on by `upstream`, until the listener fails
-/// or [`Options::stop`] says so. Dropping the future drops all sessions.
+/// Forwards the requests that arrive at `listener` by `upstream`, until the listener fails
+/// or [`Options::stop`] is stopped. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// Why the listener failed.
@@ -160,14 +163,14 @@ where
         clients: RefCell::default(),
     });
     let tasks = Tasks::new(world);
-    let mut entrance = Entrance::new(&service.world, service.options.sessions.clone());
+    let mut admission = Admission::new(&service.world, service.options.sessions.clone());
     let stop = service.options.stop.wait();
     loop {
         let next = poll_fn(|cx| {
             if stop.poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
-            if let Poll::Ready(admitted) = entrance.poll(cx) {
+            if let Poll::Ready(admitted) = admission.poll(cx) {
                 return Poll::Ready(Some(Ok(Err(admitted))));
             }
             listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
@@ -175,12 +178,12 @@ where
         let Some(next) = next.await else { break };
         let admitted = match next? {
             Err(admitted) => Some(admitted),
-            Ok(session) => entrance.admit(session),
+            Ok(session) => admission.admit(session),
         };
-        let Some((session, seat)) = admitted else { continue };
-        tasks.spawn("gateway session", serve_session(service.clone(), session, seat));
+        let Some((session, slot)) = admitted else { continue };
+        tasks.spawn("gateway session", serve_session(service.clone(), session, slot));
     }
-    drop((listener, entrance));
+    drop((listener, admission));
     tasks.idle().await;
     Ok(())
 }
@@ -188,16 +191,16 @@ where
 async fn serve_session<W: World, U: Upstream, N: Session>(
     service: Rc<Service<W, U>>,
     session: N,
-    seat: Seat<N>,
+    slot: Slot<N>,
 ) {
     let world = &service.world;
     let tasks = Tasks::new(world.clone());
     let peer = session.peer();
     let share = service.share(peer);
     let (active, since) = (Cell::new(0), Cell::new(world.now()));
-    let (spot, under_way) = (seat.spot(), Cell::new(0));
-    let memory = Memory::new(service.options.memory.as_ref());
-    let activity = Rc::new(Activity { active, since, under_way, spot, share, memory, peer });
+    let (slot_handle, under_way) = (slot.handle(), Cell::new(0));
+    let memory = SessionMemory::new(service.options.memory.as_ref());
+    let activity = Rc::new(Activity { active, since, under_way, slot_handle, share, memory, peer });
     let memory = activity.memory.clone();
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
@@ -235,10 +238,10 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     }
     tasks.idle().await;
     closing::close(world, &session).await;
-    drop(seat);
+    drop(slot);
 }
 
-/// A stream is being served, as long as this lives.
+/// Marks a stream as being served until it is dropped.
 struct Active<W: World>(Rc<Activity>, W);
 
 impl<W: World> Drop for Active<W> {
@@ -248,7 +251,7 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// The next step of an exchange is the client's, as long as this says so.
+/// Reports to the session's slot whether the next step of an exchange is the client's.
 struct Waited<'a> {
     activity: &'a Activity,
     says: bool,
@@ -257,8 +260,8 @@ struct Waited<'a> {
 impl Waited<'_> {
     fn set(&mut self, waited: bool) {
         match (std::mem::replace(&mut self.says, waited), waited) {
-            (false, true) => self.activity.spot.owes_no_more(),
-            (true, false) => self.activity.spot.owes(),
+            (false, true) => self.activity.slot_handle.end_server_turn(),
+            (true, false) => self.activity.slot_handle.begin_server_turn(),
             _ => {}
         }
     }
@@ -270,24 +273,24 @@ impl Drop for Waited<'_> {
     }
 }
 
-/// A request is under way, as long as this lives: the next step is ours.
+/// Marks a request as under way, with the next step the gateway's, until it is dropped.
 struct UnderWay(Rc<Activity>);
 
 impl UnderWay {
     fn begin(activity: &Rc<Activity>) -> Self {
         activity.under_way.set(activity.under_way.get() + 1);
-        activity.spot.busy();
-        activity.spot.owes();
+        activity.slot_handle.set_busy();
+        activity.slot_handle.begin_server_turn();
         Self(activity.clone())
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.spot.owes_no_more();
+        self.0.slot_handle.end_server_turn();
         self.0.under_way.set(self.0.under_way.get() - 1);
         if self.0.under_way.get() == 0 {
-            self.0.spot.waits();
+            self.0.slot_handle.set_waiting();
         }
     }
 }
@@ -298,11 +301,11 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     stream: N::Stream,
     activity: Rc<Activity>,
     // Until there is nothing on the stream any more.
-    _exchange: Begun,
+    _exchange: ExchangePermit,
 ) {
     let active = Active(activity.clone(), service.world.clone());
     let number = stream.number();
-    let conn = Conn::metered(stream, activity.spot.clone(), activity.memory.clone());
+    let conn = Conn::metered(stream, activity.slot_handle.clone(), activity.memory.clone());
     let stop = service.options.stop.wait();
     let connection = service.options.half_close;
     let after = loop {
@@ -377,7 +380,7 @@ async fn end<W: World, U, N: Session>(
         After::Close | After::Part if connection => {
             conn.finish();
             // What the client has sent meanwhile is taken in: a reset would take the answer from it.
-            service.world.timeout(LINGER, conn.discard(MOST_DISCARDED)).await;
+            service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
         After::Tear(_) if connection => session.abort(),
@@ -386,7 +389,7 @@ async fn end<W: World, U, N: Session>(
         After::Close | After::Part | After::Tear(_) => {
             // On a stream nothing but a reset parts what was from what comes; the answer goes out first.
             if after != After::Tear(false) {
-                service.world.timeout(LINGER, conn.discard(MOST_DISCARDED)).await;
+                service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
             let mut stream = conn.into_stream();
             if !stream.reset() {
@@ -402,7 +405,7 @@ async fn end<W: World, U, N: Session>(
 /// What came where a request was expected.
 enum Next {
     /// One, and what it takes of its session's memory.
-    Request(Request, Option<Hold>),
+    Request(Request, Option<HeldBytes>),
     /// Nothing, or not in time to begin one.
     Ended,
     Refused(Refusal),
@@ -454,4 +457,4 @@ const TIMES_LEFT_OF_ALL: usize = 31;
 /// How long a client that was told to go may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.
-const MOST_DISCARDED: usize = 256 * 1024;
+const MAX_DISCARDED: usize = 256 * 1024;

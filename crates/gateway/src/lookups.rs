@@ -5,7 +5,7 @@
 //! for all who ask. What the host has written down itself waits for nobody.
 
 use anabranch_http::authority::Authority;
-use anabranch_http::room::{Client, Portion, Room, Share};
+use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};
 use anabranch_world::Detach;
 use anabranch_world::names::Names;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use std::task::{Poll, Waker};
 /// Looks up names in a world.
 pub(super) struct Lookups<W> {
     world: W,
-    room: Room,
+    limit: ConcurrencyLimit,
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
     under_way: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
     /// Who waits for a place.
@@ -36,7 +36,13 @@ struct Lookup {
 impl<W: Names> Lookups<W> {
     pub(super) fn new(world: &W) -> Rc<Self> {
         let (clients, under_way, waiting) = Default::default();
-        Rc::new(Self { world: world.clone(), room: Room::new(W::LOOKUPS), clients, under_way, waiting })
+        Rc::new(Self {
+            world: world.clone(),
+            limit: ConcurrencyLimit::new(W::LOOKUPS),
+            clients,
+            under_way,
+            waiting,
+        })
     }
 
     /// The addresses of `name`, of which `client` wants to know; none: there is no such name. It may take long.
@@ -81,7 +87,7 @@ impl<W: Names> Lookups<W> {
             if let Some(lookup) = self.begun(name) {
                 return Poll::Ready(Ok(lookup));
             }
-            if let Some(place) = share.take() {
+            if let Some(place) = share.try_acquire() {
                 return Poll::Ready(Ok(self.start(name, place)));
             }
             if !std::mem::replace(&mut looked, true) {
@@ -97,12 +103,12 @@ impl<W: Names> Lookups<W> {
     }
 
     fn share(&self, client: Option<IpAddr>) -> Rc<Share> {
-        let new = || Share::new(self.room.clone(), 1);
+        let new = || Share::new(self.limit.clone(), 1);
         self.clients.borrow_mut().entry(Client::at(client)).or_insert_with(new).clone()
     }
 
     /// The host asks on when nobody waits any more: so the place is given back with its answer.
-    fn start(self: &Rc<Self>, name: &Authority, place: Portion) -> Rc<Lookup> {
+    fn start(self: &Rc<Self>, name: &Authority, place: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.under_way.borrow_mut().insert(name.clone(), lookup.clone());
         let (all, name, told) = (self.clone(), name.clone(), lookup.clone());

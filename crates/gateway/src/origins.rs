@@ -92,7 +92,7 @@ impl<W: KernelTcp + Names> Pool<W> {
 
     fn keep(&self, to: Authority, session: KernelSession<W>) {
         let mut kept = self.kept.borrow_mut();
-        if kept.values().map(Vec::len).sum::<usize>() < MOST_KEPT {
+        if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
             kept.entry(to).or_default().push((session, self.world.now()));
         }
     }
@@ -185,4 +185,4 @@ const KEPT_FOR: Duration = Duration::from_secs(20);
 /// How long a connection on which the origin has said nothing counts as new.
 const NEW_FOR: Duration = Duration::from_secs(1);
 /// Connections that wait at a time.
-const MOST_KEPT: usize = 256;
+const MAX_KEPT: usize = 256;

@@ -1,13 +1,13 @@
-//! New connections to an origin, of which no client has all.
+//! Turns for new connections to an origin, of which no client has all.
 //!
-//! A host keeps so many connections for a server that has not taken them yet, and drops what comes beyond: a SYN is then sent
-//! again after 1 s, 3 s, 7 s and 15 s. A client that asks for thousands of connections at once would make all others wait
-//! for as long. So there are never more new ones than a server's queue takes; of these a client has at most as many as it
-//! leaves (the dynamic threshold of Choudhury and Hahne, 1998), and who has fewest is next. A connection is new until
-//! the origin has said something on it, or has had time to take it.
+//! A host queues a bounded number of connections for a server that has not accepted them yet, and drops SYNs beyond: these are
+//! retransmitted after 1 s, 3 s, 7 s and 15 s. A client that asks for thousands of connections at once would make all others
+//! wait for as long. So there are never more new connections than a server's queue takes; a client has at most as many of
+//! them as it leaves (the dynamic threshold of Choudhury and Hahne, 1998), and the client that has the fewest is next. A
+//! connection is new until the origin has sent something on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
-use anabranch_http::room::Client;
+use anabranch_http::limits::Client;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -15,44 +15,44 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// The new connections of a gateway.
+/// The new connections of a gateway, by origin.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     origins: RefCell<BTreeMap<Authority, Origin>>,
 }
 
-/// Those to one origin.
+/// The new connections to one origin.
 #[derive(Debug, Default)]
 struct Origin {
     new: usize,
-    clients: BTreeMap<Client, Line>,
+    clients: BTreeMap<Client, ClientQueue>,
     /// Turns that were granted, ever.
     granted: u64,
 }
 
-/// What a client has and would like.
+/// New connections of one client, and those it waits for.
 #[derive(Debug, Default)]
-struct Line {
+struct ClientQueue {
     new: usize,
-    /// How many were granted when it came, or had its last.
+    /// [`Origin::granted`] when the client came, or had its last turn.
     last: u64,
-    waiting: VecDeque<Rc<Place>>,
+    waiting: VecDeque<Rc<Ticket>>,
 }
 
-/// A place in a line, and whether it was granted.
+/// A connection that waits for its turn, and whether it was granted.
 #[derive(Debug, Default)]
-struct Place {
+struct Ticket {
     granted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// A new connection, or one that waits to be begun; the next may begin on drop.
+/// The turn of a new connection, or its wait for one. Dropped, it lets the next connection begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Rc<Turns>,
     to: Authority,
     client: Client,
-    place: Rc<Place>,
+    place: Rc<Ticket>,
 }
 
 impl Turns {
@@ -71,10 +71,10 @@ impl Turns {
     }
 
     fn enter(self: &Rc<Self>, to: &Authority, client: Client) -> Turn {
-        let place = Rc::<Place>::default();
+        let place = Rc::<Ticket>::default();
         let mut origins = self.origins.borrow_mut();
         let origin = origins.entry(to.clone()).or_default();
-        let line = Line { last: origin.granted, ..Line::default() };
+        let line = ClientQueue { last: origin.granted, ..ClientQueue::default() };
         origin.clients.entry(client).or_insert(line).waiting.push_back(place.clone());
         origin.grant();
         drop(origins);
@@ -83,10 +83,10 @@ impl Turns {
 }
 
 impl Origin {
-    /// Grants all that can be.
+    /// Grants all turns that can be granted.
     fn grant(&mut self) {
-        while self.new < MOST {
-            let left = MOST - self.new;
+        while self.new < MAX_NEW {
+            let left = MAX_NEW - self.new;
             let may = self.clients.values_mut().filter(|line| !line.waiting.is_empty() && line.new < left);
             let Some(line) = may.min_by_key(|line| (line.new, line.last)) else { return };
             let Some(place) = line.waiting.pop_front() else { return };
@@ -122,7 +122,7 @@ impl Drop for Turn {
 }
 
 /// New connections to an origin at a time: common servers have a queue for 511.
-const MOST: usize = 512;
+const MAX_NEW: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -147,16 +147,16 @@ mod tests {
             (0..count).map(|_| turns.enter(&origin(port), client(last))).collect()
         };
         let mut greedy = enter(80, 1, 5000);
-        assert_eq!(granted(&greedy), MOST / 2);
+        assert_eq!(granted(&greedy), MAX_NEW / 2);
         // Who comes next need not wait, and another origin has nothing to do with it.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
-        assert!(granted(&second) > MOST / 8 && granted(&greedy) + granted(&second) + 10 < MOST);
+        assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
         // Each that is over makes room for one; all get on in their order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
-        assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MOST);
+        assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
         while !greedy.is_empty() {
             let first = greedy.remove(0);
             assert!(first.place.granted.get(), "{} wait", greedy.len());
@@ -171,7 +171,7 @@ mod tests {
         let (turns, to) = (Rc::<Turns>::default(), origin(80));
         let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
         let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
-        assert_eq!(granted(&held), MOST);
+        assert_eq!(granted(&held), MAX_NEW);
         let late = turns.enter(&to, client(250));
         // Before him are ten that have none either.
         let mut over = 0;

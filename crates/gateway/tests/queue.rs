@@ -7,7 +7,7 @@ use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_gateway::{Options, Origins, Route};
 use anabranch_http::authority::Authority;
-use anabranch_http::room::Room;
+use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
@@ -275,8 +275,8 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
             idle: long,
             head_timeout: long,
             max_head: 16 << 10,
-            sessions: Room::new(100),
-            room: Room::new(30_000),
+            sessions: ConcurrencyLimit::new(100),
+            exchanges: ConcurrencyLimit::new(30_000),
             memory: None,
             log: None,
             stop: Stop::new(),

@@ -217,7 +217,7 @@ mod handle {
                 };
                 let Ok(target) = readlinkat(here, &part, Vec::new()) else { return Err(why) };
                 followed += 1;
-                if !links || followed > MOST_LINKS {
+                if !links || followed > MAX_LINKS {
                     return Err(Errno::LOOP);
                 }
                 let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
@@ -282,7 +282,7 @@ mod handle {
     /// Names of a way that is looked at one by one: a file in a directory in a directory.
     const SHORT: usize = 3;
     /// Links on one way, as the kernel counts.
-    const MOST_LINKS: u32 = 40;
+    const MAX_LINKS: u32 = 40;
 }
 
 /// Where files have no handles to look up names from, names are looked at before they are used.

@@ -10,7 +10,7 @@
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
 //! | [`framing`] | where a body ends |
-//! | [`room`], [`closing`] | how many sessions a server has, and how each ends |
+//! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
 //! | [`observe`] | what happened when, at both ends |
 //! | [`beneath`] | files in a directory, and in no other |
 //! | [`body`] | what the bytes of an object are, so that each is checked |
@@ -26,10 +26,11 @@ pub mod fetch;
 pub mod framing;
 pub mod get;
 pub mod har;
+pub mod limits;
 pub mod mapping;
 pub mod observe;
 pub mod page;
-pub mod room;
+
 pub mod serve;
 pub mod upstream;
 pub mod visit;

@@ -8,34 +8,34 @@
 //!
 //! - `site`: what there is to serve; [`files`]: a directory of files
 //! - `access`, `stop`: the log, and the end in good order
-//! - `turn`: one request at a time
+//! - `fifo_lock`: one request at a time; `idle_buffers`: what streams hold between requests
 //! - `stream`: hyper's view of a stream, and the answer to one request; `exchanges`: those of a stream
-//! - `screen`, `spent`: what hyper does not get to see of it, and what is left of it when hyper has done
+//! - `screen`, `drain`: what hyper does not get to see of it, and what is left of it when hyper has done
 
 mod access;
+mod drain;
 mod exchanges;
+mod fifo_lock;
 #[cfg(unix)]
 pub mod files;
-mod rest;
+mod idle_buffers;
 mod screen;
 mod site;
-mod spent;
 mod stop;
 mod stream;
-mod turn;
 
 pub use access::{Access, Log};
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
 
 use crate::closing::{CLOSING, Uptake};
+use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
 use crate::observe::Observer;
-use crate::room::{Begun as BegunExchange, Entrance, Memory, Room, Seat, Spot};
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, Timer, World};
-use rest::Buffers;
+use idle_buffers::IdleBuffers;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -43,14 +43,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// How a server behaves.
+/// Settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// From the start on a request until its answer is ready.
+    /// Time from the start of work on a request until its answer is ready.
     pub service_time: Duration,
     /// Work on one request of a session at a time, in the order of their arrival, until its answer has been written.
     pub serial: bool,
-    /// A session on which nothing moves and nothing is being served for so long is closed.
+    /// Idle time after which a session is closed.
     pub idle_timeout: Option<Duration>,
     /// A session is aborted if on one of its streams the head of a request began and is not complete after so long. While
     /// an answer is under way the stream's next head is not waited for. What is no request (what follows a head that was
@@ -61,18 +61,18 @@ pub struct Options {
     pub wall_clock: Option<fn() -> u64>,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
-    /// Sessions that are served at a time, by all servers that have a clone of it. For one more that session ends that
-    /// has waited longest for a request, or for the rest of its head; where all have requests under way, that whose
-    /// client has taken and sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
-    pub sessions: Option<Room>,
-    /// What all sessions may hold together of heads and bodies, beside the transport; it may be shared with that. Requests
-    /// wait in the transport where there is no memory for them.
+    /// Limit on sessions, of all servers that have a clone of it. When a newcomer finds all slots taken, the session ends
+    /// that has waited longest for a request or the rest of its head; where all have requests under way, the one whose
+    /// client has been stalled longest, for at least 5 s. If no session may end, the newcomer is turned away.
+    pub sessions: Option<ConcurrencyLimit>,
+    /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
+    /// while no memory is available.
     pub memory: Option<Budget>,
-    /// Of streams that wait for a request, so many keep their buffers; 512 if nothing is told.
+    /// How many streams keep their buffers while they wait for a request; 512 if `None`.
     pub buffers_kept: Option<usize>,
-    /// Is told of every exchange when it is over.
+    /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
-    /// When stopped, the server takes in no more sessions and requests, finishes what is in flight, closes the
+    /// When stopped, the server accepts no more sessions and requests, finishes exchanges in flight, closes the
     /// sessions and ends.
     pub stop: Option<Stop>,
 }
@@ -95,34 +95,34 @@ where
     S: Site,
     O: Observer + 'static,
 {
-    let buffers = Buffers::new(options.buffers_kept);
+    let buffers = IdleBuffers::new(options.buffers_kept);
     let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers });
     let tasks = Tasks::new(world);
     let room = service.options.sessions.clone();
-    let mut entrance = room.map(|room| Entrance::new(&service.world, room));
+    let mut admission = room.map(|room| Admission::new(&service.world, room));
     let stop = service.options.stop.as_ref().map(Stop::wait);
     loop {
         let next = poll_fn(|cx| {
             if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
                 return Poll::Ready(None);
             }
-            if let Some(Poll::Ready(admitted)) = entrance.as_mut().map(|entrance| entrance.poll(cx)) {
+            if let Some(Poll::Ready(admitted)) = admission.as_mut().map(|admission| admission.poll(cx)) {
                 return Poll::Ready(Some(Ok(Err(admitted))));
             }
             listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
         });
         let Some(next) = next.await else { break };
-        let (session, seat) = match (next?, &mut entrance) {
-            (Err((session, seat)), _) => (session, Some(seat)),
+        let (session, slot) = match (next?, &mut admission) {
+            (Err((session, slot)), _) => (session, Some(slot)),
             (Ok(session), None) => (session, None),
-            (Ok(session), Some(entrance)) => match entrance.admit(session) {
-                Some((session, seat)) => (session, Some(seat)),
+            (Ok(session), Some(admission)) => match admission.admit(session) {
+                Some((session, slot)) => (session, Some(slot)),
                 None => continue,
             },
         };
-        tasks.spawn("http session", serve_session(service.clone(), session, seat));
+        tasks.spawn("http session", serve_session(service.clone(), session, slot));
     }
-    drop((listener, entrance));
+    drop((listener, admission));
     tasks.idle().await;
     Ok(())
 }
@@ -133,10 +133,10 @@ struct Service<W, S, O> {
     site: Rc<S>,
     options: Options,
     observer: O,
-    buffers: Buffers,
+    buffers: IdleBuffers,
 }
 
-/// What the streams of a session tell its watch.
+/// State that the streams of a session share with its watch.
 #[derive(Debug, Default)]
 struct Activity {
     /// When something was last read or written.
@@ -145,16 +145,16 @@ struct Activity {
     serving: Cell<u32>,
     /// Streams on which a request is under way, from its head to the last byte of its answer.
     under_way: Cell<u32>,
-    /// Where that counts.
-    spot: Option<Spot>,
+    /// The session's slot, where requests and bytes are reported.
+    slot_handle: Option<SlotHandle>,
     /// Streams on which a head is waited for that has begun, and since when.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// Bytes of answers that are neither in their store nor with the transport.
     held: Cell<usize>,
-    /// Its part of the memory that all sessions share.
-    memory: Rc<Memory>,
-    /// Whose turn it is, where requests are worked on one at a time.
-    turns: turn::Turns,
+    /// The session's part of the memory budget.
+    memory: Rc<SessionMemory>,
+    /// Held by the request that is worked on, where they are worked on one at a time.
+    turns: fifo_lock::FifoLock,
     /// Whom the session is with; asked for only where there is a log.
     peer: Option<Box<SocketAddr>>,
     /// The server is ending; the streams that want to know it.
@@ -163,37 +163,37 @@ struct Activity {
 }
 
 impl Activity {
-    /// A stream has a request under way.
+    /// Counts a stream that has a request under way.
     fn begin(&self) {
         self.under_way.set(self.under_way.get() + 1);
-        if let Some(spot) = &self.spot {
-            spot.busy();
+        if let Some(slot_handle) = &self.slot_handle {
+            slot_handle.set_busy();
         }
     }
 
-    /// It has none any more.
+    /// Counts one stream fewer with a request under way.
     fn done(&self) {
         self.under_way.set(self.under_way.get() - 1);
-        if let Some(spot) = self.spot.as_ref().filter(|_| self.under_way.get() == 0) {
-            spot.waits();
+        if let Some(slot_handle) = self.slot_handle.as_ref().filter(|_| self.under_way.get() == 0) {
+            slot_handle.set_waiting();
         }
     }
 
-    /// The rest of a stream's head is waited for.
+    /// Records that the rest of a head is waited for on `stream`.
     fn head_begins(&self, stream: u64, now: Instant) {
         self.heads.borrow_mut().entry(stream).or_insert(now);
     }
 
-    /// It is not any more.
+    /// Records that no head is waited for on `stream`.
     fn head_ends(&self, stream: u64) {
         removed(&mut self.heads.borrow_mut(), &stream);
     }
 
-    /// Bytes have been read or written.
+    /// Records that bytes were read or written.
     fn moved(&self, now: Instant, bytes: usize) {
         self.moved.set(now);
-        if let Some(spot) = &self.spot {
-            spot.carried(bytes);
+        if let Some(slot_handle) = &self.slot_handle {
+            slot_handle.add_bytes(bytes);
         }
     }
 
@@ -212,7 +212,7 @@ impl Activity {
         Poll::Pending
     }
 
-    /// The stream is over.
+    /// Forgets a stream that is over.
     fn forget(&self, stream: u64) {
         removed(&mut self.streams.borrow_mut(), &stream);
     }
@@ -225,7 +225,7 @@ impl Activity {
     }
 }
 
-/// Takes `key` off. A map keeps its root when nothing is in it; thousands of sessions would have one each.
+/// Removes `key`. An empty map keeps its root when nothing is in it; thousands of sessions would have one each.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();
@@ -237,7 +237,7 @@ fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
 fn serve_session<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     session: N,
-    seat: Option<Seat<N>>,
+    slot: Option<Slot<N>>,
 ) -> impl Future<Output = ()>
 where
     W: World,
@@ -247,9 +247,10 @@ where
 {
     async move {
         let peer = if service.options.log.is_some() { session.peer() } else { None };
-        let spot = seat.as_ref().map(Seat::spot);
-        let memory = Memory::new(service.options.memory.as_ref());
-        let activity = Rc::new(Activity { peer: peer.map(Box::new), spot, memory, ..Activity::default() });
+        let slot_handle = slot.as_ref().map(Slot::handle);
+        let memory = SessionMemory::new(service.options.memory.as_ref());
+        let activity =
+            Rc::new(Activity { peer: peer.map(Box::new), slot_handle, memory, ..Activity::default() });
         activity.moved.set(service.world.now());
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
@@ -260,12 +261,12 @@ where
             served.as_mut().poll(cx)
         })
         .await;
-        drop(seat);
+        drop(slot);
     }
 }
 
 /// The streams that a session has had.
-struct Begun<W: World> {
+struct ServedStreams<W: World> {
     tasks: Tasks<W>,
     /// A stream number can come again: its exchanges are counted on.
     logs: BTreeMap<u64, Rc<exchanges::Log>>,
@@ -284,7 +285,7 @@ where
     N: Session,
 {
     async move {
-        let mut begun: Option<Box<Begun<W>>> = None;
+        let mut begun: Option<Box<ServedStreams<W>>> = None;
         let stop = service.options.stop.as_ref().map(Stop::wait);
         loop {
             let next = poll_fn(|cx| {
@@ -304,8 +305,8 @@ where
                 None => break,
             };
             let exchange = activity.memory.begin();
-            let Begun { tasks, logs } = &mut **begun.get_or_insert_with(|| {
-                Box::new(Begun { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
+            let ServedStreams { tasks, logs } = &mut **begun.get_or_insert_with(|| {
+                Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let log = exchanges::Log::of(logs, session.id(), &stream);
             let task =

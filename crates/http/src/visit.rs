@@ -9,7 +9,7 @@
 
 mod place;
 
-pub use place::{Place, resolve, resolve_from};
+pub use place::{Destination, resolve, resolve_from};
 
 use crate::authority::Authority;
 use crate::upstream::{Ending, Upstream};
@@ -124,8 +124,8 @@ impl Visit {
     /// `address` is not fetched.
     fn leaves_out(&mut self, address: &str) {
         self.left_out_count += 1;
-        if self.left_out.len() < MOST_NAMED {
-            self.left_out.push(address.chars().take(LONGEST_NAMED).collect());
+        if self.left_out.len() < MAX_NAMED {
+            self.left_out.push(address.chars().take(MAX_NAMED_CHARS).collect());
         }
     }
 }
@@ -198,7 +198,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
         if state.known.contains_key(target) {
             return;
         }
-        if state.visit.objects.len() >= MOST_OBJECTS {
+        if state.visit.objects.len() >= MAX_OBJECTS {
             return state.visit.leaves_out(target);
         }
         let (index, now) = (state.visit.objects.len(), self.world.now());
@@ -241,12 +241,12 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                 }
             }
         });
-        let (base, embedded) = embedded.unwrap_or((Place::Nowhere, Vec::new()));
+        let (base, embedded) = embedded.unwrap_or((Destination::Nowhere, Vec::new()));
         for address in embedded {
             match place(host, &base, &address) {
-                Place::Here(target) => self.found(Some(index), &target),
-                Place::Elsewhere(url) => self.state.borrow_mut().visit.leaves_out(&url),
-                Place::Nowhere => {}
+                Destination::Here(target) => self.found(Some(index), &target),
+                Destination::Elsewhere(url) => self.state.borrow_mut().visit.leaves_out(&url),
+                Destination::Nowhere => {}
             }
         }
         let mut state = self.state.borrow_mut();
@@ -258,20 +258,20 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
 
     /// Fetches `target`, or where it leads.
     async fn follow(&self, index: usize, mut target: String) -> Result<Found, String> {
-        for _ in 0..=MOST_REDIRECTIONS {
+        for _ in 0..=MAX_REDIRECTIONS {
             match self.once(index, &target).await? {
                 Came::Whole(answer, text, not_kept) if answer.head.status == 200 => {
                     return Ok(Found { target, text, not_kept });
                 }
                 Came::Whole(answer, ..) => return Err(format!("status {}", answer.head.status)),
                 Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
-                    Place::Here(next) => target = next,
-                    Place::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
-                    Place::Nowhere => return Err("redirected to nowhere".to_owned()),
+                    Destination::Here(next) => target = next,
+                    Destination::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
+                    Destination::Nowhere => return Err("redirected to nowhere".to_owned()),
                 },
             }
         }
-        Err(format!("redirected more than {MOST_REDIRECTIONS} times"))
+        Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
     async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
@@ -314,7 +314,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                     if answer.head.status == 200 {
                         self.keeper.progress(index, Step::Came(piece.len() as u64));
                     }
-                    if is_text(answer) && text.len() + piece.len() <= MOST_TEXT {
+                    if is_text(answer) && text.len() + piece.len() <= MAX_TEXT {
                         text.extend_from_slice(piece);
                     }
                     file.as_mut().map_or(Ok(()), |file| self.keeper.write(file, piece))
@@ -359,7 +359,7 @@ fn is_text(answer: &Answer) -> bool {
 }
 
 /// What a body embeds, and what that is relative to.
-fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> (Place, Vec<String>) {
+fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> (Destination, Vec<String>) {
     let (base, addresses) = match content_type {
         "text/css" => (None, embed::in_css(body)),
         _ if body.is_empty() => (None, Vec::new()),
@@ -369,33 +369,33 @@ fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> (Plac
         }
     };
     // A base stands in each address that is relative to it: one without measure counts as none.
-    let base = base.filter(|base| base.len() <= LONGEST_BASE).map(|base| resolve(host, target, &base));
-    let base = base.filter(|base| *base != Place::Nowhere);
-    (base.unwrap_or_else(|| Place::Here(target.to_owned())), addresses)
+    let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve(host, target, &base));
+    let base = base.filter(|base| *base != Destination::Nowhere);
+    (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
 }
 
 /// Where an address of a document leads that has this base.
-fn place(host: &str, base: &Place, address: &str) -> Place {
+fn place(host: &str, base: &Destination, address: &str) -> Destination {
     match base {
-        Place::Here(base) => resolve(host, base, address),
+        Destination::Here(base) => resolve(host, base, address),
         // Whatever is relative is relative to another host.
-        Place::Elsewhere(base) => resolve_from(host, base, address),
-        Place::Nowhere => Place::Nowhere,
+        Destination::Elsewhere(base) => resolve_from(host, base, address),
+        Destination::Nowhere => Destination::Nowhere,
     }
 }
 
 /// Of what is left out, so many addresses are named.
-const MOST_NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 /// Characters of each.
-const LONGEST_NAMED: usize = 200;
+const MAX_NAMED_CHARS: usize = 200;
 /// Bytes of a base.
-const LONGEST_BASE: usize = 2048;
+const MAX_BASE_BYTES: usize = 2048;
 /// Objects of a page.
-const MOST_OBJECTS: usize = 10_000;
+const MAX_OBJECTS: usize = 10_000;
 /// RFC 9110 §15.4: as many as browsers follow, about.
-const MOST_REDIRECTIONS: usize = 10;
+const MAX_REDIRECTIONS: usize = 10;
 /// Bytes of a document or style sheet that are read for what they embed.
-const MOST_TEXT: usize = 16 << 20;
+const MAX_TEXT: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -408,11 +408,11 @@ mod tests {
             let (base, found) = addresses("text/html", "/d/", "h", html.as_bytes());
             found.into_iter().map(|address| place("h", &base, &address)).collect::<Vec<_>>()
         };
-        let here = |path: &str| Place::Here(path.to_owned());
-        let elsewhere = |url: &str| Place::Elsewhere(url.to_owned());
+        let here = |path: &str| Destination::Here(path.to_owned());
+        let elsewhere = |url: &str| Destination::Elsewhere(url.to_owned());
         assert_eq!(lead("/x/"), [here("/x/a"), here("/b")]);
         assert_eq!(lead("http://other/y/"), [elsewhere("http://other/y/a"), elsewhere("http://other/b")]);
-        for none in ["data:x", &"x/".repeat(LONGEST_BASE), &format!("//o{}/", "x".repeat(LONGEST_BASE))] {
+        for none in ["data:x", &"x/".repeat(MAX_BASE_BYTES), &format!("//o{}/", "x".repeat(MAX_BASE_BYTES))] {
             assert_eq!(lead(none), [here("/d/a"), here("/b")]);
         }
     }
@@ -420,10 +420,10 @@ mod tests {
     #[test]
     fn what_is_left_out_is_counted_and_the_first_of_it_named() {
         let mut visit = Visit::default();
-        for _ in 0..MOST_NAMED + 5 {
-            visit.leaves_out(&"é".repeat(LONGEST_NAMED + 1));
+        for _ in 0..MAX_NAMED + 5 {
+            visit.leaves_out(&"é".repeat(MAX_NAMED_CHARS + 1));
         }
-        assert_eq!((visit.left_out_count, visit.left_out.len()), (MOST_NAMED + 5, MOST_NAMED));
-        assert!(visit.left_out.iter().all(|named| named.chars().count() == LONGEST_NAMED));
+        assert_eq!((visit.left_out_count, visit.left_out.len()), (MAX_NAMED + 5, MAX_NAMED));
+        assert!(visit.left_out.iter().all(|named| named.chars().count() == MAX_NAMED_CHARS));
     }
 }

@@ -49,9 +49,9 @@ pub struct Plan {
 }
 
 /// The smallest message.
-pub const LEAST_MESSAGE: u32 = frame::HEADER as u32;
+pub const MIN_MESSAGE: u32 = frame::HEADER as u32;
 /// The largest message.
-pub const MOST_MESSAGE: u32 = frame::MAX_FRAME as u32;
+pub const MAX_MESSAGE: u32 = frame::MAX_FRAME as u32;
 
 /// Tells the processor time of this process, in user mode and in the kernel: worlds have none.
 pub type Processor = fn() -> (Duration, Duration);

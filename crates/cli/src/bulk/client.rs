@@ -2,7 +2,7 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
-use crate::dial::{SctpTarget, Ways};
+use crate::dial::{Routes, SctpTarget};
 use crate::outputs::Outputs;
 use crate::place::Url;
 use crate::{Done, Failure, complain, say};
@@ -57,7 +57,7 @@ impl Client {
                     config: (**config).clone(),
                 };
                 let (host, ways) = to.host(&world).await?;
-                let Ways { connector, first } = ways;
+                let Routes { connector, first } = ways;
                 let told = |_: &_| Told::default();
                 let done = self.perform(world.clone(), connector, first, outputs, probe, told).await;
                 let _ = world.timeout(CLOSING, host.idle()).await;

@@ -93,7 +93,7 @@ impl Knobs {
 
     pub(super) fn told(&self) -> Vec<(String, String)> {
         match self {
-            Self::Ours(config) => knobs::told(config),
+            Self::Ours(config) => knobs::describe(config),
             Self::Kernel(options) => {
                 let mut told = Vec::new();
                 let mut add = |name: &str, value: Option<String>| {

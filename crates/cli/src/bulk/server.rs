@@ -2,7 +2,7 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
-use crate::knobs::told;
+use crate::knobs::describe;
 use crate::place::Listen;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
@@ -71,13 +71,13 @@ impl Server {
                     }
                 }
                 Knobs::Ours(config) => {
-                    crate::dial::beside_the_kernel(place.carrier);
+                    crate::dial::warn_kernel_sctp(place.carrier);
                     let (carrier, port) = match place.carrier.is_on_ip() {
                         true => (SctpCarrier::Ip, place.port),
                         false => (SctpCarrier::Udp { port: place.port }, self.sctp_port),
                     };
                     let mut config = (**config).clone();
-                    config.streams = MOST_STREAMS;
+                    config.streams = MAX_STREAMS;
                     let here = world.at(place.addresses.clone()).map_err(|why| at(&why.to_string()))?;
                     let host = SctpHost::new(here.clone(), config, carrier, None).await;
                     let host = host.map_err(|why| at(&reason(place.carrier, Some(place.port), &why)))?;
@@ -87,7 +87,7 @@ impl Server {
                         let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
                     }
-                    let told = host.inspect(|engine| told(engine.config()));
+                    let told = host.inspect(|engine| describe(engine.config()));
                     tasks.push(self.start(&here, listener, move |_: &_| told.clone(), &first));
                     hosts.push(host);
                 }
@@ -152,7 +152,7 @@ impl Server {
             world.clone(),
             listener,
             self.timeout,
-            MOST_SESSIONS,
+            MAX_SESSIONS,
             processor_time,
             settings,
             Rc::new(tell),
@@ -163,6 +163,6 @@ impl Server {
 
 const LOOKING: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
-const MOST_SESSIONS: usize = 1024;
+const MAX_SESSIONS: usize = 1024;
 /// Streams that a server grants.
-const MOST_STREAMS: u16 = 65_535;
+const MAX_STREAMS: u16 = 65_535;

@@ -6,10 +6,10 @@ use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
 use crate::place::Url;
-use crate::{Done, Failure, knobs, planned, say};
+use crate::{Done, Failure, dry_run, knobs, say};
 use anabranch_base::units::{Bytes, format_span, parse_span};
 use anabranch_load::throughput::report::Framing;
-use anabranch_load::throughput::{LEAST_MESSAGE, MOST_MESSAGE, Plan};
+use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
 use anabranch_world::os::{self, OsWorld, Signals};
 use clap::ArgMatches;
 use std::time::Duration;
@@ -39,8 +39,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         if matches.get_flag("dry-run") {
             places.iter().for_each(|(made, _)| made.warn());
             let names = ["listen", "once", "sctp-port", "key-file", "timeout", "no-offload", "busy-poll"];
-            say(&(planned::flags(matches, &names)
-                + &planned_knobs(places.iter().map(|(made, _)| made), true)))?;
+            say(&(dry_run::flags(matches, &names)
+                + &dry_run_knobs(places.iter().map(|(made, _)| made), true)))?;
             return Ok(Done::Well);
         }
         let server = Server { places, sctp_port, timeout, once };
@@ -55,7 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         Ok(Some(size.0))
     };
     let message = size("message-size")?.unwrap_or(65_536);
-    if !(u64::from(LEAST_MESSAGE)..=u64::from(MOST_MESSAGE)).contains(&message) {
+    if !(u64::from(MIN_MESSAGE)..=u64::from(MAX_MESSAGE)).contains(&message) {
         return Err(Failure::Usage("--message-size: a message has 8B to 16MiB".to_owned()));
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let plan = Plan {
         up: !reverse,
         down: reverse || both,
-        message: u32::try_from(message).unwrap_or(MOST_MESSAGE),
+        message: u32::try_from(message).unwrap_or(MAX_MESSAGE),
         streams,
         unordered: matches.get_flag("unordered"),
         sessions: number("connections"),
@@ -98,7 +98,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     if matches.get_flag("dry-run") {
-        say(&planned(matches, &url, &plan, &made))?;
+        say(&dry_run(matches, &url, &plan, &made))?;
         return Ok(Done::Well);
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
@@ -115,7 +115,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
-fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String {
+fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String {
     let way = match (plan.up, plan.down) {
         (true, true) => "both send",
         (true, false) => "the client sends",
@@ -127,15 +127,15 @@ fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
         .map_or_else(|| format!("for: {}", format_span(plan.span)), |bytes| format!("size: {bytes}B"));
     let mut out = format!("server: {}\n{until}\nmessages: {}B, {order}, {way}\n", url.text, plan.message);
     out += &format!("interval: {}\ntimeout: {}\n", format_span(plan.interval), format_span(plan.timeout));
-    out += &planned::flags(
+    out += &dry_run::flags(
         matches,
         &["connections", "streams", "sctp-port", "key-file", "no-offload", "busy-poll", "json", "csv"],
     );
-    out + &planned_knobs(std::iter::once(made), plan.up)
+    out + &dry_run_knobs(std::iter::once(made), plan.up)
 }
 
 /// What the transports are set to, once each; an end that does not send has no use for what acts at one that does.
-fn planned_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
+fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {
         let told = made.told().into_iter().filter(|(key, _)| sends || !knobs::is_senders(key));

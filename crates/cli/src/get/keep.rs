@@ -93,14 +93,14 @@ fn name_of(target: &str) -> PathBuf {
 
 /// Within what file systems take for a name: of a longer one the beginning, and what tells it from others.
 fn bounded(name: String) -> String {
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= MAX_NAME_CHARS {
         return name;
     }
     // FNV-1a, 64 bits.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    let end = (0..=LONGEST_NAME - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=MAX_NAME_CHARS - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     format!("{}~{hash:016x}", &name[..end])
 }
 
@@ -130,7 +130,7 @@ fn decoded(segment: &str) -> Option<String> {
 }
 
 /// Bytes of a file's name; most file systems take 255.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -168,8 +168,8 @@ mod tests {
         let long = |end: &str| name_of(&format!("/a?{}{end}", "q".repeat(300)));
         let (one, other) = (long("1"), long("2"));
         assert!(one != other && one == long("1"));
-        assert!(one.as_os_str().len() <= LONGEST_NAME && one.to_string_lossy().starts_with("a?qq"));
-        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= LONGEST_NAME);
+        assert!(one.as_os_str().len() <= MAX_NAME_CHARS && one.to_string_lossy().starts_with("a?qq"));
+        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= MAX_NAME_CHARS);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub enum Har {
 /// Gets the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port } = asked;
-    let settings = if url.carrier.is_kernels() { Vec::new() } else { knobs::told(&sctp) };
+    let settings = if url.carrier.is_kernels() { Vec::new() } else { knobs::describe(&sctp) };
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     let meter = Meter::new();

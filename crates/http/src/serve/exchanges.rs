@@ -1,7 +1,7 @@
 //! The exchanges of one stream: how many, where their answers begin, and what of them waits for the transport.
 //!
 //! What has been read of a file and the transport has not taken is memory beside the transport's buffers. A session may
-//! have [`MOST_HELD`] of it for all its streams, less where there is a budget for all and others hold much; beyond that, each stream with an answer has [`LEAST`], without which it
+//! have [`MAX_HELD`] of it for all its streams, less where there is a budget for all and others hold much; beyond that, each stream with an answer has [`MIN_PIECE`], without which it
 //! would stand still.
 
 use super::Activity;
@@ -134,12 +134,12 @@ impl Answering {
 
     /// How many bytes of the answer may be read next.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
-        let room = MOST_HELD.saturating_sub(self.activity.held.get());
-        if room < LEAST && self.log.held.get() > 0 {
+        let room = MAX_HELD.saturating_sub(self.activity.held.get());
+        if room < MIN_PIECE && self.log.held.get() > 0 {
             *self.log.waiting.borrow_mut() = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(self.activity.memory.piece(room.clamp(LEAST, most)))
+        Poll::Ready(self.activity.memory.piece(room.clamp(MIN_PIECE, most)))
     }
 
     /// So many have been read.
@@ -155,6 +155,6 @@ impl Drop for Answering {
 }
 
 /// Of files: what a session holds beside the transport's buffers, in all its streams. One answer alone never has more.
-const MOST_HELD: usize = 128 * 1024;
+const MAX_HELD: usize = 128 * 1024;
 /// What an answer may have where there is no room.
-const LEAST: usize = 4 * 1024;
+const MIN_PIECE: usize = 4 * 1024;

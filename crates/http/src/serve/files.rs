@@ -5,11 +5,11 @@
 //! file between the check and the opening). Links that stay inside are followed. Names that begin with a dot are not
 //! there unless they are wanted, but for `/.well-known/` (RFC 8615); where a link leads its own name counts.
 //! Files are read as they are sent, so their size costs no memory; some stay open for the next request, which then costs
-//! one look at the name. `shelf` has those that are open.
+//! one look at the name. `cache` has those that are open.
 //!
 //! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; one range a request).
 
-mod shelf;
+mod open_file_cache;
 
 use super::site::{Answer, Asked, Content, Resource, Site, Stored};
 use crate::beneath::{Look, RootDirectory};
@@ -20,7 +20,7 @@ use http::header::{
     IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use shelf::{Shared, Shelf, is_out_of_descriptors};
+use open_file_cache::{CachedFile, OpenFileCache, is_out_of_descriptors};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -40,13 +40,13 @@ pub struct FileSite {
     dotfiles: bool,
     /// Files that were asked for, by what was asked for.
     kept: RefCell<BTreeMap<String, Kept>>,
-    shelf: Rc<Shelf>,
+    cache: Rc<OpenFileCache>,
 }
 
 /// A file that stays open, because it is likely to be asked for again.
 #[derive(Debug)]
 struct Kept {
-    file: Rc<Shared>,
+    file: Rc<CachedFile>,
     /// The name that led to it, and its whole path.
     below: PathBuf,
     full: PathBuf,
@@ -79,7 +79,7 @@ impl Identity {
 /// What a request target leads to.
 enum Found {
     File {
-        file: Rc<Shared>,
+        file: Rc<CachedFile>,
         below: PathBuf,
         /// By a link.
         linked: bool,
@@ -98,8 +98,8 @@ impl FileSite {
     /// There is no such directory.
     pub fn new(root: &Path) -> io::Result<Self> {
         let root = Rc::new(RootDirectory::new(root)?);
-        let shelf = Shelf::new(root.clone(), MOST_OPEN);
-        Ok(Self { root, dotfiles: false, kept: RefCell::default(), shelf })
+        let cache = OpenFileCache::new(root.clone(), MAX_OPEN);
+        Ok(Self { root, dotfiles: false, kept: RefCell::default(), cache })
     }
 
     /// The same, and whether names that begin with a dot are served.
@@ -124,11 +124,11 @@ impl FileSite {
 
     fn keep(&self, path: &str, kept: Kept) {
         let mut all = self.kept.borrow_mut();
-        if all.len() >= MOST_KEPT {
+        if all.len() >= MAX_KEPT {
             // Who asks for so many asks for each of them seldom.
             all.clear();
         }
-        if path.len() <= LONGEST_KEPT {
+        if path.len() <= MAX_KEPT_BYTES {
             all.insert(path.to_owned(), kept);
         }
     }
@@ -157,14 +157,14 @@ impl FileSite {
         if !look.metadata.is_file() {
             return Ok(Found::Nothing);
         }
-        let file = self.shelf.take(&below, Identity::of(&look.metadata))?;
+        let file = self.cache.take(&below, Identity::of(&look.metadata))?;
         Ok(file.map_or(Found::Nothing, |file| Found::File { file, below, linked: look.linked }))
     }
 
     /// Looks at a name, for which a descriptor is needed for a moment.
     fn look(&self, below: &Path) -> io::Result<Look> {
         match self.root.look(below) {
-            Err(why) if is_out_of_descriptors(&why) && self.shelf.close_one() => self.root.look(below),
+            Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look(below),
             look => look,
         }
     }
@@ -421,13 +421,13 @@ fn part(range: &[u8], length: u64) -> Part {
 }
 
 /// Files that are open at a time.
-const MOST_OPEN: usize = 256;
+const MAX_OPEN: usize = 256;
 /// Names that lead to a file at once.
-const MOST_KEPT: usize = 256;
+const MAX_KEPT: usize = 256;
 /// 9999-12-31 23:59:59, in Unix time.
 const LAST_DATE: u64 = 253_402_300_799;
 /// A longer name is looked up each time.
-const LONGEST_KEPT: usize = 1024;
+const MAX_KEPT_BYTES: usize = 1024;
 
 #[cfg(test)]
 #[path = "files/tests.rs"]

@@ -1,17 +1,17 @@
 //! hyper's view of a stream, and the answer to one request.
 
 use super::access::{Access, Entry};
+use super::drain::drain;
 use super::exchanges::{Answering, Log};
+use super::fifo_lock::FifoGuard;
 use super::screen::{POISON, Screen};
 use super::site::{Answer, Asked, Content, PIECE, Site};
-use super::spent::spend;
-use super::turn::Turn;
-use super::{Activity, BegunExchange, Service};
+use super::{Activity, ExchangePermit, Service};
 use crate::closing::{CLOSING, begun_anew};
 use crate::fetch::request::PADDING_FIELD;
+use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
 use crate::page::bounded_head;
-use crate::room::Spot;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ pub(super) async fn serve<W, S, O, N>(
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
     // Until there is nothing on the stream any more.
-    _exchange: BegunExchange,
+    _exchange: ExchangePermit,
 ) where
     W: World,
     S: Site,
@@ -62,7 +62,7 @@ pub(super) async fn serve<W, S, O, N>(
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
         .header_read_timeout(None)
-        .max_buf_size(limits.0.max(LEAST_BUFFER))
+        .max_buf_size(limits.0.max(MIN_BUFFER))
         .max_header_size(limits.0);
     let mut connection = http.serve_connection(io, answer);
     let mut held = buffers.take();
@@ -138,7 +138,7 @@ pub(super) async fn serve<W, S, O, N>(
         io.over();
         io.stream.finish();
         let limit = head_timeout.map(|most| world.now() + most);
-        spend(&world, &mut io.stream, &mut io.screen, &told, limit).await;
+        drain(&world, &mut io.stream, &mut io.screen, &told, limit).await;
     }
 }
 
@@ -175,11 +175,11 @@ where
     log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
-    let turn = if service.options.serial { Some(activity.turns.take().await) } else { None };
+    let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
     service.observer.serving(exchange, service.world.now());
     let serving = Serving::begin(&activity);
     if !service.options.service_time.is_zero() {
-        let _owed = activity.spot.as_ref().map(Spot::owe);
+        let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
     let (mut response, head) = respond(&service, &request);
@@ -340,7 +340,7 @@ struct ContentBody {
     content: Content,
     at: u64,
     /// Passed on when hyper has taken the whole body.
-    turn: Option<Turn>,
+    turn: Option<FifoGuard>,
     /// Written when the body is gone, sent or not.
     entry: Option<Entry>,
     /// Until hyper has taken the whole body.
@@ -539,7 +539,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
 /// What hyper may hold of a stream, either way; also the largest request head where no other is given.
 const MAX_BUFFER: usize = 64 * 1024;
 /// hyper wants this much at least.
-const LEAST_BUFFER: usize = 8 * 1024;
+const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
 /// So many are looked at before hyper has buffers for more.
 const FIRST_BYTES: usize = 512;

@@ -4,7 +4,7 @@
 
 /// Where an address leads.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Destination {
     /// On the same host: path and query.
     Here(String),
     /// To another host.
@@ -15,10 +15,10 @@ pub enum Place {
 
 /// `address` as seen from the document at `base` (path and query) of `host` (as Host names it).
 #[must_use]
-pub fn resolve(host: &str, base: &str, address: &str) -> Place {
+pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
     if address.is_empty() {
-        return Place::Nowhere;
+        return Destination::Nowhere;
     }
     let rest = match scheme(address) {
         // The document's own scheme, or HTTP's, which is the same host by another carrier.
@@ -27,18 +27,20 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Place {
         {
             &address[scheme.len() + 1..]
         }
-        Some(scheme) if scheme.eq_ignore_ascii_case("https") => return Place::Elsewhere(address.to_owned()),
-        Some(_) => return Place::Nowhere,
+        Some(scheme) if scheme.eq_ignore_ascii_case("https") => {
+            return Destination::Elsewhere(address.to_owned());
+        }
+        Some(_) => return Destination::Nowhere,
         None => address,
     };
     if let Some(rest) = rest.strip_prefix("//") {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         if !rest[..end].eq_ignore_ascii_case(host) {
-            return Place::Elsewhere(address.to_owned());
+            return Destination::Elsewhere(address.to_owned());
         }
         let path =
             if rest[end..].starts_with('/') { rest[end..].to_owned() } else { format!("/{}", &rest[end..]) };
-        return Place::Here(normal(&path));
+        return Destination::Here(normal(&path));
     }
     let path = base.split('?').next().unwrap_or_default();
     let joined = match rest.chars().next() {
@@ -46,12 +48,12 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Place {
         Some('?') => format!("{path}{rest}"),
         _ => format!("{}/{rest}", path.rsplit_once('/').map_or("", |(directory, _)| directory)),
     };
-    Place::Here(normal(&joined))
+    Destination::Here(normal(&joined))
 }
 
 /// `address` as seen from a document of `host` whose addresses are relative to `base`, a URL of another host.
 #[must_use]
-pub fn resolve_from(host: &str, base: &str, address: &str) -> Place {
+pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
     let (own, rest) = base.split_once("//").unwrap_or(("", base));
     if address.is_empty() || scheme(address).is_some() {
@@ -63,7 +65,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Place {
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     match resolve(&rest[..end], &rest[end..], address) {
-        Place::Here(target) => Place::Elsewhere(format!("{own}//{}{target}", &rest[..end])),
+        Destination::Here(target) => Destination::Elsewhere(format!("{own}//{}{target}", &rest[..end])),
         place => place,
     }
 }
@@ -147,30 +149,30 @@ mod tests {
             ("http+sctp://h:8080", "/"),
             ("//h:8080?q", "/?q"),
         ] {
-            assert_eq!(here(address), Place::Here(target.to_owned()), "{address}");
+            assert_eq!(here(address), Destination::Here(target.to_owned()), "{address}");
         }
         for address in ["http://h/x", "//other/x", "https://h:8080/x", "http://h:80801/"] {
-            assert_eq!(here(address), Place::Elsewhere(address.to_owned()), "{address}");
+            assert_eq!(here(address), Destination::Elsewhere(address.to_owned()), "{address}");
         }
         let of = |base: &str, address: &str| resolve_from("h:8080", base, address);
         for base in ["http://elsewhere.example/x/y?z", "//elsewhere.example/x/"] {
             let own = base.strip_suffix("//elsewhere.example/x/y?z").unwrap_or_default();
             for (address, target) in [("g", "/x/g"), ("/g", "/g"), ("../g?y", "/g?y"), ("g#s", "/x/g")] {
                 let there = format!("{own}//elsewhere.example{target}");
-                assert_eq!(of(base, address), Place::Elsewhere(there), "{base} {address}");
+                assert_eq!(of(base, address), Destination::Elsewhere(there), "{base} {address}");
             }
             for address in ["http://h:8080/g", "//h:8080/g", "http+sctp://H:8080/g"] {
-                assert_eq!(of(base, address), Place::Here("/g".to_owned()), "{base} {address}");
+                assert_eq!(of(base, address), Destination::Here("/g".to_owned()), "{base} {address}");
             }
             let third = "http://third.example/g";
-            assert_eq!(of(base, third), Place::Elsewhere(third.to_owned()));
-            assert_eq!(of(base, "data:image/png;base64,AA"), Place::Nowhere);
-            assert_eq!(of(base, "#top"), Place::Nowhere);
+            assert_eq!(of(base, third), Destination::Elsewhere(third.to_owned()));
+            assert_eq!(of(base, "data:image/png;base64,AA"), Destination::Nowhere);
+            assert_eq!(of(base, "#top"), Destination::Nowhere);
         }
-        assert_eq!(of("https://e", "g"), Place::Elsewhere("https://e/g".to_owned()));
-        assert_eq!(of("https://e/", "//h:8080/g"), Place::Elsewhere("https://h:8080/g".to_owned()));
+        assert_eq!(of("https://e", "g"), Destination::Elsewhere("https://e/g".to_owned()));
+        assert_eq!(of("https://e/", "//h:8080/g"), Destination::Elsewhere("https://h:8080/g".to_owned()));
         for address in ["", "#top", "data:image/png;base64,AA", "javascript:void 0", "mailto:a@b"] {
-            assert_eq!(here(address), Place::Nowhere, "{address}");
+            assert_eq!(here(address), Destination::Nowhere, "{address}");
         }
     }
 }

@@ -18,14 +18,14 @@ pub(super) struct Failed {
 }
 
 /// A stream that asks for one object after the other.
-pub(super) struct Lane<W: World, T: Stream> {
+pub(super) struct RequestStream<W: World, T: Stream> {
     world: W,
     stream: T,
     parser: ResponseParser,
     patience: Patience<W>,
 }
 
-impl<W: World, T: Stream> Lane<W, T> {
+impl<W: World, T: Stream> RequestStream<W, T> {
     pub(super) fn new(world: &W, stream: T, timeout: Duration) -> Self {
         let patience = Patience { timer: world.timer(), armed: false, span: timeout };
         let parser = ResponseParser::new().ending(stream.half_closes());

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::cause::Cause;
-use super::exchange::Lane;
+use super::exchange::RequestStream;
 use super::tally::Tally;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -270,7 +270,7 @@ async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session,
             return open.retire();
         }
     };
-    let mut lane = Lane::new(&shared.world, stream, shared.plan.timeout);
+    let mut lane = RequestStream::new(&shared.world, stream, shared.plan.timeout);
     let bytes = shared.request.len() as u64;
     while let Some(planned) = open.next().await {
         let asked = || shared.tally.borrow_mut().asked(bytes);
@@ -331,7 +331,7 @@ impl Queue {
     /// One more; false when there are too many.
     pub(super) fn push(&self, planned: Instant) -> bool {
         let mut due = self.due.borrow_mut();
-        if due.len() >= MOST_DUE {
+        if due.len() >= MAX_DUE {
             return false;
         }
         due.push_back(planned);
@@ -385,4 +385,4 @@ const CLOSING: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 /// Objects that may wait for a stream.
-const MOST_DUE: usize = 1 << 20;
+const MAX_DUE: usize = 1 << 20;

@@ -54,7 +54,7 @@ pub struct Tally {
     pub errors: [u64; Cause::ALL.len()],
     /// What the first of each cause said.
     pub said: [Option<String>; Cause::ALL.len()],
-    /// A line for every [`width`](Self::width) seconds. There are fewer than [`MOST_LINES`]: at so many, each two
+    /// A line for every [`width`](Self::width) seconds. There are fewer than [`MAX_LINES`]: at so many, each two
     /// become one.
     pub seconds: Vec<Second>,
     /// Seconds that a line stands for, the last one perhaps for fewer.
@@ -101,7 +101,7 @@ pub(super) struct Reply {
 impl Tally {
     pub(super) fn new(begun: Instant) -> Self {
         // Written once: the host gives memory when it is written to, and a load that runs for long is not to grow.
-        let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MOST_LINES];
+        let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
         Self { begun, last: begun, width: 1, seconds, ..Self::default() }
     }
@@ -178,7 +178,7 @@ impl Tally {
         let within = &self.within;
         self.second.latency = [within.percentile(0.5), within.percentile(0.99), within.max()];
         self.seconds.push(self.second);
-        if self.seconds.len() == MOST_LINES {
+        if self.seconds.len() == MAX_LINES {
             self.halve();
         }
         self.second = Second::default();
@@ -188,10 +188,10 @@ impl Tally {
 
     /// Each two lines become one.
     fn halve(&mut self) {
-        for at in 0..MOST_LINES / 2 {
+        for at in 0..MAX_LINES / 2 {
             self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
         }
-        self.seconds.truncate(MOST_LINES / 2);
+        self.seconds.truncate(MAX_LINES / 2);
         self.width *= 2;
     }
 
@@ -235,7 +235,7 @@ impl Second {
 }
 
 /// Lines that are kept: twenty minutes by the second, longer loads by two, four and more seconds.
-pub const MOST_LINES: usize = 1200;
+pub const MAX_LINES: usize = 1200;
 
 #[cfg(test)]
 mod tests {
@@ -252,7 +252,7 @@ mod tests {
                 tally.failed(now, Cause::Timeout, String::new);
             }
             tally.tick(now);
-            assert!(tally.seconds.len() <= MOST_LINES);
+            assert!(tally.seconds.len() <= MAX_LINES);
         }
         tally.asked(10);
         tally.finish(Instant::from_millis(100_000_500));

@@ -91,7 +91,7 @@ const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
 const SETTINGS: u8 = 4;
 /// The largest frame of settings. All knobs of SCTP take about 1 kB.
-const MOST_SETTINGS: usize = 8 << 10;
+const MAX_SETTINGS: usize = 8 << 10;
 
 /// A message of data of `size` bytes.
 pub(super) fn data(size: usize) -> Vec<u8> {
@@ -108,7 +108,7 @@ impl Control {
             Self::Settings(settings) => {
                 frame[0] = SETTINGS;
                 for (key, value) in settings {
-                    if frame.len() + key.len() + value.len() + 2 <= MOST_SETTINGS {
+                    if frame.len() + key.len() + value.len() + 2 <= MAX_SETTINGS {
                         frame.extend_from_slice(format!("{key}={value}\n").as_bytes());
                     }
                 }
@@ -284,7 +284,7 @@ fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str
     let most = match header[0] {
         DATA => MAX_FRAME,
         HELLO | SENT | RECEIVED => 256,
-        SETTINGS if settings => MOST_SETTINGS,
+        SETTINGS if settings => MAX_SETTINGS,
         _ => return Err("what came is no throughput test"),
     };
     if (HEADER..=most).contains(&length) {
@@ -360,11 +360,11 @@ mod tests {
         let many: Settings = (0..5_000).map(|n| pair(&format!("key{n}"), "value")).collect();
         let frame = Control::Settings(many).encode();
         assert!(
-            frame.len() <= MOST_SETTINGS
+            frame.len() <= MAX_SETTINGS
                 && matches!(&read_all(&frame)[..], [Control::Settings(s)] if s.len() > 400)
         );
         let mut long = frame.clone();
-        long[4..8].copy_from_slice(&(MOST_SETTINGS as u32 + 1).to_be_bytes());
+        long[4..8].copy_from_slice(&(MAX_SETTINGS as u32 + 1).to_be_bytes());
         assert!(read(&long, 100).is_err());
         assert!(Parser::new(false).step(&mut &frame[..]).is_err(), "a client has none to tell");
     }

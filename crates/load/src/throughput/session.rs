@@ -372,7 +372,7 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
     let streams: Vec<_> = end.streams.borrow().clone();
     let message = frame::data(hello.message as usize);
     // Small messages of one stream are given to the transport many at a time.
-    let most = if streams.len() == 1 { (MOST_AT_ONCE / message.len()).max(1) } else { 1 };
+    let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
     let ends = end.begun.get() + hello.span;
     let mut turn = 0;
@@ -471,7 +471,7 @@ fn wake(place: &RefCell<Option<Waker>>) {
 const REPORTING: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes of messages that are written together.
-const MOST_AT_ONCE: usize = 4096;
+const MAX_AT_ONCE: usize = 4096;
 /// Where there are many streams, each brings little at a time.
 const STREAM_READ_BYTES: usize = 16 * 1024;
 

@@ -219,10 +219,10 @@ fn a_file_that_was_asked_for_before_is_looked_at_again() {
 #[test]
 fn only_so_many_files_stay_open() {
     let (scratch, site) = Scratch::new("many");
-    for number in 0..MOST_KEPT + 10 {
+    for number in 0..MAX_KEPT + 10 {
         fs::write(scratch.0.join(format!("root/{number}")), "x").expect("a file");
         assert_eq!(ask(&site, &format!("/{number}")).0, 200);
-        assert!(site.kept.borrow().len() <= MOST_KEPT);
+        assert!(site.kept.borrow().len() <= MAX_KEPT);
     }
 }
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 
 /// Reads until the next request can begin, or the client or the server ends. What comes after `limit` of what has no end
 /// that is known is not read, and the session not kept.
-pub(super) async fn spend<W: World, T: Stream>(
+pub(super) async fn drain<W: World, T: Stream>(
     world: &W,
     stream: &mut T,
     screen: &mut Screen,
@@ -32,7 +32,7 @@ pub(super) async fn spend<W: World, T: Stream>(
         }
         if !overdue {
             let late = limit.is_some_and(|limit| world.now() > limit);
-            if ready!(poll_spend(cx, stream, screen, late)) {
+            if ready!(poll_drain(cx, stream, screen, late)) {
                 return Poll::Ready(());
             }
             overdue = true;
@@ -46,7 +46,7 @@ pub(super) async fn spend<W: World, T: Stream>(
 }
 
 /// Whether it is over; else it has been going on for too long.
-fn poll_spend<T: Stream>(
+fn poll_drain<T: Stream>(
     cx: &mut Context<'_>,
     stream: &mut T,
     screen: &mut Screen,

@@ -1,5 +1,5 @@
-//! What the exchanges of one session hold of the memory that all sessions share: buffers for heads and bodies, beside those
-//! of the transport.
+//! The memory that the exchanges of one session hold of a budget shared by all sessions: buffers for heads and bodies, beside
+//! those of the transport.
 //!
 //! A session may begin one more exchange while there is memory for it. One it may always have, so that it gets on; the next
 //! waits in the transport, where a request takes no more than its bytes.
@@ -9,9 +9,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// One session's part.
+/// The part of one session in a memory budget.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct SessionMemory {
     /// `None` where there is no budget.
     account: Option<RefCell<Account>>,
     /// Exchanges that are counted, and that are there although there was no memory for them.
@@ -23,14 +23,14 @@ pub struct Memory {
     waiting: RefCell<Option<Waker>>,
 }
 
-impl Memory {
+impl SessionMemory {
     /// A part of `budget`, if there is one.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
     }
 
-    /// Ready when an exchange may begin.
+    /// Ready when another exchange may begin.
     pub fn poll_begin(&self, cx: &Context<'_>) -> Poll<()> {
         if self.beyond.get() == 0 || self.fits() {
             return Poll::Ready(());
@@ -39,39 +39,39 @@ impl Memory {
         Poll::Pending
     }
 
-    /// One begins.
-    pub fn begin(self: &Rc<Self>) -> Begun {
+    /// Begins an exchange.
+    pub fn begin(self: &Rc<Self>) -> ExchangePermit {
         let counts = self.fits();
         let count = if counts { &self.counted } else { &self.beyond };
         count.set(count.get() + 1);
         self.settle();
-        Begun { memory: self.clone(), counts }
+        ExchangePermit { memory: self.clone(), counts }
     }
 
-    /// There is no memory for another: what waits for a request should hold none.
+    /// Whether there is no memory for another exchange: a stream that waits for a request should hold none.
     pub fn is_short(&self) -> bool {
         self.beyond.get() > 0 || !self.fits()
     }
 
-    /// Bytes of a body that may be read at once, of at most so many: no less than what keeps it going.
+    /// How many bytes of a body may be read at once, at most `most` and at least [`MIN_PIECE`].
     pub fn piece(&self, most: usize) -> usize {
         let Some(account) = &self.account else { return most };
         let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
-        left.saturating_sub(self.bytes()).min(most).max(LEAST_PIECE)
+        left.saturating_sub(self.bytes()).min(most).max(MIN_PIECE)
     }
 
-    /// What is held of one thing from now on: nothing at first.
-    pub fn holding(self: &Rc<Self>) -> Hold {
-        Hold { memory: self.clone(), bytes: 0 }
+    /// A counter for bytes held from now on; none at first.
+    pub fn holding(self: &Rc<Self>) -> HeldBytes {
+        HeldBytes { memory: self.clone(), bytes: 0 }
     }
 
-    /// So many bytes of bodies are held more.
+    /// Counts `bytes` more of bodies as held.
     pub fn hold(&self, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         self.settle();
     }
 
-    /// And so many less.
+    /// Counts `bytes` fewer as held.
     pub fn release(&self, bytes: usize) {
         self.held.set(self.held.get() - bytes);
         self.settle();
@@ -95,12 +95,12 @@ impl Memory {
 
 /// An exchange that has begun; its memory is given back on drop.
 #[derive(Debug)]
-pub struct Begun {
-    memory: Rc<Memory>,
+pub struct ExchangePermit {
+    memory: Rc<SessionMemory>,
     counts: bool,
 }
 
-impl Drop for Begun {
+impl Drop for ExchangePermit {
     fn drop(&mut self) {
         let memory = &self.memory;
         let count = if self.counts { &memory.counted } else { &memory.beyond };
@@ -114,13 +114,13 @@ impl Drop for Begun {
 
 /// Bytes of one thing, beside what every exchange is counted with; given back on drop.
 #[derive(Debug)]
-pub struct Hold {
-    memory: Rc<Memory>,
+pub struct HeldBytes {
+    memory: Rc<SessionMemory>,
     bytes: usize,
 }
 
-impl Hold {
-    /// There is memory for it to be so many bytes. What has become fewer always fits.
+impl HeldBytes {
+    /// Whether there is memory to hold `bytes`. Fewer than now always fit.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
@@ -128,7 +128,7 @@ impl Hold {
         more == 0 || self.memory.account.as_ref().is_none_or(fits)
     }
 
-    /// It is so many bytes now.
+    /// Sets how many bytes are held.
     pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if before != bytes {
@@ -138,7 +138,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -149,24 +149,24 @@ const PART: u64 = 4;
 /// What an exchange takes: two buffers of hyper's, its task, and what is read of a body at least.
 const EXCHANGE: usize = 24 << 10;
 /// Bytes of a body that can always be read.
-const LEAST_PIECE: usize = 4 << 10;
+const MIN_PIECE: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn may_begin(memory: &Memory) -> bool {
+    fn may_begin(memory: &SessionMemory) -> bool {
         memory.poll_begin(&Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
     fn one_alone_has_many_and_each_has_one() {
         let budget = Budget::new(2 << 20, 10);
-        let fill = |memory: &Rc<Memory>| {
+        let fill = |memory: &Rc<SessionMemory>| {
             let one = || may_begin(memory).then(|| memory.begin());
             std::iter::from_fn(one).take(1000).collect::<Vec<_>>()
         };
-        let sessions: Vec<_> = (0..10).map(|_| Memory::new(Some(&budget))).collect();
+        let sessions: Vec<_> = (0..10).map(|_| SessionMemory::new(Some(&budget))).collect();
         let begun: Vec<_> = sessions.iter().map(fill).collect();
         assert!(begun[0].len() > 5 && begun.iter().all(|begun| !begun.is_empty()));
         let all: usize = begun.iter().map(Vec::len).sum();
@@ -174,7 +174,7 @@ mod tests {
         assert!(!may_begin(&sessions[9]));
         drop(begun);
         assert!(sessions.iter().all(|session| may_begin(session)));
-        let none = Memory::new(None);
+        let none = SessionMemory::new(None);
         assert_eq!((fill(&none).len(), none.piece(100_000), none.is_short()), (1000, 100_000, false));
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn what_is_held_of_a_thing_fits_and_is_given_back() {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
-        let (one, other) = (Memory::new(Some(&budget)), Memory::new(Some(&budget)));
+        let (one, other) = (SessionMemory::new(Some(&budget)), SessionMemory::new(Some(&budget)));
         let (mut greedy, mut modest) = (one.holding(), other.holding());
         assert!(greedy.fits(200 << 10) && !greedy.fits(1 << 20));
         greedy.set(200 << 10);
@@ -192,16 +192,16 @@ mod tests {
         modest.set(1);
         drop((greedy, modest));
         assert_eq!(budget.room(), before);
-        assert!(Memory::new(None).holding().fits(usize::MAX));
+        assert!(SessionMemory::new(None).holding().fits(usize::MAX));
     }
 
     #[test]
     fn pieces_become_small_where_others_hold_much() {
         let budget = Budget::new(4 << 20, 10);
-        let (greedy, other) = (Memory::new(Some(&budget)), Memory::new(Some(&budget)));
+        let (greedy, other) = (SessionMemory::new(Some(&budget)), SessionMemory::new(Some(&budget)));
         let alone = other.piece(1 << 20);
         greedy.hold(2 << 20);
-        assert!(other.piece(1 << 20) < alone && greedy.piece(1 << 20) == LEAST_PIECE);
+        assert!(other.piece(1 << 20) < alone && greedy.piece(1 << 20) == MIN_PIECE);
         greedy.release(2 << 20);
         assert_eq!(other.piece(1 << 20), alone);
     }

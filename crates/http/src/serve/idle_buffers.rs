@@ -1,4 +1,4 @@
-//! What streams hold between requests.
+//! Buffers of streams that wait for a request.
 //!
 //! hyper has two buffers of 8 KiB for as long as a connection is open: with ten thousand clients of a hundred streams, that
 //! once had a request each, 16 GB. Where many streams are open, one that waits for its next request gives them back.
@@ -6,39 +6,39 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// As many streams keep their buffers when they wait: to make them anew takes less than a microsecond, but for each request.
+/// Streams that keep their buffers while they wait: new ones cost less than a microsecond, but for each request.
 const KEPT: usize = 512;
 
-/// How many streams have buffers.
+/// Counts the streams that have buffers. Clones share one count.
 #[derive(Clone, Debug)]
-pub(super) struct Buffers {
+pub(super) struct IdleBuffers {
     count: Rc<Cell<usize>>,
     kept: usize,
 }
 
-impl Buffers {
-    /// Of which so many stay with streams that wait.
+impl IdleBuffers {
+    /// A count of which `kept` streams may keep their buffers while they wait.
     pub(super) fn new(kept: Option<usize>) -> Self {
         Self { count: Rc::default(), kept: kept.unwrap_or(KEPT) }
     }
 
-    /// One more has.
-    pub(super) fn take(&self) -> Held {
+    /// Counts one more stream with buffers.
+    pub(super) fn take(&self) -> BufferUse {
         self.count.set(self.count.get() + 1);
-        Held(self.count.clone())
+        BufferUse(self.count.clone())
     }
 
-    /// Who needs none now should have none.
+    /// Whether a stream that waits for a request should give its buffers back.
     pub(super) fn are_many(&self) -> bool {
         self.count.get() > self.kept
     }
 }
 
-/// A stream has buffers as long as this lives.
+/// A stream that has buffers, counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held(Rc<Cell<usize>>);
+pub(super) struct BufferUse(Rc<Cell<usize>>);
 
-impl Drop for Held {
+impl Drop for BufferUse {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn there_are_many_beyond_those_that_are_kept() {
-        let buffers = Buffers::new(Some(2));
+        let buffers = IdleBuffers::new(Some(2));
         let held = [buffers.take(), buffers.take()];
         assert!(!buffers.are_many());
         let third = buffers.take();

@@ -1,7 +1,7 @@
-//! Files that are open to be sent, each once, however many ask for it and by whatever name; and not too many.
+//! Open files that are being sent: each is open once, whoever asks for it and by whatever name, and their number is bounded.
 //!
-//! A file stays on the shelf as long as somebody holds it. Where too many are open, or the system has no more
-//! descriptors, the one that was read least recently is closed, and opened again when it is read next: a client that
+//! A file stays in the cache while an answer holds it. If too many are open, or the system has no more descriptors, the
+//! one that was read least recently is closed, and opened again when it is read next: a client that
 //! takes nothing of ten thousand answers keeps none open. What is another file by then, or another version of it, is not
 //! mixed into an answer: the answer breaks off.
 
@@ -17,30 +17,30 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
-/// The files of a site that somebody holds.
+/// The files of a site that answers hold.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct OpenFileCache {
     root: Rc<RootDirectory>,
-    files: RefCell<BTreeMap<Identity, Weak<Shared>>>,
-    /// How many of them are open.
+    files: RefCell<BTreeMap<Identity, Weak<CachedFile>>>,
+    /// How many of the files are open.
     open: Cell<usize>,
     most: usize,
     /// Counts reads: which came last.
     reads: Cell<u64>,
 }
 
-/// A file for all who ask for it.
+/// A file, shared by all answers that send it.
 #[derive(Debug)]
-pub(super) struct Shared {
-    shelf: Rc<Shelf>,
-    /// The name that led to it.
+pub(super) struct CachedFile {
+    cache: Rc<OpenFileCache>,
+    /// Its name below the root, as first asked for.
     below: PathBuf,
     identity: Identity,
     file: RefCell<Option<File>>,
     read: Cell<u64>,
 }
 
-impl Shelf {
+impl OpenFileCache {
     /// Of files beneath `root`, of which so many may be open.
     pub(super) fn new(root: Rc<RootDirectory>, most: usize) -> Rc<Self> {
         let (files, open, reads) = Default::default();
@@ -48,7 +48,7 @@ impl Shelf {
     }
 
     /// The regular file `below` the root, which was looked at already as `seen`; `None` if it is something else by now.
-    pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<Shared>>> {
+    pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
         let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
             shared.used();
@@ -56,8 +56,8 @@ impl Shelf {
         }
         let Some((file, identity)) = self.open(below)? else { return Ok(None) };
         self.open.set(self.open.get() + 1);
-        let shared = Rc::new(Shared {
-            shelf: self.clone(),
+        let shared = Rc::new(CachedFile {
+            cache: self.clone(),
             below: below.to_owned(),
             identity,
             file: RefCell::new(Some(file)),
@@ -93,25 +93,25 @@ impl Shelf {
     }
 }
 
-impl Shared {
+impl CachedFile {
     /// Which version of which file it is.
     pub(super) const fn identity(&self) -> Identity {
         self.identity
     }
 
     fn used(&self) {
-        let reads = self.shelf.reads.get() + 1;
-        self.shelf.reads.set(reads);
+        let reads = self.cache.reads.get() + 1;
+        self.cache.reads.set(reads);
         self.read.set(reads);
     }
 }
 
-impl Drop for Shared {
+impl Drop for CachedFile {
     fn drop(&mut self) {
         if self.file.get_mut().take().is_some() {
-            self.shelf.open.set(self.shelf.open.get() - 1);
+            self.cache.open.set(self.cache.open.get() - 1);
         }
-        let mut files = self.shelf.files.borrow_mut();
+        let mut files = self.cache.files.borrow_mut();
         // Another may have taken the place in between.
         if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
             files.remove(&self.identity);
@@ -119,13 +119,13 @@ impl Drop for Shared {
     }
 }
 
-impl Store for Shared {
+impl Store for CachedFile {
     fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         self.used();
         if self.file.borrow().is_none() {
-            let opened = self.shelf.open(&self.below)?.filter(|(_, identity)| *identity == self.identity);
+            let opened = self.cache.open(&self.below)?.filter(|(_, identity)| *identity == self.identity);
             let (file, _) = opened.ok_or_else(|| io::Error::other("it is another file by now"))?;
-            self.shelf.open.set(self.shelf.open.get() + 1);
+            self.cache.open.set(self.cache.open.get() + 1);
             *self.file.borrow_mut() = Some(file);
         }
         let file = self.file.borrow();
@@ -165,7 +165,7 @@ mod tests {
 
     impl Scratch {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("anabranch-shelf-{}-{name}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("anabranch-cache-{}-{name}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(&path).expect("a directory");
             for name in ["a", "b", "c"] {
@@ -174,8 +174,8 @@ mod tests {
             Self(path.canonicalize().expect("a directory"))
         }
 
-        fn shelf(&self, most: usize) -> Rc<Shelf> {
-            Shelf::new(Rc::new(RootDirectory::new(&self.0).expect("a directory")), most)
+        fn cache(&self, most: usize) -> Rc<OpenFileCache> {
+            OpenFileCache::new(Rc::new(RootDirectory::new(&self.0).expect("a directory")), most)
         }
     }
 
@@ -185,46 +185,46 @@ mod tests {
         }
     }
 
-    fn take(shelf: &Rc<Shelf>, name: &str) -> Rc<Shared> {
-        let seen = Identity::of(&shelf.root.look(Path::new(name)).expect("there").metadata);
-        shelf.take(Path::new(name), seen).expect("opened").expect("a file")
+    fn take(cache: &Rc<OpenFileCache>, name: &str) -> Rc<CachedFile> {
+        let seen = Identity::of(&cache.root.look(Path::new(name)).expect("there").metadata);
+        cache.take(Path::new(name), seen).expect("opened").expect("a file")
     }
 
     #[test]
     fn a_file_is_open_once_and_forgotten_when_nobody_holds_it() {
         let scratch = Scratch::new("once");
-        let shelf = scratch.shelf(10);
+        let cache = scratch.cache(10);
         fs::hard_link(scratch.0.join("a"), scratch.0.join("d")).expect("a link");
-        let held = ["a", "d", "./a", "a"].map(|name| take(&shelf, name));
-        assert!(held.iter().all(|file| Rc::ptr_eq(file, &held[0])) && shelf.open.get() == 1);
-        let other = take(&shelf, "b");
-        assert_eq!((shelf.open.get(), shelf.files.borrow().len()), (2, 2));
+        let held = ["a", "d", "./a", "a"].map(|name| take(&cache, name));
+        assert!(held.iter().all(|file| Rc::ptr_eq(file, &held[0])) && cache.open.get() == 1);
+        let other = take(&cache, "b");
+        assert_eq!((cache.open.get(), cache.files.borrow().len()), (2, 2));
         drop((held, other));
-        assert_eq!((shelf.open.get(), shelf.files.borrow().len()), (0, 0));
-        let seen = Identity::of(&shelf.root.look(Path::new(".")).expect("there").metadata);
-        assert!(shelf.take(Path::new("."), seen).expect("there").is_none());
-        assert_eq!(shelf.open.get(), 0);
+        assert_eq!((cache.open.get(), cache.files.borrow().len()), (0, 0));
+        let seen = Identity::of(&cache.root.look(Path::new(".")).expect("there").metadata);
+        assert!(cache.take(Path::new("."), seen).expect("there").is_none());
+        assert_eq!(cache.open.get(), 0);
     }
 
     #[test]
     fn where_too_many_are_open_the_one_read_longest_ago_is_closed_until_it_is_read() {
         let scratch = Scratch::new("many");
-        let shelf = scratch.shelf(2);
-        let [a, b, c] = ["a", "b", "c"].map(|name| take(&shelf, name));
-        let is_open = |file: &Shared| file.file.borrow().is_some();
-        assert_eq!((is_open(&a), is_open(&b), is_open(&c), shelf.open.get()), (false, true, true, 2));
+        let cache = scratch.cache(2);
+        let [a, b, c] = ["a", "b", "c"].map(|name| take(&cache, name));
+        let is_open = |file: &CachedFile| file.file.borrow().is_some();
+        assert_eq!((is_open(&a), is_open(&b), is_open(&c), cache.open.get()), (false, true, true, 2));
         for _ in 0..3 {
             for (file, text) in [(&a, "aaa"), (&b, "bbb"), (&c, "ccc")] {
                 assert_eq!(file.read(0, 3).expect("bytes"), text);
                 assert_eq!(file.read(1, 1).expect("bytes"), text[..1]);
-                assert_eq!(shelf.open.get(), 2);
+                assert_eq!(cache.open.get(), 2);
             }
         }
         // It was closed, and is another by now.
         fs::write(scratch.0.join("a"), "another").expect("a file");
-        assert!(a.read(0, 3).is_err() && shelf.open.get() <= 2);
+        assert!(a.read(0, 3).is_err() && cache.open.get() <= 2);
         drop((a, b, c));
-        assert_eq!(shelf.open.get(), 0);
+        assert_eq!(cache.open.get(), 0);
     }
 
     #[test]

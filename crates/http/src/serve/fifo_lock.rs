@@ -1,4 +1,4 @@
-//! A turn that passes from one waiting task to the next, first come first served.
+//! A lock that waiting tasks get in the order in which they asked.
 //!
 //! A server with one process for each client (thttpd, Apache's children of
 //! old) works on one request of a connection at a time; so does one with this.
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Hands out turns.
+/// A fair lock between the tasks of a session.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// Tickets in the order they were drawn; the first has the turn. Most sessions never ask for one.
+pub(super) struct FifoLock {
+    /// Tickets in the order they were drawn; the first holds the lock. Most sessions never draw one.
     queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 
@@ -21,24 +21,23 @@ struct Queue {
     next: u64,
 }
 
-/// A place in the queue, and the turn once [`Turns::take`] has returned it.
-/// Dropping it passes the turn on.
+/// The lock, held until dropped; before [`FifoLock::lock`] returns it, a place in the queue.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct FifoGuard {
     ticket: u64,
     queue: Rc<RefCell<Queue>>,
 }
 
-impl Turns {
-    /// Waits for the turn.
-    pub(super) async fn take(&self) -> Turn {
+impl FifoLock {
+    /// Waits for the lock.
+    pub(super) async fn lock(&self) -> FifoGuard {
         let shared = self.queue.get_or_init(Rc::default);
         let turn = {
             let mut queue = shared.borrow_mut();
             let ticket = queue.next;
             queue.next += 1;
             queue.tickets.insert(ticket, None);
-            Turn { ticket, queue: shared.clone() }
+            FifoGuard { ticket, queue: shared.clone() }
         };
         std::future::poll_fn(|cx| {
             let mut queue = shared.borrow_mut();
@@ -53,7 +52,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for FifoGuard {
     fn drop(&mut self) {
         let mut queue = self.queue.borrow_mut();
         queue.tickets.remove(&self.ticket);

@@ -1,0 +1,133 @@
+//! Limits on concurrent sessions, exchanges and lookups, shared by all threads; and who gives up a slot for whom.
+//!
+//! - `clients`: what counts as one client, and how many slots each client has
+//! - `slots`: the sessions of a server, and which of them ends when a newcomer finds no slot free
+//! - `admission`: newcomers, and their wait for a slot
+//! - `share`: how much of a limit one client or one session may hold
+//! - `memory`: the memory budget of a session
+
+mod admission;
+mod clients;
+mod memory;
+mod share;
+mod slots;
+
+pub use admission::Admission;
+pub use clients::Client;
+pub use memory::{ExchangePermit, HeldBytes, SessionMemory};
+pub use share::{Pace, Share, SharePermit};
+pub use slots::{Slot, SlotHandle};
+
+use clients::ClientSlots;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A limit on how many sessions, exchanges or lookups there are at a time. Clones share one count, in all threads.
+#[derive(Clone, Debug)]
+pub struct ConcurrencyLimit {
+    shared: Arc<LimitState>,
+}
+
+/// What the clones of a limit share.
+#[derive(Debug)]
+struct LimitState {
+    max: usize,
+    available: AtomicUsize,
+    /// Newcomers that found every slot taken and wait for one, up to [`MAX_REQUESTS`].
+    requested: AtomicUsize,
+    /// Servers that use the limit: each can end only its own sessions for a newcomer.
+    servers: AtomicUsize,
+    /// Slots by client.
+    clients: ClientSlots,
+}
+
+impl ConcurrencyLimit {
+    /// A limit of `max` at a time.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        let (available, none) = (AtomicUsize::new(max), || AtomicUsize::new(0));
+        let clients = ClientSlots::default();
+        Self { shared: Arc::new(LimitState { max, available, requested: none(), servers: none(), clients }) }
+    }
+
+    /// A permit, if a slot is free.
+    pub fn try_acquire(&self) -> Option<Permit> {
+        self.take_slot().then(|| Permit(self.clone()))
+    }
+
+    fn take_slot(&self) -> bool {
+        take_one(&self.shared.available)
+    }
+
+    fn release_slot(&self) {
+        self.shared.available.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn available(&self) -> usize {
+        self.shared.available.load(Ordering::Relaxed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.available() == 0
+    }
+
+    /// Whether next to nothing is available.
+    fn is_scarce(&self) -> bool {
+        self.available() <= self.shared.max / SCARCE
+    }
+
+    /// Registers a newcomer that found every slot taken, up to [`MAX_REQUESTS`]: more could not be granted soon.
+    fn request_slot(&self) {
+        if self.shared.requested.load(Ordering::Relaxed) < MAX_REQUESTS {
+            self.shared.requested.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes one registered request; false, if there is none.
+    fn take_request(&self) -> bool {
+        take_one(&self.shared.requested)
+    }
+
+    fn clear_requests(&self) {
+        if self.shared.requested.load(Ordering::Relaxed) > 0 {
+            self.shared.requested.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn take_one(count: &AtomicUsize) -> bool {
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
+}
+
+/// A slot of a limit, released on drop.
+pub struct Permit(ConcurrencyLimit);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.release_slot();
+    }
+}
+
+/// A limit is scarce when no more than this fraction of it is available.
+const SCARCE: usize = 16;
+/// Requests that are registered at a time.
+const MAX_REQUESTS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_free_again_when_its_permit_is_dropped() {
+        let limit = ConcurrencyLimit::new(2);
+        let other = limit.clone();
+        let (one, two) = (limit.try_acquire(), other.try_acquire());
+        assert!(one.is_some() && two.is_some() && limit.try_acquire().is_none() && limit.is_full());
+        drop(one);
+        assert!(
+            other.try_acquire().is_some()
+                && limit.try_acquire().is_some()
+                && ConcurrencyLimit::new(0).try_acquire().is_none()
+        );
+    }
+}

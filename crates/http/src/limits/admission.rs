@@ -1,0 +1,148 @@
+//! Admission of sessions to a server: a newcomer gets a slot, waits for one, or is turned away.
+//!
+//! The sessions that could end for a newcomer may belong to another thread, which took them from the same listener. So a
+//! newcomer waits up to [`PATIENCE`], and whichever thread has such a session ends it.
+
+use super::slots::{SessionSlots, Slot};
+use super::{Client, ConcurrencyLimit};
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::Session;
+use anabranch_world::{Timer, World};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+/// Admits the sessions of one server.
+pub struct Admission<W: World, N: Session> {
+    world: W,
+    limit: ConcurrencyLimit,
+    slots: Rc<SessionSlots<N>>,
+    timer: W::Timer,
+    armed: bool,
+    looked: Instant,
+    /// Newcomers without a slot, and until when each waits.
+    waiting: VecDeque<(N, Instant)>,
+}
+
+impl<W: World, N: Session> Admission<W, N> {
+    /// Admission by `limit`, which other servers may share.
+    pub fn new(world: &W, limit: ConcurrencyLimit) -> Self {
+        limit.shared.servers.fetch_add(1, Ordering::Relaxed);
+        Self {
+            world: world.clone(),
+            slots: SessionSlots::new(limit.clone()),
+            limit,
+            timer: world.timer(),
+            armed: false,
+            looked: world.now(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Gives `session` a slot, if one is free or another session can end for it. Else it waits, or is turned away.
+    pub fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
+        let now = self.world.now();
+        let slot = self.slots.acquire(&session, now);
+        if slot.is_none() {
+            if self.limit.shared.servers.load(Ordering::Relaxed) < 2 || self.waiting.len() >= MAX_WAITING {
+                session.abort();
+                return None;
+            }
+            self.limit.shared.clients.request_slot(Client::of(&session));
+            self.waiting.push_back((session, now + PATIENCE));
+            self.arm(now + RETRY);
+            return None;
+        }
+        if !self.armed {
+            self.arm(now + TICK);
+        }
+        slot.map(|slot| (session, slot))
+    }
+
+    /// Ready with a session that waited and has a slot now. Also records the progress of the sessions that have slots.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Slot<N>)> {
+        while self.armed && self.timer.poll(cx).is_ready() {
+            self.armed = false;
+            let now = self.world.now();
+            self.look(now);
+            if let Some(admitted) = self.retry(now) {
+                self.arm(now);
+                return Poll::Ready(admitted);
+            }
+            if !self.waiting.is_empty() {
+                self.arm(now + RETRY);
+            } else if self.slots.any_taken() {
+                self.arm(now + TICK);
+            }
+        }
+        Poll::Pending
+    }
+
+    fn arm(&mut self, at: Instant) {
+        self.armed = true;
+        self.timer.set(Some(at));
+    }
+
+    /// While no slot is free: records the progress of sessions, and ends some for newcomers of other threads.
+    fn look(&mut self, now: Instant) {
+        if !self.limit.is_full() {
+            return;
+        }
+        if self.looked + TICK <= now {
+            // Nothing was recorded while slots were free.
+            let anew = self.looked + TICK + TICK + TICK < now;
+            self.looked = now;
+            self.slots.look(now, anew);
+        }
+        // What cannot be granted here may be granted by another thread.
+        let mut left = Vec::new();
+        while self.limit.is_full()
+            && left.len() < MAX_WAITING
+            && let Some(client) = self.limit.shared.clients.next_request()
+        {
+            match self.slots.preempt(now, client) {
+                true => self.limit.release_slot(),
+                false => left.push(client),
+            }
+        }
+        left.into_iter().for_each(|client| self.limit.shared.clients.request_slot(client));
+    }
+
+    /// Gives the newcomer that waited longest a slot; those that waited too long are turned away.
+    fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
+        while let Some((session, until)) = self.waiting.pop_front() {
+            let client = Client::of(&session);
+            if let Some(slot) = self.slots.acquire(&session, now) {
+                self.limit.shared.clients.withdraw(client);
+                return Some((session, slot));
+            }
+            if now < until {
+                self.waiting.push_front((session, until));
+                return None;
+            }
+            self.limit.shared.clients.withdraw(client);
+            session.abort();
+        }
+        None
+    }
+}
+
+impl<W: World, N: Session> Drop for Admission<W, N> {
+    fn drop(&mut self) {
+        self.limit.shared.servers.fetch_sub(1, Ordering::Relaxed);
+        for (session, _) in self.waiting.drain(..) {
+            self.limit.shared.clients.withdraw(Client::of(&session));
+            session.abort();
+        }
+    }
+}
+
+/// How often the progress of sessions is recorded while no slot is free.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a newcomer waits for a slot: until every thread has looked.
+const PATIENCE: Duration = Duration::from_millis(2500);
+/// How often it tries meanwhile.
+const RETRY: Duration = Duration::from_millis(100);
+/// Newcomers of one thread that wait at a time.
+const MAX_WAITING: usize = 64;

@@ -1,0 +1,176 @@
+//! What counts as one client (an IPv4 address, or an IPv6 /64, whatever its ports), and how many slots each client has.
+
+use anabranch_transport::Session;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One client. All sessions without an address count as one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Client(Option<IpAddr>);
+
+impl Client {
+    /// The client at the other end of `session`.
+    pub(super) fn of<N: Session>(session: &N) -> Self {
+        Self::at(session.peer().map(|peer| peer.ip()))
+    }
+
+    /// The client at `address`. An IPv6 client has a network of its own (RFC 6177).
+    pub fn at(address: Option<IpAddr>) -> Self {
+        Self(address.map(|ip| match ip.to_canonical() {
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
+            v4 @ IpAddr::V4(_) => v4,
+        }))
+    }
+}
+
+/// Slots by client, in all threads together, and the clients that wait for one. Touched when a session comes or goes, not
+/// for each request.
+#[derive(Debug, Default)]
+pub(super) struct ClientSlots(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    slots: BTreeMap<Client, usize>,
+    /// The same, fewest first.
+    ordered: BTreeSet<(usize, Client)>,
+    /// Clients that wait for a slot, longest first.
+    waiting: VecDeque<Client>,
+}
+
+impl Counts {
+    fn change(&mut self, client: Client, change: impl Fn(usize) -> usize) {
+        let before = self.slots.get(&client).copied().unwrap_or(0);
+        let now = change(before);
+        self.ordered.remove(&(before, client));
+        if now == 0 {
+            self.slots.remove(&client);
+        } else {
+            self.slots.insert(client, now);
+            self.ordered.insert((now, client));
+        }
+    }
+}
+
+impl ClientSlots {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records one more slot of `client`.
+    pub(super) fn join(&self, client: Client) {
+        self.counts().change(client, |slots| slots + 1);
+    }
+
+    /// Records one fewer.
+    pub(super) fn leave(&self, client: Client) {
+        self.counts().change(client, |slots| slots.saturating_sub(1));
+    }
+
+    /// Whose session may end for one of `newcomer`, where all `max` slots are taken.
+    pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
+        let counts = self.counts();
+        let wanted = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
+        // Somebody has more than a share, and twice as many as the newcomer would have.
+        if let Some(&(slots, client)) = counts.ordered.last()
+            && slots.saturating_mul(SHARES) > max
+            && slots >= wanted.saturating_mul(2)
+        {
+            return Preemptable::From(vec![client]);
+        }
+        if wanted.saturating_mul(SHARES) <= max.max(SHARES) {
+            return Preemptable::Anybody;
+        }
+        // Who has more than a share takes nothing from who has less: only what is its own, or another's who has as much.
+        let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
+        Preemptable::Among(as_many.chain([newcomer]).collect())
+    }
+
+    /// Registers that `client` waits for a slot.
+    pub(super) fn request_slot(&self, client: Client) {
+        self.counts().waiting.push_back(client);
+    }
+
+    /// Withdraws a request of `client`, if there is one.
+    pub(super) fn withdraw(&self, client: Client) {
+        let mut counts = self.counts();
+        if let Some(at) = counts.waiting.iter().position(|other| *other == client) {
+            counts.waiting.remove(at);
+        }
+    }
+
+    /// Takes the request that has waited longest.
+    pub(super) fn next_request(&self) -> Option<Client> {
+        self.counts().waiting.pop_front()
+    }
+}
+
+/// Whose session may end for one of a newcomer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Preemptable {
+    /// Any session of these clients, which have far too many.
+    From(Vec<Client>),
+    /// A session of any client that waits for a request, or is stalled.
+    Anybody,
+    /// A session of these clients that waits for a request, or is stalled.
+    Among(Vec<Client>),
+}
+
+/// A client that has more than this fraction of all slots has more than its share.
+const SHARES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(text: &str) -> Client {
+        Client::at(Some(text.parse().expect("an address")))
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:1:2:3"));
+        assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+        assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+    }
+
+    #[test]
+    fn who_has_most_gives_and_who_has_much_takes_from_nobody_who_has_less() {
+        let [a, b, c, d] = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"].map(client);
+        let clients = ClientSlots::default();
+        for _ in 0..1023 {
+            clients.join(a);
+        }
+        clients.join(b);
+        assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![a]));
+        assert_eq!(clients.preemptable(b, 1024), Preemptable::From(vec![a]));
+        assert_eq!(clients.preemptable(a, 1024), Preemptable::Among(vec![a]));
+        // Half each: neither takes from the other, nor from who has one.
+        for _ in 0..512 {
+            clients.leave(a);
+            clients.join(b);
+        }
+        assert_eq!(
+            (clients.preemptable(a, 1024), clients.preemptable(b, 1024)),
+            (Preemptable::Among(vec![b, a]), Preemptable::Among(vec![b]))
+        );
+        assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![b]));
+        // Where nobody has much, all are equal.
+        let clients = ClientSlots::default();
+        for client in [a, a, b, c] {
+            clients.join(client);
+        }
+        assert_eq!(
+            (clients.preemptable(d, 100), clients.preemptable(a, 100)),
+            (Preemptable::Anybody, Preemptable::Anybody)
+        );
+        for client in [a, a, b, c] {
+            clients.leave(client);
+        }
+        assert!(clients.counts().slots.is_empty() && clients.counts().ordered.is_empty());
+        // Alone one takes only from oneself; there is nobody else.
+        clients.join(a);
+        assert_eq!(clients.preemptable(a, 1), Preemptable::Among(vec![a]));
+    }
+}

@@ -1,0 +1,198 @@
+//! How much of a limit one session, or one client, may hold.
+//!
+//! A share may hold a multiple of what is available (the dynamic threshold of Choudhury and Hahne, 1998): a client that is
+//! alone gets nearly all of the limit, and something is left for the next one. If next to nothing is available nevertheless,
+//! a holder that makes no progress is preempted for a newcomer that found no slot.
+
+use super::{ConcurrencyLimit, Permit};
+use anabranch_base::time::{Duration, Instant};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// The share of one client or session in a [`ConcurrencyLimit`].
+#[derive(Debug)]
+pub struct Share {
+    limit: ConcurrencyLimit,
+    /// It may hold this many times what is available.
+    times: usize,
+    held: Cell<usize>,
+    /// The share that it is part of: what it holds counts there, too.
+    of: Option<Rc<Share>>,
+}
+
+/// A slot held by a share, released on drop.
+pub struct SharePermit(Rc<Share>, Option<Permit>);
+
+impl Share {
+    /// A share that may hold `times` what is available of `limit`.
+    pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
+        Rc::new(Self { limit, times, held: Cell::new(0), of: None })
+    }
+
+    /// A share within another: what it holds counts there, too.
+    pub fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
+        Rc::new(Self { limit: of.limit.clone(), times, held: Cell::new(0), of: Some(of) })
+    }
+
+    fn may_take(&self) -> bool {
+        let below = self.held.get() < self.limit.available().saturating_mul(self.times);
+        below && self.of.as_ref().is_none_or(|of| of.may_take())
+    }
+
+    fn add(&self) {
+        self.held.set(self.held.get() + 1);
+        self.of.iter().for_each(|of| of.add());
+    }
+
+    fn remove(&self) {
+        self.held.set(self.held.get() - 1);
+        self.of.iter().for_each(|of| of.remove());
+    }
+
+    /// A permit, if a slot is available and this share may hold one more.
+    pub fn try_acquire(self: &Rc<Self>) -> Option<SharePermit> {
+        let limit = &self.limit;
+        let permit = self.may_take().then(|| limit.try_acquire()).flatten();
+        match &permit {
+            Some(_) if !limit.is_scarce() => limit.clear_requests(),
+            None if limit.is_scarce() => limit.request_slot(),
+            _ => {}
+        }
+        let permit = permit?;
+        self.add();
+        Some(SharePermit(self.clone(), Some(permit)))
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_idle(&self) -> bool {
+        self.held.get() == 0
+    }
+
+    /// Whether the caller must end one exchange of this share for a newcomer that found no slot. Takes that one's request.
+    pub fn preempt(&self) -> bool {
+        self.limit.is_scarce() && self.limit.take_request()
+    }
+}
+
+impl Drop for SharePermit {
+    fn drop(&mut self) {
+        self.0.remove();
+        drop(self.1.take());
+    }
+}
+
+/// The progress of an exchange while the next step is its client's.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// Bytes of the exchange and of its session at some instant, since when they grew by too little.
+    mark: Option<(u64, u64, Instant)>,
+}
+
+impl Pace {
+    /// Whether the exchange has been stalled for [`STALL_TIME`]. It has carried `own` bytes, and its session `whole` bytes
+    /// for `exchanges` exchanges; `server_turn`: the next step is the server's.
+    pub fn is_stalled(
+        &mut self,
+        own: u64,
+        whole: u64,
+        exchanges: u32,
+        server_turn: bool,
+        now: Instant,
+    ) -> bool {
+        let moved = self.mark.is_none_or(|(mark, session, _)| {
+            own >= mark + MIN_PROGRESS
+                || whole >= session.saturating_add(MIN_PROGRESS * u64::from(exchanges.max(1)))
+        });
+        if server_turn || moved {
+            self.mark = Some((own, whole, now));
+        }
+        self.mark.is_some_and(|(.., since)| since + STALL_TIME <= now)
+    }
+}
+
+/// How long a session or exchange must be stalled before it may end for a newcomer.
+pub(super) const STALL_TIME: Duration = Duration::from_secs(5);
+/// Bytes in that time that count as progress.
+pub(super) const MIN_PROGRESS: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_alone_has_much_and_leaves_some() {
+        let limit = ConcurrencyLimit::new(100);
+        let fill = |share: &Rc<Share>| std::iter::from_fn(|| share.try_acquire()).collect::<Vec<_>>();
+        let greedy: Vec<Rc<Share>> = (0..3).map(|_| Share::new(limit.clone(), 8)).collect();
+        let first = fill(&greedy[0]);
+        assert_eq!(first.len(), 89);
+        let (second, third) = (fill(&greedy[1]), fill(&greedy[2]));
+        assert_eq!((second.len(), third.len()), (10, 1));
+        assert!(!greedy[0].is_idle());
+        drop((first, second, third));
+        assert!(greedy.iter().all(|share| share.is_idle()) && limit.available() == 100);
+        // Half at most, and a third each where two want more.
+        let (one, two) = (Share::new(limit.clone(), 1), Share::new(limit.clone(), 1));
+        let held = fill(&one);
+        assert_eq!((held.len(), fill(&two).len()), (50, 25));
+        // Few are for whoever comes.
+        let (few, share) =
+            (ConcurrencyLimit::new(2), |limit: &ConcurrencyLimit| Share::new(limit.clone(), 8));
+        assert_eq!(fill(&share(&few)).len(), 2);
+    }
+
+    #[test]
+    fn however_many_sessions_a_client_has_some_is_left() {
+        let limit = ConcurrencyLimit::new(4096);
+        let fill = |share: &Rc<Share>| std::iter::from_fn(|| share.try_acquire()).collect::<Vec<_>>();
+        let (greedy, modest) = (Share::new(limit.clone(), 31), Share::new(limit.clone(), 31));
+        let sessions: Vec<_> = (0..300).map(|_| Share::within(greedy.clone(), 8)).collect();
+        let held: Vec<_> = sessions.iter().map(fill).collect();
+        let counts: Vec<usize> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts[..3], [3641, 327, 0], "the second has some, too");
+        assert_eq!(counts.iter().sum::<usize>(), 4096 - limit.available());
+        assert!(fill(&Share::within(modest.clone(), 8)).len() > 100, "another client's");
+        drop(held);
+        assert!(greedy.is_idle() && modest.is_idle() && limit.available() == 4096);
+    }
+
+    #[test]
+    fn who_holds_gives_way_once_for_each_who_found_nothing() {
+        let limit = ConcurrencyLimit::new(2);
+        let (one, other) = (Share::new(limit.clone(), 8), Share::new(limit.clone(), 8));
+        assert!(!one.preempt());
+        let (first, second) = (one.try_acquire(), one.try_acquire());
+        assert!(first.is_some() && second.is_some() && !one.preempt(), "nobody wants it");
+        assert!(other.try_acquire().is_none() && one.preempt() && !one.preempt());
+        for _ in 0..1000 {
+            assert!(other.try_acquire().is_none());
+        }
+        drop(first);
+        assert!(!one.preempt(), "there is room");
+        let again = other.try_acquire();
+        assert!(again.is_some());
+        let granted = (0..1000).filter(|_| one.preempt()).count();
+        assert!((1..=16).contains(&granted), "{granted}");
+    }
+
+    #[test]
+    fn a_byte_now_and_then_is_standing_still() {
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        // A hundred exchanges of one session, which moves 260 bytes a second in all.
+        let mut pace = Pace::default();
+        let still = |pace: &mut Pace, whole: u64| {
+            (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
+        };
+        assert_eq!(still(&mut pace, 260), Some(5));
+        // The same for one alone; and for each of a hundred.
+        let mut pace = Pace::default();
+        assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
+        let mut pace = Pace::default();
+        assert_eq!((0..20).find(|&s| pace.is_stalled(0, 26_000 * s, 100, false, at(s))), None);
+        let mut pace = Pace::default();
+        assert_eq!((0..20).find(|&s| pace.is_stalled(260 * s, 0, 100, false, at(s))), None);
+        // Where the next step is ours nobody is to blame.
+        let mut pace = Pace::default();
+        assert_eq!((0..20).find(|&s| pace.is_stalled(0, 0, 1, s < 10, at(s))), Some(14));
+    }
+}

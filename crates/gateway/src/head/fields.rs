@@ -1,0 +1,140 @@
+//! Fields of a head: which of them say what, and which go on to the next hop.
+//!
+//! Home of RFC 9112 §5 and RFC 9110 §7.6.1 as far as a gateway obeys them.
+
+use anabranch_http::framing::Framing;
+
+/// A field as it came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Field {
+    pub(super) name: String,
+    pub(super) value: Vec<u8>,
+}
+
+impl Field {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// It is none of those that say where a message ends, but who tells `-` from no other mark (RFC 3875 §4.1.18) takes it
+    /// for one.
+    pub(super) fn passes_for_framing(&self) -> bool {
+        let same = |(ours, theirs): (u8, u8)| {
+            ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
+        };
+        ["content-length", "transfer-encoding"].iter().any(|name| {
+            let alike = name.len() == self.name.len() && self.name.bytes().zip(name.bytes()).all(same);
+            alike && !self.is(name)
+        })
+    }
+}
+
+pub(super) fn fields_of(parsed: &[httparse::Header<'_>]) -> Vec<Field> {
+    parsed.iter().map(|field| Field { name: field.name.to_owned(), value: field.value.to_vec() }).collect()
+}
+
+/// RFC 9112 §5.2: a line that begins with white space would go on with the field before.
+pub(super) fn is_folded(head: &[u8]) -> bool {
+    head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
+}
+
+/// RFC 9112 §6.3: one field with one number. A second one is refused even if it says the same.
+pub(super) fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
+    let mut lengths = fields.iter().filter(|field| field.is("content-length"));
+    match (lengths.next(), lengths.next()) {
+        (None, _) => Ok(None),
+        (Some(field), None) => number(&field.value).map(Some).ok_or(()),
+        (Some(_), Some(_)) => Err(()),
+    }
+}
+
+/// RFC 9110 §7.6.1: fields for the next hop alone, by their own right or because `options` of Connection name them.
+pub(super) fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
+    const HOP_BY_HOP: [&str; 12] = [
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "proxy-authenticate",
+        "proxy-authentication-info",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "http2-settings",
+        TUNNEL_FRAMING,
+    ];
+    HOP_BY_HOP.iter().any(|name| field.is(name)) || has(options, &field.name)
+}
+
+pub(super) fn write_fields(out: &mut Vec<u8>, fields: &[Field], own: impl Fn(&Field) -> bool) {
+    // A head with too many was refused when it was read.
+    let options = connection_options(fields).unwrap_or_default();
+    for field in fields.iter().filter(|field| !own(field) && !is_hop_by_hop(field, &options)) {
+        write_field(out, &field.name, &field.value);
+    }
+}
+
+/// Appends a field.
+pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn write_framing(out: &mut Vec<u8>, framing: Framing) {
+    match framing {
+        Framing::Empty | Framing::Close => {}
+        Framing::Length(length) => write_field(out, "Content-Length", length.to_string().as_bytes()),
+        Framing::Chunked => write_field(out, "Transfer-Encoding", b"chunked"),
+    }
+}
+
+/// What Connection says (RFC 9110 §7.6.1). Each field is held against each of them: so there are no more than fields.
+pub(super) fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'static str> {
+    let mut options = Vec::new();
+    for field in fields.iter().filter(|field| field.is("connection")) {
+        let tokens = field.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        for token in tokens.filter(|token| !token.is_empty()) {
+            if options.len() == MAX_FIELDS {
+                return Err("Connection names more than there can be");
+            }
+            options.push(token);
+        }
+    }
+    Ok(options)
+}
+
+pub(super) fn has(options: &[&[u8]], name: &str) -> bool {
+    options.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+pub(super) fn says(fields: &[Field], name: &str, value: &str) -> bool {
+    let mut named = fields.iter().filter(|field| field.is(name));
+    named.next().is_some_and(|field| field.value.trim_ascii().eq_ignore_ascii_case(value.as_bytes()))
+        && named.next().is_none()
+}
+
+/// RFC 9110 §8.6: digits only, no sign, no list.
+pub(super) fn number(value: &[u8]) -> Option<u64> {
+    let value = value.trim_ascii();
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The field by which two gateways agree how a tunnel's bytes are framed on a stream that cannot be half-closed.
+pub(crate) const TUNNEL_FRAMING: &str = "tunnel-framing";
+
+/// The most fields a head may have.
+pub(super) const MAX_FIELDS: usize = 128;

@@ -1,0 +1,282 @@
+//! Heads of requests: read strictly, and written anew for the next hop.
+//!
+//! Home of RFC 9112 §3 and §6.3, and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as a gateway obeys them in requests.
+
+use super::fields::{
+    Field, MAX_FIELDS, connection_options, fields_of, has, is_folded, length_of, number, says, write_field,
+    write_fields, write_framing,
+};
+use super::{Refusal, bad};
+use crate::forwarded::Forwarded;
+use crate::target::Target;
+use anabranch_http::authority::Authority;
+use anabranch_http::framing::Framing;
+
+/// The head of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) target: Target,
+    /// As it was written, for the log.
+    pub(crate) written: String,
+    /// 0 or 1.
+    pub(crate) minor: u8,
+    fields: Vec<Field>,
+    /// What Host says.
+    pub(crate) host: Option<Authority>,
+    pub(crate) framing: Framing,
+    /// The client closes the connection, or has us do so.
+    pub(crate) close: bool,
+}
+
+impl Request {
+    /// Reads a whole head.
+    ///
+    /// # Errors
+    /// How the request is to be answered.
+    pub(crate) fn parse(head: &[u8]) -> Result<Self, Refusal> {
+        if is_folded(head) {
+            return Err(bad("a field is folded"));
+        }
+        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut parsed = httparse::Request::new(&mut room);
+        match parsed.parse(head) {
+            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+            Ok(_) => return Err(bad("the head is malformed")),
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(Refusal::new(431, "there are too many fields"));
+            }
+            Err(httparse::Error::Version) => {
+                return Err(Refusal::new(505, "only HTTP/1.0 and HTTP/1.1 are spoken"));
+            }
+            Err(_) => return Err(bad("the head is malformed")),
+        }
+        let (Some(method), Some(text), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
+            return Err(bad("the request line is malformed"));
+        };
+        let target = Target::parse(method, text).map_err(bad)?;
+        let fields = fields_of(parsed.headers);
+        if fields.iter().any(Field::passes_for_framing) {
+            return Err(bad("a field has a name that some read as another"));
+        }
+        let framing = request_framing(&fields, minor)?;
+        let host = host_of(&fields, minor, &target)?;
+        // RFC 9110 §9.3.6: nothing is said of what a tunnel's request would carry.
+        if matches!(target, Target::Tunnel(_)) && framing != Framing::Empty {
+            return Err(bad("CONNECT has no body"));
+        }
+        let options = connection_options(&fields).map_err(bad)?;
+        let close = minor == 0 || has(&options, "close");
+        let (method, written) = (method.to_owned(), text.to_owned());
+        Ok(Self { method, target, written, minor, fields, host, framing, close })
+    }
+
+    /// The request as it goes on: to `host`, for `target`, with `via` among those it came by, and with what is told of its
+    /// client.
+    pub(crate) fn onward(
+        &self,
+        host: &str,
+        target: &str,
+        via: &str,
+        forwarded: Option<&Forwarded>,
+    ) -> Vec<u8> {
+        let mut out = format!("{} {target} HTTP/1.1\r\nHost: {host}\r\n", self.method).into_bytes();
+        let own = |field: &Field| {
+            let rewritten = field.is("host") || field.is("content-length") || field.is("max-forwards");
+            rewritten || forwarded.is_some_and(|forwarded| forwarded.replaces(field))
+        };
+        write_fields(&mut out, &self.fields, own);
+        if let Some(forwarded) = forwarded {
+            forwarded.write(&mut out, &self.fields, self.host.as_ref());
+        }
+        if let Some(left) = self.max_forwards() {
+            write_field(&mut out, "Max-Forwards", left.saturating_sub(1).to_string().as_bytes());
+        }
+        write_framing(&mut out, self.framing);
+        write_field(&mut out, "Via", format!("1.{} {via}", self.minor).as_bytes());
+        out
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let fields: usize =
+            self.fields.iter().map(|field| field.name.len() + field.value.len() + FIELD).sum();
+        // The target is there as it was written, too.
+        fields + 2 * self.written.len()
+    }
+
+    /// RFC 9110 §7.6.2: how many hops are left to a question about the way.
+    pub(crate) fn max_forwards(&self) -> Option<u64> {
+        if !matches!(self.method.as_str(), "OPTIONS" | "TRACE") {
+            return None;
+        }
+        let field = self.fields.iter().find(|field| field.is("max-forwards"))?;
+        number(&field.value)
+    }
+
+    /// It has been here before.
+    pub(crate) fn came_by(&self, via: &str) -> bool {
+        self.fields.iter().filter(|field| field.is("via")).any(|field| {
+            let entries = field.value.split(|&byte| byte == b',');
+            entries
+                .filter_map(|entry| std::str::from_utf8(entry).ok())
+                .any(|entry| entry.split_ascii_whitespace().nth(1).is_some_and(|by| by == via))
+        })
+    }
+
+    /// A field says exactly this.
+    pub(crate) fn says(&self, name: &str, value: &str) -> bool {
+        says(&self.fields, name, value)
+    }
+
+    /// A tunnel is asked for.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        matches!(self.target, Target::Tunnel(_))
+    }
+
+    /// Doing it twice is as good as doing it once (RFC 9110 §9.2.2), and there is nothing to send twice.
+    pub(crate) fn can_be_repeated(&self) -> bool {
+        self.framing == Framing::Empty
+            && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "CONNECT")
+    }
+}
+
+/// RFC 9112 §6.3: how the body of a request ends.
+fn request_framing(fields: &[Field], minor: u8) -> Result<Framing, Refusal> {
+    let coded: Vec<_> = fields.iter().filter(|field| field.is("transfer-encoding")).collect();
+    let length = length_of(fields).map_err(|()| bad("Content-Length is not one number"))?;
+    match (coded.as_slice(), length) {
+        ([], None) => Ok(Framing::Empty),
+        ([], Some(0)) => Ok(Framing::Length(0)),
+        ([], Some(length)) => Ok(Framing::Length(length)),
+        (_, Some(_)) => Err(bad("there are a length and a transfer coding")),
+        ([one], None) if minor == 1 && one.value.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
+            Ok(Framing::Chunked)
+        }
+        (_, None) if minor == 0 => Err(bad("HTTP/1.0 knows no transfer coding")),
+        ([_], None) => Err(Refusal::new(501, "a transfer coding other than chunked")),
+        _ => Err(bad("there are several transfer codings")),
+    }
+}
+
+/// RFC 9112 §3.2: exactly one Host, well-formed. Of whom something is asked, the target says where it names one.
+fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Authority>, Refusal> {
+    let mut hosts = fields.iter().filter(|field| field.is("host"));
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => return Err(bad("there are several Hosts")),
+        (None, _) if minor == 1 => return Err(bad("there is no Host")),
+        (None, _) => return Ok(None),
+        (Some(field), None) => std::str::from_utf8(&field.value).ok().map(str::trim),
+    };
+    // RFC 9110 §7.2: empty where the target has no authority.
+    if host == Some("") && matches!(target, Target::Origin(_) | Target::Server) {
+        return Ok(None);
+    }
+    let default = if let Target::Tunnel(authority) = target { authority.port } else { 80 };
+    let host = host.and_then(|host| Authority::parse(host, Some(default)));
+    let host = host.ok_or_else(|| bad("Host is not a host"))?;
+    match target {
+        // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and sends on the URL's.
+        Target::Absolute(authority, _) => Ok(Some(authority.clone())),
+        Target::Tunnel(authority) if *authority != host => {
+            Err(bad("the target and Host name different hosts"))
+        }
+        _ => Ok(Some(host)),
+    }
+}
+
+/// What a field takes beside its name and its value: itself, and what an allocator adds to each.
+const FIELD: usize = size_of::<Field>() + 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Result<Request, u16> {
+        Request::parse(text.as_bytes()).map_err(|refusal| refusal.status)
+    }
+
+    #[test]
+    fn smuggling_forms_are_refused() {
+        let cases: [(&str, u16); 30] = [
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 1\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
+            (
+                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n",
+                400,
+            ),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\x0bchunked\r\n\r\n", 400),
+            ("POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent_Length: 5\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\ncontent.length: 5\r\n\r\n", 400),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\n Host: a\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\nHost: a, b\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n", 400),
+            ("CONNECT a:443 HTTP/1.1\r\nHost: b:443\r\n\r\n", 400),
+            ("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 5\r\n\r\n", 400),
+            ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+        ];
+        for (text, status) in cases {
+            assert_eq!(request(text).map(|_| ()), Err(status), "{text:?}");
+        }
+        let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(MAX_FIELDS));
+        assert_eq!(request(&many).map(|_| ()), Err(431));
+    }
+
+    #[test]
+    fn of_whom_is_asked_says_the_url_whatever_host_says() {
+        for host in ["b", "a", "a:80", "b:81", "[::1]"] {
+            let read = request(&format!("GET http://A:81/x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            let read = read.expect("a request");
+            let target = Authority { host: "a".to_owned(), port: 81 };
+            assert_eq!(read.target, Target::Absolute(target.clone(), "/x".to_owned()));
+            assert_eq!(read.host, Some(target));
+            let onward = read.onward("a:81", "/x", "me", None);
+            assert_eq!(onward, b"GET /x HTTP/1.1\r\nHost: a:81\r\nVia: 1.1 me\r\n", "{host}");
+        }
+    }
+
+    #[test]
+    fn what_was_for_this_hop_stays_here() {
+        let head = "GET http://a/x HTTP/1.1\r\nHost: A:80\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\n\
+                    Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: trailers\r\n\
+                    Upgrade: h2c\r\nVia: 1.0 other\r\nAccept: */*\r\nMax-Forwards: 3\r\n\r\n";
+        let read = request(head).expect("a request");
+        assert!(read.close && read.came_by("other") && !read.came_by("me"));
+        let onward = String::from_utf8(read.onward("a", "/x", "me", None)).expect("text");
+        assert_eq!(onward, "GET /x HTTP/1.1\r\nHost: a\r\nVia: 1.0 other\r\nAccept: */*\r\nVia: 1.1 me\r\n");
+        let read = request("OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 3\r\nContent-Length: 0\r\n\r\n");
+        let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me", None)).expect("text");
+        assert!(onward.contains("Max-Forwards: 2\r\nContent-Length: 0\r\nVia: 1.1 me\r\n"), "{onward}");
+    }
+
+    #[test]
+    fn connection_names_no_more_than_there_can_be() {
+        let named = |count: usize| {
+            let names: Vec<String> = (0..count).map(|at| format!("x{at}")).collect();
+            format!("Connection: a,, ,\r\nConnection: {}\r\nX9: hop\r\nY: on\r\n\r\n", names.join(","))
+        };
+        let asked = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
+        let most = MAX_FIELDS - 1;
+        let onward = asked(most).expect("a request").onward("a", "/", "me", None);
+        assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nY: on\r\nVia: 1.1 me\r\n");
+        assert_eq!(asked(most + 1).map(|_| ()), Err(400));
+    }
+}

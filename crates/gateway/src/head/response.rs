@@ -1,0 +1,274 @@
+//! Heads of responses: read strictly, and written anew for the client.
+//!
+//! Home of RFC 9112 §4 and §6.3 as far as a gateway obeys them in responses.
+
+use super::fields::{
+    Field, MAX_FIELDS, connection_options, fields_of, has, is_folded, length_of, says, write_field,
+    write_fields, write_framing,
+};
+use super::{Refusal, bad};
+use anabranch_http::authority::Authority;
+use anabranch_http::framing::Framing;
+
+/// The head of a response.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    reason: String,
+    minor: u8,
+    fields: Vec<Field>,
+    pub(crate) framing: Framing,
+    /// What Content-Length says, which is not the length of the body after HEAD.
+    length: Option<u64>,
+    /// The server closes the connection.
+    pub(crate) close: bool,
+}
+
+/// Refuses what cannot become the status line of an answer, however little of it has come: another protocol, another
+/// version, a status that there is none of. RFC 9112 §4: `HTTP/1.1 200 OK`, the reason is optional.
+pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
+    const LINE: &[u8] = b"HTTP/1.V SDD";
+    let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
+        b'V' => matches!(byte, b'0' | b'1'),
+        // RFC 9110 §15: the first digit is its class. Classes from 6 on are as errors of the server to who reads them.
+        b'S' => matches!(byte, b'1'..=b'9'),
+        b'D' => byte.is_ascii_digit(),
+        _ => byte == wanted,
+    };
+    let ends = bytes.get(LINE.len()).is_none_or(|end| matches!(end, b' ' | b'\r'));
+    // An empty line before it is no beginning.
+    let begins = matches!(bytes, b"" | b"\r") || (bytes.iter().zip(LINE).all(fits) && ends);
+    if begins { Ok(()) } else { Err(bad("it is no answer of HTTP/1")) }
+}
+
+impl Response {
+    /// Reads a whole head of an answer to `method`; `closing`: the end of the connection can be the end of the body.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(head: &[u8], method: &str, closing: bool) -> Result<Self, &'static str> {
+        if is_folded(head) {
+            return Err("a field of the answer is folded");
+        }
+        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut parsed = httparse::Response::new(&mut room);
+        match parsed.parse(head) {
+            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+            _ => return Err("the head of the answer is malformed"),
+        }
+        let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+            return Err("the status line is malformed");
+        };
+        begins_answer(head).map_err(|_| "the status line is malformed")?;
+        let reason = parsed.reason.unwrap_or_default().to_owned();
+        let fields = fields_of(parsed.headers);
+        let length = length_of(&fields).map_err(|_| "Content-Length of the answer is not one number")?;
+        let coded = fields.iter().filter(|field| field.is("transfer-encoding")).count();
+        let chunked = coded == 1 && says(&fields, "transfer-encoding", "chunked");
+        if coded > 0 && (!chunked || length.is_some() || minor == 0) {
+            return Err("the answer's length and transfer coding make no sense");
+        }
+        // RFC 9112 §6.3: these have no body, whatever the fields say.
+        let bodiless = method == "HEAD"
+            || status < 200
+            || status == 204
+            || status == 304
+            || (method == "CONNECT" && (200..300).contains(&status));
+        let framing = match (bodiless, chunked, length) {
+            (true, ..) => Framing::Empty,
+            (_, true, _) => Framing::Chunked,
+            (_, _, Some(length)) => Framing::Length(length),
+            _ if closing => Framing::Close,
+            _ => return Err("the answer has no length and is not chunked"),
+        };
+        let options = connection_options(&fields)?;
+        let close = match minor {
+            0 => !has(&options, "keep-alive"),
+            _ => has(&options, "close"),
+        } || framing == Framing::Close;
+        Ok(Self { status, reason, minor, fields, framing, length, close })
+    }
+
+    /// Interim: the final answer comes later.
+    pub(crate) fn is_interim(&self) -> bool {
+        self.status < 200
+    }
+
+    /// The answer as it goes back, with this framing. Where `origin` names itself in Location, it becomes a path.
+    pub(crate) fn back(
+        &self,
+        framing: Framing,
+        close: bool,
+        via: &str,
+        origin: Option<&Authority>,
+    ) -> Vec<u8> {
+        let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
+        write_fields(&mut out, &self.fields, |field| {
+            field.is("content-length") || (field.is("location") && self.at_home(field, origin).is_some())
+        });
+        for field in self.fields.iter().filter(|field| field.is("location")) {
+            if let Some(path) = self.at_home(field, origin) {
+                write_field(&mut out, "Location", path);
+            }
+        }
+        match framing {
+            // What HEAD would have brought, and what a 304 stands for.
+            Framing::Empty if self.status >= 200 && self.status != 204 => {
+                if let Some(length) = self.length {
+                    write_field(&mut out, "Content-Length", length.to_string().as_bytes());
+                }
+            }
+            framing => write_framing(&mut out, framing),
+        }
+        if close {
+            write_field(&mut out, "Connection", b"close");
+        }
+        write_field(&mut out, "Via", format!("1.{} {via}", self.minor).as_bytes());
+        out
+    }
+
+    /// The path of a Location at the origin itself.
+    fn at_home<'a>(&self, field: &'a Field, origin: Option<&Authority>) -> Option<&'a [u8]> {
+        let url = std::str::from_utf8(&field.value).ok()?;
+        let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map(|_| &url[7..])?;
+        let end = rest.find('/')?;
+        let there = Authority::parse(&rest[..end], Some(80))?;
+        let path = &rest.as_bytes()[end..];
+        // `//` at the beginning would name another host; and so would what browsers read as that: they take `\\` for `/`,
+        // and leave controls out.
+        let other =
+            path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
+        (Some(&there) == origin && !other).then_some(path)
+    }
+
+    /// A field says exactly this.
+    pub(crate) fn says(&self, name: &str, value: &str) -> bool {
+        says(&self.fields, name, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(text: &str, method: &str) -> Result<Response, &'static str> {
+        Response::parse(text.as_bytes(), method, false)
+    }
+
+    #[test]
+    fn connection_names_no_more_than_there_can_be() {
+        let named = |count: usize| {
+            let names: Vec<String> = (0..count).map(|at| format!("x{at}")).collect();
+            format!("Connection: a,, ,\r\nConnection: {}\r\nX9: hop\r\nY: on\r\n\r\n", names.join(","))
+        };
+        let most = MAX_FIELDS - 1;
+        let answered = |count| response(&format!("HTTP/1.1 204 No Content\r\n{}", named(count)), "GET");
+        assert!(answered(most).is_ok() && answered(most + 1).is_err());
+    }
+
+    #[test]
+    fn a_location_that_becomes_a_path_stays_at_home() {
+        let origin = Authority { host: "o".to_owned(), port: 81 };
+        let back = |location: &str| {
+            let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+            let read = response(&head, "GET").expect("a response");
+            let back = String::from_utf8(read.back(read.framing, false, "me", Some(&origin))).expect("text");
+            back.split("Location: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map(str::to_owned)
+        };
+        for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
+            assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
+        }
+        // Browsers read these as `//evil.example`, another host, where they stand alone.
+        for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
+            let whole = format!("http://o:81{path}");
+            assert_eq!(back(&whole), Some(whole));
+        }
+    }
+
+    #[test]
+    fn what_cannot_become_an_answer_is_not_waited_for() {
+        for good in [
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.0 404\r\n",
+            "HTTP/1.1 999 x\r\n",
+            "HTTP/1.1 100 \r\n",
+            "HTTP/1.1 600 \r\n",
+        ] {
+            for length in 0..=good.len() {
+                assert!(begins_answer(&good.as_bytes()[..length]).is_ok(), "{good} {length}");
+            }
+        }
+        for (wrong, from) in [
+            ("HTTP/1.1 000 OK\r\n", 10),
+            ("HTTP/1.1 099 OK\r\n", 10),
+            ("HTTP/1.1 2x0 OK\r\n", 11),
+            ("HTTP/1.1 2000 OK\r\n", 13),
+            ("HTTP/1.1 20 OK\r\n", 12),
+            ("HTTP/1.1 -20 OK\r\n", 10),
+            ("HTTP/1.1  200 OK\r\n", 10),
+            ("HTTP/1.2 200 OK\r\n", 8),
+            ("HTTP/2 200\r\n", 6),
+            ("http/1.1 200 OK\r\n", 1),
+            ("SSH-2.0-OpenSSH_9.2\r\n", 1),
+            ("220 mail ESMTP\r\n", 1),
+            ("<html>", 1),
+            ("\0\0\x12\x04", 1),
+            ("\rX", 2),
+        ] {
+            for length in 0..=wrong.len() {
+                let refused = begins_answer(&wrong.as_bytes()[..length]).is_err();
+                assert_eq!(refused, length >= from, "{wrong} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn answers_are_framed_as_they_are_or_refused() {
+        let framing = |text, method| response(text, method).map(|response| response.framing);
+        let sized = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(framing(sized, "GET"), Ok(Framing::Length(5)));
+        assert_eq!(framing(sized, "HEAD"), Ok(Framing::Empty));
+        assert_eq!(
+            framing("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "GET"),
+            Ok(Framing::Empty)
+        );
+        assert_eq!(
+            framing("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n", "GET"),
+            Ok(Framing::Chunked)
+        );
+        assert!(framing("HTTP/1.1 200 OK\r\n\r\n", "GET").is_err());
+        let closing = Response::parse(b"HTTP/1.0 200 OK\r\n\r\n", "GET", true).expect("a response");
+        assert!(closing.framing == Framing::Close && closing.close);
+        for wrong in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 5\r\n\r\n",
+            "ICY 200 OK\r\n\r\n",
+            "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\n",
+        ] {
+            assert!(framing(wrong, "GET").is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn answers_go_back_with_their_own_fields_only() {
+        let head = "HTTP/1.1 301 Moved\r\nContent-Length: 5\r\nConnection: x-hop\r\nX-Hop: 1\r\nKeep-Alive: 1\r\n\
+                    Location: http://O:81/there?a\r\nServer: s\r\n\r\n";
+        let read = response(head, "GET").expect("a response");
+        let origin = Authority { host: "o".to_owned(), port: 81 };
+        let back = String::from_utf8(read.back(read.framing, true, "me", Some(&origin))).expect("text");
+        assert_eq!(
+            back,
+            "HTTP/1.1 301 Moved\r\nServer: s\r\nLocation: /there?a\r\nContent-Length: 5\r\nConnection: close\r\nVia: 1.1 me\r\n"
+        );
+        let back = String::from_utf8(read.back(Framing::Chunked, false, "me", None)).expect("text");
+        assert!(
+            back.contains("Location: http://O:81/there?a\r\n")
+                && back.contains("Transfer-Encoding: chunked\r\n")
+        );
+        assert!(!back.contains("Content-Length"), "{back}");
+    }
+}

@@ -138,24 +138,24 @@ fn serve() -> Command {
         .about("Serve a directory over TCP and SCTP")
         .long_about(
             "Serve a directory of files by HTTP/1.1 over TCP, over SCTP in UDP (no privilege needed) and over SCTP on \
-             IP. Traffic is in the clear. SIGINT and SIGTERM finish what is in flight. The access log goes to standard \
+             IP. Traffic is in the clear. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
              output.\n\n\
-             Nothing outside DIR is served: symbolic links are followed while they stay in it. Names that begin with a \
-             dot (.git, .env) are served with --dotfiles only, except /.well-known/.",
+             Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
+             begin with a dot (.git, .env) are served only with --dotfiles, except /.well-known/.",
         )
         .after_long_help(
             "Examples:\n  \
              anabranch serve site\n  \
              anabranch serve site --listen tcp://*:8080 --listen sctp://192.0.2.1,192.0.3.1:9899\n  \
              anabranch get http+sctp://127.0.0.1:9899/\n\n\
-             Exit: 0 ended when asked to, 1 not everything was finished in time, 2 usage, 3 not possible here.",
+             Exit: 0 ended by a signal, 1 some exchanges did not finish in time, 2 usage, 3 not possible here.",
         )
-        .arg(Arg::new("directory").value_name("DIR").default_value(".").help("What to serve"))
+        .arg(Arg::new("directory").value_name("DIR").default_value(".").help("Directory to serve"))
         .arg(
             Arg::new("dotfiles")
                 .long("dotfiles")
                 .action(ArgAction::SetTrue)
-                .help("Serve names that begin with a dot, too: without it only /.well-known/ of them"),
+                .help("Also serve names that begin with a dot [default: only /.well-known/]"),
         )
         .arg(
             Arg::new("listen")
@@ -163,20 +163,20 @@ fn serve() -> Command {
                 .value_name("URL")
                 .action(ArgAction::Append)
                 .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"])
-                .help("Where: tcp://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * is every address"),
+                .help("Listen at tcp://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
         .arg(crate::memory::flag())
-        .arg(count(flag("streams", "N", "100", "Streams an association")))
+        .arg(count(flag("streams", "N", "100", "Streams per association")))
         .arg(server_threads())
         .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
-        .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
-        .arg(lasting(flag("header-timeout", "TIME", "10s", "Longest time for a request head")))
-        .arg(lasting(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this")))
-        .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
+        .arg(flag("max-header", "BYTES", "16KiB", "Maximum size of a request head"))
+        .arg(lasting(flag("header-timeout", "TIME", "10s", "Maximum time for a request head to arrive")))
+        .arg(lasting(flag("idle", "TIME", "60s", "Close a connection that is idle for this long")))
+        .arg(flag("grace", "TIME", "10s", "On a signal, wait this long for exchanges in flight"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
         .arg(dry_run())
 }
@@ -185,8 +185,8 @@ fn serve() -> Command {
 fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_span(text) {
-            Ok(Duration::ZERO) => Err("nothing would ever be in time"),
-            // What is no time is told of by whoever reads it.
+            Ok(Duration::ZERO) => Err("must be more than zero"),
+            // Text that is no time is reported where it is read.
             _ => Ok(text.to_owned()),
         }
     }
@@ -199,7 +199,7 @@ pub fn dry_run() -> Arg {
         .long("dry-run")
         .short('n')
         .action(ArgAction::SetTrue)
-        .help("Print what would be done, and end")
+        .help("Print what the command would do, and exit")
 }
 
 /// Threads of a server.
@@ -209,7 +209,7 @@ fn server_threads() -> Arg {
         .value_name("N")
         .value_parser(value_parser!(u16).range(1..=64))
         .default_value("1")
-        .help("Threads, each with its share of connections and associations")
+        .help("Threads; each serves its share of connections and associations")
 }
 
 fn get() -> Command {
@@ -217,58 +217,58 @@ fn get() -> Command {
         .about("Get objects over TCP or SCTP")
         .long_about(
             "Get objects by HTTP/1.1: http:// over TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
-             SCTP on IP. Objects of one server share a connection; over SCTP each has a stream of its own, and a server \
-             may be written with several addresses, http+sctp://192.0.2.1,198.51.100.1/, which are paths. Traffic is in \
-             the clear.",
+             SCTP on IP. Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
+             of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
+             Traffic is in the clear.",
         )
         .after_long_help(
-            "Names that a server gives with --page are files below DIR: none is hidden (_bashrc for .bashrc), and links in \
-             DIR lead nowhere else.\n\n\
-             Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is there whole or \
-             not at all.",
+            "With --page, files are written only below DIR, whatever names the server gives and wherever links in DIR lead. \
+             Names that begin with a dot are changed: .bashrc becomes _bashrc.\n\n\
+             Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is written \
+             completely or not at all.",
         )
-        .arg(Arg::new("url").value_name("URL").required(true).action(ArgAction::Append).num_args(1..).help("What to get"))
+        .arg(Arg::new("url").value_name("URL").required(true).action(ArgAction::Append).num_args(1..).help("Objects to get"))
         .arg(
             Arg::new("output")
                 .long("output")
                 .short('o')
                 .value_name("FILE|DIR")
                 .action(ArgAction::Append)
-                .help("Where to: a file for each URL, or a directory (one that ends with / is made); -: standard output [default: standard output, with --page nowhere]"),
+                .help("Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output; with --page, nothing is written]"),
         )
         .arg(
             Arg::new("page")
                 .long("page")
                 .action(ArgAction::SetTrue)
-                .help("Get all that the document embeds, too, and draw when what came"),
+                .help("Also get what the document embeds, and draw a waterfall"),
         )
         .arg(
             Arg::new("har")
                 .long("har")
                 .value_name("FILE")
                 .requires("page")
-                .help("Write the page load as HAR 1.2; -: to standard output, and what is drawn to standard error"),
+                .help("Write the page load as HAR 1.2 (-: to standard output; the drawing goes to stderr)"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .value_name("FILE|-")
                 .help(
-                    "Write what came of each object as JSON, schema anabranch.get/1 (-: what is drawn goes to stderr)",
+                    "Write a record for each object as JSON, schema anabranch.get/1 (-: the drawing goes to stderr)",
                 ),
         )
         .arg(
             Arg::new("csv")
                 .long("csv")
                 .value_name("FILE|-")
-                .help("Write a row for each object (-: what is drawn goes to stderr)"),
+                .help("Write a row for each object (-: the drawing goes to stderr)"),
         )
         .arg(lasting(
             Arg::new("timeout")
                 .long("timeout")
                 .value_name("TIME")
                 .help(
-                    "Give up when nothing comes for so long, a connection or more of an answer \
+                    "Give up when no connection is established, or no data arrives, for this long \
                      [default: 30s for a connection, then 2min]",
                 ),
         ))
@@ -381,12 +381,12 @@ pub fn threads(matches: &ArgMatches) -> usize {
     matches.get_one::<u16>("threads").map_or_else(cores, |n| usize::from(*n))
 }
 
-/// What `--connections` bounds: told where it is set.
-const CONNECTIONS: &str = "Connections or associations at a time, a listener: for one more, the one that has waited longest \
-                           for a request, or the rest of its head, ends; where all have requests under way, the one whose \
-                           client has taken and sent less than 1 KiB for longest, and for 5 s at least. A client \
-                           (address, or IPv6 /64) that has more than an eighth of them, and twice as many as the \
-                           newcomer's, gives one up first";
+/// Help of `--connections`, which `serve` and `gateway` share.
+const CONNECTIONS: &str = "Maximum connections or associations per listener. When a newcomer finds all slots taken, the \
+                           connection ends that has waited longest for a request or the rest of a request head. If all \
+                           have requests under way, the one ends whose client moved less than 1 KiB for longest, and for \
+                           at least 5 s. A client (IPv4 address or IPv6 /64) with more than an eighth of the slots, and \
+                           twice as many as the newcomer's client, gives one up first";
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ pub fn flag(default: &'static str) -> Arg {
         .value_name("on|off")
         .value_parser(["on", "off"])
         .default_value(default)
-        .help("While small packets come less than 100 us apart, look for the next one instead of sleeping")
+        .help("While small packets arrive less than 100 us apart, poll for the next one instead of sleeping")
 }
 
 /// A world by the flag.

@@ -129,7 +129,7 @@ pub fn warn_kernel_sctp(carrier: Carrier) {
     if carrier.is_on_ip() && kernel_has_sctp() {
         ONCE.call_once(|| {
             complain(
-                "warning: this kernel's own SCTP is loaded, hears what is ours over protocol 132, and may abort it; \
+                "warning: the kernel's SCTP is loaded, receives our packets of protocol 132, and may abort our associations; \
                  unload it (rmmod sctp), or use UDP",
             );
         });

@@ -61,7 +61,7 @@ impl Reserved {
         let target = resolve(named)?;
         let kind = fs::metadata(&target).ok();
         if kind.as_ref().is_some_and(fs::Metadata::is_dir) {
-            return Err(Failure::Host(format!("'{}' is a directory; a file was expected", named.display())));
+            return Err(Failure::Host(format!("'{}' is a directory; expected a file", named.display())));
         }
         if kind.is_some_and(|kind| !kind.is_file()) {
             return Ok(Self { named: named.to_owned(), target, partial: None, file: None, parent: None });

@@ -43,7 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let announce = move |urls: &[String]| {
         complain(&format!("carrying from {} {told}", urls.join(" ")));
         complain(
-            "traffic is in the clear unless its ends encrypt it: whoever is on the way can read and change it",
+            "traffic is in the clear unless the two ends encrypt it: anyone on the path can read and change it",
         );
         knobs::warn(&sctp);
     };
@@ -195,21 +195,20 @@ impl Onward {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
             let url = Url::parse(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
             if url.target != "/" {
-                return Err(Failure::Usage(format!("--{name} {text}: there is no place for a path here")));
+                return Err(Failure::Usage(format!("--{name} {text}: a path is not allowed")));
             }
             Ok(Some(url))
         };
         let allowed = (!rules.is_empty()).then(|| Rules::new(rules));
         match (url("via")?, url("origin")?, allowed) {
-            (Some(via), _, _) if via.carrier.is_kernels() => Err(Failure::Usage(format!(
-                "--via {}: the next gateway is reached over SCTP: http+sctp:// or http+sctp-ip://",
-                via.text
-            ))),
+            (Some(via), _, _) if via.carrier.is_kernels() => {
+                Err(Failure::Usage(format!("--via {}: must be http+sctp:// or http+sctp-ip://", via.text)))
+            }
             (Some(via), _, allowed) => Ok(Self::Via(via, allowed)),
             (None, Some(origin), _) => Ok(Self::Origin(origin)),
             (None, None, Some(rules)) => Ok(Self::Anywhere(rules)),
             (None, None, None) => Err(Failure::Usage(
-                "nothing may be reached: say --allow RULE, --via GATEWAY or --origin SERVER (see --help)"
+                "no target is permitted: use --allow RULE, --via GATEWAY or --origin SERVER (see --help)"
                     .to_owned(),
             )),
         }

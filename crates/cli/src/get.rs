@@ -46,7 +46,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
     if outputs.iter().any(|name| name.is_empty()) {
-        return Err(Failure::Usage("--output '': it names no file".to_owned()));
+        return Err(Failure::Usage("--output '': expected a file name".to_owned()));
     }
     let given = matches
         .get_one::<String>("timeout")
@@ -81,7 +81,9 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let file = match (directory, outputs.get(number)) {
             (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
             (None, Some(name)) if name.ends_with('/') => {
-                return Err(Failure::Usage(format!("--output {name}: of several, each is to be a file")));
+                return Err(Failure::Usage(format!(
+                    "--output {name}: with several outputs, each must be a file"
+                )));
             }
             (None, Some(name)) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
             _ => None,
@@ -171,7 +173,7 @@ fn whole_page(
         return Err(Failure::Usage("--page takes one URL and at most one -o DIR".to_owned()));
     };
     if outputs.iter().any(|name| name.as_str() == "-") {
-        return Err(Failure::Usage("--page writes several files: -o DIR, not -o -".to_owned()));
+        return Err(Failure::Usage("--page writes several files: use -o DIR, not -o -".to_owned()));
     }
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
     // First the directory: the files may be meant to lie in it.
@@ -181,7 +183,7 @@ fn whole_page(
     let har = match matches.get_one::<String>("har").map(String::as_str) {
         None => page::Har::Nowhere,
         Some("-") => page::Har::Stdout,
-        Some("") => return Err(Failure::Usage("--har '': it names no file".to_owned())),
+        Some("") => return Err(Failure::Usage("--har '': expected a file name".to_owned())),
         Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
     };
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
@@ -192,9 +194,7 @@ fn whole_page(
         page::Har::File(file) => outputs.takes(Some(file)),
     };
     if same {
-        return Err(Failure::Usage(
-            "--json or --csv and --har would be written to one place; write two".to_owned(),
-        ));
+        return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
     }
     let quiet = matches.get_flag("quiet");
     let sctp = config(matches)?;
@@ -503,7 +503,7 @@ fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
 const MAX_MOVES: u32 = 10;
 /// How long a connection may take, unless told otherwise.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long an answer may be silent, unless told otherwise. After a path was cut for 60 s its packets are sent again within
+/// How long an answer may be silent, unless told otherwise. After a path was cut for 60 s its packets are retransmitted within
 /// 63 s of the cut: retransmission timers double from 1 s on (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);
 /// What a peer has to answer that we are done.

@@ -7,9 +7,11 @@ use clap::{Arg, ArgAction};
 
 /// The flag.
 pub fn set() -> Arg {
-    Arg::new("set").long("set").value_name("KEY=VALUE[,..]").action(ArgAction::Append).help(
-        "Knobs of SCTP here, as `race` names them [default: profile=modern]: profile=rfc9260,rcvbuf=8MiB",
-    )
+    Arg::new("set")
+        .long("set")
+        .value_name("KEY=VALUE[,..]")
+        .action(ArgAction::Append)
+        .help("SCTP knobs of this end, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]")
 }
 
 /// The flag for shared keys.
@@ -43,9 +45,9 @@ mod linux {
         let mut pairs = Vec::new();
         for text in matches.get_many::<String>("set").into_iter().flatten() {
             for part in text.split(',') {
-                let (key, value) = part.split_once('=').ok_or_else(|| {
-                    Failure::Usage(format!("--set {text}: '{part}' where key=value was expected"))
-                })?;
+                let (key, value) = part
+                    .split_once('=')
+                    .ok_or_else(|| Failure::Usage(format!("--set {text}: '{part}'; expected key=value")))?;
                 pairs.push((key.to_owned(), value.to_owned()));
             }
         }
@@ -67,7 +69,7 @@ mod linux {
         made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
         if let Some(path) = key_file(matches) {
             if !made.auth {
-                let told = "nothing is signed with it; write --set auth=yes, too";
+                let told = "the keys are not used without --set auth=yes";
                 return Err(Failure::Usage(format!("--key-file {path}: {told}")));
             }
             made.shared_keys = keys(path)?;
@@ -81,7 +83,7 @@ mod linux {
         if config.asconf && config.shared_keys.is_null() {
             ONCE.call_once(|| {
                 complain(
-                    "warning: asconf=yes without --key-file: whoever sees a handshake can move its association to \
+                    "warning: asconf=yes without --key-file: anyone who sees a handshake can move its association to \
                      other addresses",
                 );
             });
@@ -120,7 +122,7 @@ mod linux {
         let file = File::open(path).map_err(|why| why.to_string())?;
         let about = file.metadata().map_err(|why| why.to_string())?;
         if about.is_dir() {
-            return Err("it is a directory; a file of keys was expected".to_owned());
+            return Err("is a directory; expected a key file".to_owned());
         }
         // A group may have been given it to read; nobody else, and nobody to write.
         if about.is_file() && about.mode() & 0o027 != 0 {
@@ -129,7 +131,7 @@ mod linux {
         let mut text = String::new();
         file.take(MAX + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
         if text.len() as u64 > MAX {
-            return Err("more than 1 MiB; lines of ID and key were expected".to_owned());
+            return Err("more than 1 MiB; expected lines of ID and key".to_owned());
         }
         SharedKeys::parse(&text).map_err(|why| why.to_string())
     }

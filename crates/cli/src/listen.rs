@@ -119,7 +119,7 @@ impl Servers {
                 }
                 // A host without IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
-                    complain(&format!("not on [::]:{}: {why}", place.port));
+                    complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
                 Err(why) => {
                     let why = reason(place.carrier, Some(place.port), &why);
@@ -220,10 +220,10 @@ impl Servers {
         })
         .await;
         if let Some(why) = failed {
-            return Err(Failure::Host(format!("a server has ended: {why}")));
+            return Err(Failure::Host(format!("a server ended: {why}")));
         }
         if self.worker.leads() {
-            complain("ending: what is in flight is finished; a second signal ends at once");
+            complain("ending: exchanges in flight will finish; a second signal ends at once");
         }
         stop.stop();
         let mut timer = world.timer();
@@ -245,7 +245,7 @@ impl Servers {
         .await;
         worker.count(hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum());
         if !in_time && worker.is_alone() {
-            complain("not everything was finished");
+            complain("some exchanges did not finish");
         }
         Ok(if in_time { Done::Well } else { Done::Badly })
     }

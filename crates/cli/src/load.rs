@@ -14,13 +14,12 @@ pub fn command() -> Command {
     Command::new("load")
         .about("Load a server: open-loop at a rate, or closed-loop")
         .long_about(
-            "Load a server with requests for one URL: http:// over TCP, http+sctp:// over SCTP in UDP, http+sctp-ip:// \
-             over SCTP on IP. The report has httperf's six blocks, then latency by percentiles and failures by cause.\n\n\
-             --rate is an open loop: sessions (connections or associations) are begun at that rate however slow the \
-             server is, and the latency of an object counts from the planned time of its session, so that a server \
-             that stands still is charged for it (coordinated omission). --rate with -c plans objects instead, which \
-             ride on so many sessions that are kept. -c alone is a closed loop: each session asks for the next object \
-             when one has come.\n\n\
+            "Send a server requests for one URL: http:// over TCP, http+sctp:// over SCTP in UDP, http+sctp-ip:// over SCTP \
+             on IP. The report has the six blocks of httperf, then latency percentiles and failures by cause.\n\n\
+             --rate is an open loop: sessions (connections or associations) begin at that rate, however slow the server \
+             is. Latency counts from the scheduled send time (no coordinated omission). --rate with -c schedules \
+             objects instead, on N persistent sessions. -c alone is a closed loop: each session requests the next \
+             object when one has arrived, and latency counts from the actual send.\n\n\
              Traffic is in the clear.",
         )
         .after_long_help(
@@ -30,19 +29,19 @@ pub fn command() -> Command {
              anabranch load http+sctp://127.0.0.1:9899/ -c 1 --streams 100 --duration 10s --json -\n  \
              anabranch load http://127.0.0.1:8080/ -c 20 --rate 5000/s --duration 10s --csv seconds.csv\n\n\
              Exit: 0 done, 1 something failed or was answered with 4xx or 5xx, 2 usage, 3 not possible here, \
-             130 interrupted (what was measured is reported).",
+             130 interrupted (results so far are reported).",
         )
-        .arg(Arg::new("url").value_name("URL").required(true).help("What to ask for"))
-        .arg(flag("rate", "RATE", "Sessions begun (with -c: objects) in an open loop: 100/s, 0.5/s, 90/min"))
+        .arg(Arg::new("url").value_name("URL").required(true).help("URL to request"))
+        .arg(flag("rate", "RATE", "Rate of new sessions (with -c: of objects) in an open loop: 100/s, 0.5/s, 90/min"))
         .arg(
             Arg::new("random")
                 .long("random")
                 .action(ArgAction::SetTrue)
                 .requires("rate")
-                .help("Random gaps with that mean (a Poisson process) instead of equal ones"),
+                .help("Random gaps with this mean (a Poisson process) instead of equal gaps"),
         )
         .arg(
-            flag("seed", "N", "Of what --random draws [default: another one each time]")
+            flag("seed", "N", "Seed of --random [default: a new one each time]")
                 .value_parser(value_parser!(u64).range(0..=u64::from(u32::MAX))),
         )
         .arg(count(flag("concurrency", "N", "Sessions at a time").short('c').visible_alias("connections")))
@@ -51,7 +50,7 @@ pub fn command() -> Command {
             flag(
                 "objects-per-session",
                 "N",
-                "Objects of a session; 0 opens and closes it [default: 1 with --rate, no limit with -c]",
+                "Objects per session; 0 opens and closes sessions only [default: 1 with --rate, no limit with -c]",
             )
             .value_parser(value_parser!(u64)),
         )
@@ -59,19 +58,19 @@ pub fn command() -> Command {
             flag(
                 "streams",
                 "N",
-                "SCTP streams of a session in use at a time [default: the objects per session, at most 100; else 1]",
+                "SCTP streams in use at a time per session [default: the objects per session, at most 100; else 1]",
             )
             .value_parser(value_parser!(u16).range(1..)),
         )
-        .arg(flag("duration", "TIME", "Begin nothing after this [default: 10s, unless a number is given]"))
-        .arg(count(flag("requests", "N", "Begin so many objects in all")))
-        .arg(count(flag("sessions", "N", "Begin so many sessions in all")))
+        .arg(flag("duration", "TIME", "Begin no more objects or sessions after this time [default: 10s, unless a number is given]"))
+        .arg(count(flag("requests", "N", "Total number of objects")))
+        .arg(count(flag("sessions", "N", "Total number of sessions")))
         .arg(
-            flag("timeout", "TIME", "An object or handshake that does not move for so long has failed")
+            flag("timeout", "TIME", "An object or handshake without progress for this long fails")
                 .default_value("5s"),
         )
         .arg(
-            count(flag("max-sessions", "N", "Most sessions open at a time with --rate; more fail"))
+            count(flag("max-sessions", "N", "Maximum sessions open at a time with --rate; more fail"))
                 .default_value("10000"),
         )
         .arg(crate::busy_poll::flag("on"))
@@ -83,7 +82,7 @@ pub fn command() -> Command {
                 .default_value("80"),
         )
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
-        .arg(flag("csv", "FILE|-", "Write a row a second, of two, four .. seconds beyond 20 minutes"))
+        .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(crate::args::dry_run())
 }
@@ -153,7 +152,9 @@ mod verb {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
             let span = parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
             if span.is_zero() {
-                return Err(Failure::Usage(format!("--{name} {text}: no time at all; write 1s or more")));
+                return Err(Failure::Usage(format!(
+                    "--{name} {text}: must be more than zero; write 1s or more"
+                )));
             }
             Ok(Some(span))
         };
@@ -237,10 +238,10 @@ mod verb {
     fn config(matches: &ArgMatches, url: &Url, plan: &Plan) -> Result<Config, Failure> {
         let set = knobs::given(matches)?;
         if url.carrier.is_kernels() && !set.is_empty() {
-            return Err(Failure::Usage("--set: TCP is the kernel's here; it has no such knobs".to_owned()));
+            return Err(Failure::Usage("--set: the kernel's TCP has no such knobs".to_owned()));
         }
         if let Some(path) = knobs::key_file_of(matches).filter(|_| url.carrier.is_kernels()) {
-            return Err(Failure::Usage(format!("--key-file {path}: TCP takes no keys")));
+            return Err(Failure::Usage(format!("--key-file {path}: TCP has no keys")));
         }
         let mut config = knobs::sctp(matches, &set)?;
         config.streams = config.streams.max(plan.streams);

@@ -112,7 +112,7 @@ fn main() -> ExitCode {
         Some(("bulk", flags)) => bulk::run(flags),
         #[cfg(not(target_os = "linux"))]
         Some(("serve" | "get" | "gateway" | "load" | "bulk" | "link", _)) => {
-            Err(Failure::Host("the real network is there on Linux only".to_owned()))
+            Err(Failure::Host("the real network is available on Linux only".to_owned()))
         }
         _ => Ok(Done::Well),
     };

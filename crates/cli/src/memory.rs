@@ -11,10 +11,9 @@ use clap::{Arg, ArgMatches};
 /// The flag.
 pub fn flag() -> Arg {
     Arg::new("memory").long("memory").value_name("SIZE").default_value("256MiB").help(
-        "Memory that all sessions together may take: what is not acknowledged, not read or out of order, and requests under \
-         way. Half of it is set aside for --connections; of the other half a session may have an eighth of what is left. \
-         Send buffers follow what a peer takes. Over it windows shut, and requests wait; the kernel's TCP buffers are not \
-         in it",
+        "Maximum memory of all sessions: unacknowledged, unread and out-of-order data, and requests under way. Half of it \
+         is reserved for --connections; of the rest a session may have an eighth of what is available. At the limit \
+         receive windows close and requests wait. The kernel's TCP buffers are not included",
     )
 }
 

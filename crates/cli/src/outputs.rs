@@ -22,7 +22,7 @@ impl Outputs {
     pub fn reserve(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
         for (name, target) in [("json", json), ("csv", csv)] {
             if target == Some("") {
-                return Err(Failure::Usage(format!("--{name}: a value is missing; write a file, or -")));
+                return Err(Failure::Usage(format!("--{name}: expected a file name, or -")));
             }
         }
         if json == Some("-") && csv == Some("-") {
@@ -39,7 +39,7 @@ impl Outputs {
         if let (Place::File(one), Place::File(other)) = (&json, &csv)
             && one.same_place(other)
         {
-            return Err(Failure::Usage("--json and --csv name the same file; write two".to_owned()));
+            return Err(Failure::Usage("--json and --csv need different files".to_owned()));
         }
         Ok(Self { json, csv })
     }

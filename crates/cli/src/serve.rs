@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let directory = matches.get_one::<String>("directory").map_or(".", String::as_str);
     let site = FileSite::new(Path::new(directory))
-        .map_err(|why| Failure::Usage(format!("{directory}: {why}; a directory is to be served")))?;
+        .map_err(|why| Failure::Usage(format!("{directory}: {why}; expected a directory")))?;
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
@@ -40,7 +40,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let (matches, shown) = (matches.clone(), directory.to_owned());
     let announce = move |urls: &[String]| {
         complain(&format!("serving {shown} on {}", urls.join(" ")));
-        complain("traffic is in the clear: whoever is on the way can read and change it");
+        complain("traffic is in the clear: anyone on the path can read and change it");
         knobs::warn(&settings.sctp);
     };
     let directory = directory.to_owned();
@@ -99,8 +99,8 @@ impl Settings {
         let head: Bytes =
             text.parse().map_err(|why| Failure::Usage(format!("--max-header {text}: {why}")))?;
         let most_head = usize::try_from(head.0).ok().filter(|most| (1..=1 << 20).contains(most));
-        let most_head = most_head
-            .ok_or_else(|| Failure::Usage(format!("--max-header {text}: at most 1 MiB, and not 0")))?;
+        let most_head =
+            most_head.ok_or_else(|| Failure::Usage(format!("--max-header {text}: must be 1 B to 1 MiB")))?;
         let set = knobs::given(matches)?;
         let mut sctp = knobs::sctp(matches, &set)?;
         knobs::streams(&mut sctp, &set, number("streams"));

@@ -107,7 +107,7 @@ impl ListenSpecs {
                 }
                 // A host without IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
-                    complain(&format!("not on [::]:{}: {why}", place.port));
+                    complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
                 Err(why) => return Err(why),
             }
@@ -158,7 +158,7 @@ impl ListenSpecs {
             thread::Builder::new()
                 .name(format!("serving {number}"))
                 .spawn(run)
-                .map_err(|why| Failure::Host(format!("no {count} threads here: {why}")))?;
+                .map_err(|why| Failure::Host(format!("cannot start {count} threads: {why}")))?;
         }
         drop(tell);
         let (mut ready, mut associations, mut done) = (0, Vec::new(), Done::Well);
@@ -178,7 +178,7 @@ impl ListenSpecs {
             }
         }
         if done == Done::Badly {
-            complain("not everything was finished");
+            complain("some exchanges did not finish");
         }
         if !self.groups.is_empty() {
             let sum = |what: fn(&Group) -> u64| self.groups.iter().map(|group| what(group)).sum::<u64>();

@@ -110,7 +110,7 @@ const WRONG: &[(&str, &str)] = &[
     // Not quietly another limit.
     ("gateway --origin http://127.0.0.1/ --max-header 100MB", "--max-header 100MB: 1KiB to 1MiB"),
     ("gateway --origin http://127.0.0.1/ --max-header 0B", "--max-header 0B: 1KiB to 1MiB"),
-    ("serve --max-header 100MB", "--max-header 100MB: at most 1 MiB, and not 0"),
+    ("serve --max-header 100MB", "--max-header 100MB: must be 1 B to 1 MiB"),
     // Units.
     (
         "race --rate 10",

@@ -140,7 +140,7 @@ fn what_fails_is_told_in_one_line() {
         ("tcp://127.0.0.1:9 --set cc=none-such", 3, "the kernel gives no TCP socket (cc=none-such): "),
         ("sctp://127.0.0.1:9 --set quick=yes", 2, "--set sctp has no 'quick'; it has "),
         ("sctp://127.0.0.1:9 --set profile=quick", 2, "unknown profile 'quick'; accepted: rfc9260, "),
-        ("sctp://127.0.0.1:9 --message-size 7B", 2, "--message-size: a message has 8B to 16MiB"),
+        ("sctp://127.0.0.1:9 --message-size 7B", 2, "--message-size: must be 8B to 16MiB"),
         ("sctp://127.0.0.1:9 --message-size 5MiB", 2, "--set sndbuf=5242880B"),
         ("sctp://127.0.0.1:9 --for 10", 2, "--for '10': the unit is missing"),
     ] {
@@ -167,14 +167,14 @@ fn a_client_that_dies_and_a_server_that_vanishes_cost_a_line_and_a_bounded_time(
                 .expect("it starts")
         };
         let mut dies = client("");
-        assert!(server.line().contains(" has come"));
+        assert!(server.line().contains(" connected"));
         dies.kill().expect("it is alive");
         dies.wait().expect("it ends");
         let told = server.line();
         assert!(told.contains("received ") && told.contains("B; "), "{place}: {told}");
 
         let left = client("--both");
-        assert!(server.line().contains(" has come"));
+        assert!(server.line().contains(" connected"));
         server.child.kill().expect("it is alive");
         let output = left.wait_with_output().expect("it ends");
         let told = String::from_utf8_lossy(&output.stderr);
@@ -270,7 +270,7 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    assert!(server.line().contains(" has come"));
+    assert!(server.line().contains(" connected"));
     // Some of an interval: a twentieth part of it is worth no line.
     std::thread::sleep(Duration::from_secs(1));
     let pid = child.id().to_string();

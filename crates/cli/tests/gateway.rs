@@ -445,10 +445,10 @@ fn the_end_finishes_what_is_in_flight() {
 #[test]
 fn wrong_flags_are_told_in_one_line() {
     for (words, what) in [
-        (vec!["gateway"], "nothing may be reached"),
-        (vec!["gateway", "--allow", "a b"], "no name of a host"),
-        (vec!["gateway", "--via", "http://x/"], "over SCTP"),
-        (vec!["gateway", "--origin", "http://x/path"], "no place for a path"),
+        (vec!["gateway"], "no target is permitted"),
+        (vec!["gateway", "--allow", "a b"], "not a host name"),
+        (vec!["gateway", "--via", "http://x/"], "must be http+sctp://"),
+        (vec!["gateway", "--origin", "http://x/path"], "a path is not allowed"),
         (vec!["gateway", "--origin", "http://x/", "--via", "http+sctp://y/"], "cannot be used with"),
     ] {
         let output = run(anabranch().args(&words));

@@ -77,7 +77,10 @@ fn a_page_of_50_objects_is_the_same_over_both_transports() {
             .arg(&har));
         let (drawn, told) = (String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&got.stderr));
         assert_eq!(got.status.code(), Some(0), "{scheme}: {told}");
-        assert!(told.contains("1 addresses left out") && told.contains("elsewhere.example"), "{told}");
+        assert!(
+            told.contains("1 addresses of other hosts left out") && told.contains("elsewhere.example"),
+            "{told}"
+        );
         assert!(files(&out) == right, "{scheme}: {:?}", files(&out).keys());
         assert!(drawn.contains("50 objects, "), "{drawn}");
         assert_eq!(drawn.lines().filter(|line| line.contains("   200 ")).count(), 50, "{drawn}");
@@ -273,7 +276,7 @@ fn the_base_of_another_host_moves_only_what_is_relative() {
     let got = run(anabranch().args(["get", "-q", "--page", url, "-o"]).arg(&out));
     let told = String::from_utf8_lossy(&got.stderr);
     assert_eq!(got.status.code(), Some(0), "{told}");
-    assert!(told.contains("2 addresses left out, of other hosts: http://elsewhere.example/x/y.png, http://elsewhere.example/z.png"), "{told}");
+    assert!(told.contains("2 addresses of other hosts left out: http://elsewhere.example/x/y.png, http://elsewhere.example/z.png"), "{told}");
     assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["here.png", "index.html"]);
 }
 

@@ -173,7 +173,7 @@ fn without_dynamic_addresses_a_transfer_ends() {
     let output = roam(&place, &TWO, "make", false);
     let told = errors(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("/big: nothing came for 3 s"), "{told}");
+    assert!(told.contains("/big: no data for 3 s"), "{told}");
     assert!(!place.0.join("mine").exists());
 }
 

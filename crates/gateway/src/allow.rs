@@ -147,14 +147,14 @@ impl FromStr for Rule {
         };
         let what = match (place.parse::<IpAddr>(), bits) {
             (Ok(ip), bits) => What::Network(Network::new(ip, bits).map_err(|why| wrong(&why))?),
-            (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is no address"))),
+            (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is not an address"))),
             (Err(_), None) if place == "*" => What::Any,
             (Err(_), None) => {
                 let name = place.to_ascii_lowercase();
                 let domain = name.strip_prefix('*');
                 let rest = domain.map_or(name.as_str(), |domain| domain.strip_prefix('.').unwrap_or(""));
                 if rest.is_empty() || !rest.bytes().all(is_name_byte) {
-                    return Err(wrong(&format!("'{place}' is no name of a host")));
+                    return Err(wrong(&format!("'{place}' is not a host name")));
                 }
                 match domain {
                     Some(domain) => What::Below(domain.to_owned()),
@@ -218,7 +218,7 @@ impl FromStr for Network {
             None => (text, None),
             Some((place, bits)) => (place, Some(bits.parse().map_err(|_| wrong("BITS is no number"))?)),
         };
-        let ip = place.parse().map_err(|_| wrong(&format!("'{place}' is no address")))?;
+        let ip = place.parse().map_err(|_| wrong(&format!("'{place}' is not an address")))?;
         Self::new(ip, bits).map_err(|why| wrong(&why))
     }
 }

@@ -110,7 +110,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         Err(refusal) => return refuse(refusal, access).await,
     };
     let Some(_place) = others.share.try_acquire() else {
-        return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
+        return refuse(Refusal::new(503, "the gateway is at its limit of exchanges"), access).await;
     };
     let (mut fresh, mut moved_on) = (false, false);
     let client = others.peer.map(|peer| peer.ip());
@@ -162,11 +162,11 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Failed::Answer(why) => Refusal::new(502, why),
             Failed::Memory => Refusal::new(503, NO_MEMORY),
             Failed::Timeout if !progress.up.done.get() && !progress.up.stuck.get() => {
-                Refusal::new(408, "the request did not become complete")
+                Refusal::new(408, "the request did not arrive in time")
             }
-            Failed::Timeout | Failed::Trapped => Refusal::new(504, "there was no answer in time"),
+            Failed::Timeout | Failed::Trapped => Refusal::new(504, "the server did not answer in time"),
             Failed::Client(_) | Failed::Peer(_) => {
-                Refusal::new(502, "the connection was lost before an answer")
+                Refusal::new(502, "the server closed the connection before it answered")
             }
         };
         return answer(service, down, request, &refusal, progress.up.done.get(), access).await;
@@ -176,17 +176,17 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
 /// Where `request` goes, if it goes on.
 fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> Result<Onward<'a>, Refusal> {
     if request.came_by(&service.options.name) {
-        return Err(Refusal::new(508, "the request goes round in circles"));
+        return Err(Refusal::new(508, "the request has passed this gateway before"));
     }
     if request.method == "TRACE" {
-        return Err(Refusal::new(405, "what was sent is not sent back here"));
+        return Err(Refusal::new(405, "this gateway does not support TRACE"));
     }
     if request.max_forwards() == Some(0) {
         return Err(Refusal::new(200, "a gateway"));
     }
     let onward = |to: &Authority, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
-        (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "there are no tunnels here")),
+        (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
         (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
             Ok(onward(origin, origin.written(80), path.into()))
         }
@@ -202,20 +202,20 @@ fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> 
             Ok(onward(to, host, target))
         }
         (Route::Any, Target::Origin(_) | Target::Server) => {
-            Err(Refusal::new(400, "this is a proxy: ask it for http://HOST/PATH, or CONNECT"))
+            Err(Refusal::new(400, "this is a proxy: send it http://HOST/PATH or CONNECT"))
         }
     }
 }
 
 fn unreached(why: &ReachError) -> Refusal {
     match why {
-        ReachError::Forbidden => Refusal::new(403, "the target is not allowed here"),
-        ReachError::Unresolved => Refusal::new(502, "the name of the target is not resolved"),
+        ReachError::Forbidden => Refusal::new(403, "the target is not allowed"),
+        ReachError::Unresolved => Refusal::new(502, "the target's name does not resolve"),
         ReachError::Timeout | ReachError::Closed(CloseReason::TimedOut(_)) => {
-            Refusal::new(504, "the target was not reached in time")
+            Refusal::new(504, "the target did not answer in time")
         }
-        ReachError::Connect(_) => Refusal::new(502, "the target cannot be reached"),
-        ReachError::Closed(CloseReason::Refused) => Refusal::new(502, "the target refuses connections"),
+        ReachError::Connect(_) => Refusal::new(502, "the target is unreachable"),
+        ReachError::Closed(CloseReason::Refused) => Refusal::new(502, "the target refused the connection"),
         ReachError::Closed(_) => Refusal::new(502, "the connection to the target failed"),
     }
 }
@@ -310,13 +310,13 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
-            return Err(Failed::Answer("the answer changes the protocol unasked"));
+            return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
         }
         if response.is_interim() {
             interim += 1;
             interim_bytes += head_bytes;
             if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
-                return Err(Failed::Answer("there are too many interim answers, and no final one"));
+                return Err(Failed::Answer("the server sent too many interim answers and no final one"));
             }
             // RFC 9110 §15.2: HTTP/1.0 knows none.
             if request.minor > 0 {
@@ -333,7 +333,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             return if framed {
                 Ok(Got::Tunnel)
             } else {
-                Err(Failed::Answer("the next gateway frames no tunnels"))
+                Err(Failed::Answer("the next gateway does not support Tunnel-Framing"))
             };
         }
         let framing = match response.framing {
@@ -344,7 +344,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         let framing =
             if request.minor == 0 && framing == Framing::Chunked { Framing::Close } else { framing };
         if framing == Framing::Close && !service.options.half_close {
-            return Err(Failed::Answer("the end of the answer could not be told to HTTP/1.0 on a stream"));
+            return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
         }
         let parts = request.is_tunnel() || !progress.up.done.get();
         let close = request.close || framing == Framing::Close || parts;

@@ -50,7 +50,7 @@ pub(super) fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>,
             }
             // What follows is not known yet.
             b'\r' if *at + 1 == bytes.len() => return Ok(None),
-            0 => return Err(bad("there is a NUL in the head")),
+            0 => return Err(bad("the head contains a NUL")),
             _ => {}
         }
         *at += 1;

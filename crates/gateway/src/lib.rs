@@ -433,7 +433,7 @@ async fn next_request<W: World, U, T: Stream>(
         Some(Ok(true)) => {}
     }
     match service.world.timeout(options.head_timeout, conn.head(options.max_head)).await {
-        None => Next::Refused(Refusal::new(408, "the request did not become complete")),
+        None => Next::Refused(Refusal::new(408, "the request did not arrive in time")),
         Some(Ok(head)) => match Request::parse(&head) {
             Ok(request) => {
                 let bytes = request.bytes().saturating_sub(HEAD_BYTES);

@@ -24,11 +24,11 @@ impl Target {
     /// What is wrong with it.
     pub(super) fn parse(method: &str, text: &str) -> Result<Self, &'static str> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('#') {
-            return Err("the request target has what no target has");
+            return Err("the request target has an invalid character");
         }
         if method == "CONNECT" {
             // RFC 9110 §9.3.6: the port is always written.
-            return Authority::parse(text, None).map(Self::Tunnel).ok_or("CONNECT wants HOST:PORT");
+            return Authority::parse(text, None).map(Self::Tunnel).ok_or("CONNECT needs HOST:PORT");
         }
         if text == "*" {
             return if method == "OPTIONS" { Ok(Self::Server) } else { Err("* is for OPTIONS") };
@@ -39,11 +39,11 @@ impl Target {
         let (scheme, rest) =
             text.split_once("://").ok_or("the request target is neither a path nor a URL")?;
         if !scheme.eq_ignore_ascii_case("http") {
-            return Err("only http:// is fetched here; what is encrypted goes by CONNECT");
+            return Err("the gateway forwards http:// only; use CONNECT for encrypted traffic");
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        let authority = Authority::parse(authority, Some(80)).ok_or("the URL has no good host")?;
+        let authority = Authority::parse(authority, Some(80)).ok_or("the URL has no valid host")?;
         let path = match path {
             "" if method == "OPTIONS" => "*".to_owned(),
             path if path.starts_with('/') => path.to_owned(),

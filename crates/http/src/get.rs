@@ -14,13 +14,13 @@ pub enum GetError<E> {
     #[error("{0}")]
     Closed(CloseReason),
     /// What came is no response.
-    #[error("what came is no HTTP response: {0}")]
+    #[error("the response is not HTTP: {0}")]
     Response(#[from] ResponseError),
     /// The server sent nothing for so long.
-    #[error("nothing came for {} s", .0.as_secs())]
+    #[error("no data for {} s", .0.as_secs())]
     Timeout(Duration),
     /// The taker of the bytes does not want more.
-    #[error("the bytes that came were not taken")]
+    #[error("the receiver refused the data")]
     Taker(E),
 }
 

@@ -36,10 +36,10 @@ pub trait Upstream: 'static {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReachError {
     /// Nobody has allowed that target.
-    #[error("the target is not allowed here")]
+    #[error("the target is not allowed")]
     Forbidden,
     /// The name leads nowhere.
-    #[error("the name of the target is not resolved")]
+    #[error("the target's name does not resolve")]
     Unresolved,
     /// Nothing could be begun.
     #[error("no connection: {0}")]

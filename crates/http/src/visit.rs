@@ -267,7 +267,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                 Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
                     Destination::Here(next) => target = next,
                     Destination::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
-                    Destination::Nowhere => return Err("redirected to nowhere".to_owned()),
+                    Destination::Nowhere => return Err("redirected to an invalid address".to_owned()),
                 },
             }
         }

@@ -57,7 +57,7 @@ impl Knobs {
             return Ok(Self::Ours(Box::new(knobs::sctp(matches, set)?)));
         };
         if let Some(path) = knobs::key_file_of(matches) {
-            return Err(Failure::Usage(format!("--key-file {path}: the kernel's protocols take no keys")));
+            return Err(Failure::Usage(format!("--key-file {path}: the kernel's protocols have no keys")));
         }
         let mut options = KernelOptions { protocol, ..KernelOptions::default() };
         let has_names = protocol.has_congestion_names();

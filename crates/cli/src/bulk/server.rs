@@ -103,7 +103,7 @@ impl Server {
             }
             for task in &mut tasks {
                 if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {
-                    return Poll::Ready(Err(Failure::Host(format!("a listener has ended: {why}"))));
+                    return Poll::Ready(Err(Failure::Host(format!("a listener ended: {why}"))));
                 }
             }
             if self.once
@@ -139,7 +139,7 @@ impl Server {
         let tell = move |event: Event| {
             let who = |peer: Option<SocketAddr>| peer.map_or("a client".to_owned(), |peer| peer.to_string());
             match event {
-                Event::Began(peer) => complain(&format!("{} has come", who(peer))),
+                Event::Began(peer) => complain(&format!("{} connected", who(peer))),
                 Event::Ended { peer, received, sent, failed } => {
                     let counted = format!("received {} B, sent {} B", received.bytes, sent.bytes);
                     let how = failed.as_ref().map_or_else(String::new, |why| format!("; {why}"));

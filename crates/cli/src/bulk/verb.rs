@@ -56,7 +56,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     };
     let message = size("message-size")?.unwrap_or(65_536);
     if !(u64::from(MIN_MESSAGE)..=u64::from(MAX_MESSAGE)).contains(&message) {
-        return Err(Failure::Usage("--message-size: a message has 8B to 16MiB".to_owned()));
+        return Err(Failure::Usage("--message-size: must be 8B to 16MiB".to_owned()));
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
     let streams = number("streams");

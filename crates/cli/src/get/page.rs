@@ -136,7 +136,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         let named: Vec<_> = come.left_out.iter().take(NAMED).map(String::as_str).collect();
         let more = if come.left_out_count > NAMED { ", …" } else { "" };
         complain(&format!(
-            "{} addresses left out, of other hosts: {}{more}",
+            "{} addresses of other hosts left out: {}{more}",
             come.left_out_count,
             named.join(", ")
         ));

@@ -106,7 +106,7 @@ pub(super) fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'stati
         let tokens = field.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         for token in tokens.filter(|token| !token.is_empty()) {
             if options.len() == MAX_FIELDS {
-                return Err("Connection names more than there can be");
+                return Err("Connection has too many options");
             }
             options.push(token);
         }

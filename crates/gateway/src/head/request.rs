@@ -44,10 +44,10 @@ impl Request {
             Ok(httparse::Status::Complete(length)) if length == head.len() => {}
             Ok(_) => return Err(bad("the head is malformed")),
             Err(httparse::Error::TooManyHeaders) => {
-                return Err(Refusal::new(431, "there are too many fields"));
+                return Err(Refusal::new(431, "the request has too many fields"));
             }
             Err(httparse::Error::Version) => {
-                return Err(Refusal::new(505, "only HTTP/1.0 and HTTP/1.1 are spoken"));
+                return Err(Refusal::new(505, "the gateway supports HTTP/1.0 and HTTP/1.1 only"));
             }
             Err(_) => return Err(bad("the head is malformed")),
         }
@@ -57,7 +57,7 @@ impl Request {
         let target = Target::parse(method, text).map_err(bad)?;
         let fields = fields_of(parsed.headers);
         if fields.iter().any(Field::passes_for_framing) {
-            return Err(bad("a field has a name that some read as another"));
+            return Err(bad("a field name can be mistaken for another"));
         }
         let framing = request_framing(&fields, minor)?;
         let host = host_of(&fields, minor, &target)?;
@@ -149,13 +149,13 @@ fn request_framing(fields: &[Field], minor: u8) -> Result<Framing, Refusal> {
         ([], None) => Ok(Framing::Empty),
         ([], Some(0)) => Ok(Framing::Length(0)),
         ([], Some(length)) => Ok(Framing::Length(length)),
-        (_, Some(_)) => Err(bad("there are a length and a transfer coding")),
+        (_, Some(_)) => Err(bad("the request has a length and a transfer coding")),
         ([one], None) if minor == 1 && one.value.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
             Ok(Framing::Chunked)
         }
-        (_, None) if minor == 0 => Err(bad("HTTP/1.0 knows no transfer coding")),
-        ([_], None) => Err(Refusal::new(501, "a transfer coding other than chunked")),
-        _ => Err(bad("there are several transfer codings")),
+        (_, None) if minor == 0 => Err(bad("HTTP/1.0 has no transfer codings")),
+        ([_], None) => Err(Refusal::new(501, "the gateway supports no transfer coding but chunked")),
+        _ => Err(bad("the request has several transfer codings")),
     }
 }
 
@@ -163,8 +163,8 @@ fn request_framing(fields: &[Field], minor: u8) -> Result<Framing, Refusal> {
 fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Authority>, Refusal> {
     let mut hosts = fields.iter().filter(|field| field.is("host"));
     let host = match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => return Err(bad("there are several Hosts")),
-        (None, _) if minor == 1 => return Err(bad("there is no Host")),
+        (Some(_), Some(_)) => return Err(bad("the request has several Host fields")),
+        (None, _) if minor == 1 => return Err(bad("the request has no Host field")),
         (None, _) => return Ok(None),
         (Some(field), None) => std::str::from_utf8(&field.value).ok().map(str::trim),
     };
@@ -174,7 +174,7 @@ fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Author
     }
     let default = if let Target::Tunnel(authority) = target { authority.port } else { 80 };
     let host = host.and_then(|host| Authority::parse(host, Some(default)));
-    let host = host.ok_or_else(|| bad("Host is not a host"))?;
+    let host = host.ok_or_else(|| bad("the Host field is malformed"))?;
     match target {
         // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and sends on the URL's.
         Target::Absolute(authority, _) => Ok(Some(authority.clone())),

@@ -38,7 +38,7 @@ pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     let ends = bytes.get(LINE.len()).is_none_or(|end| matches!(end, b' ' | b'\r'));
     // An empty line before it is no beginning.
     let begins = matches!(bytes, b"" | b"\r") || (bytes.iter().zip(LINE).all(fits) && ends);
-    if begins { Ok(()) } else { Err(bad("it is no answer of HTTP/1")) }
+    if begins { Ok(()) } else { Err(bad("the answer is not HTTP/1")) }
 }
 
 impl Response {
@@ -66,7 +66,7 @@ impl Response {
         let coded = fields.iter().filter(|field| field.is("transfer-encoding")).count();
         let chunked = coded == 1 && says(&fields, "transfer-encoding", "chunked");
         if coded > 0 && (!chunked || length.is_some() || minor == 0) {
-            return Err("the answer's length and transfer coding make no sense");
+            return Err("the answer's length and transfer coding contradict each other");
         }
         // RFC 9112 §6.3: these have no body, whatever the fields say.
         let bodiless = method == "HEAD"

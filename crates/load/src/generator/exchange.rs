@@ -128,7 +128,7 @@ impl<W: World> Patience<W> {
                 Poll::Ready(Err(Failed { cause: Cause::of_close(&reason), said: reason.to_string() }))
             }
             Poll::Pending => self.poll(world, moved, cx).map(|()| {
-                let said = format!("nothing came for {} s", self.span.as_secs_f32());
+                let said = format!("no data for {} s", self.span.as_secs_f32());
                 Err(Failed { cause: Cause::Timeout, said })
             }),
         })

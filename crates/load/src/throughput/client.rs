@@ -28,7 +28,7 @@ pub enum Failure {
 /// What a transport says of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
-    /// Chunks or segments sent again so far.
+    /// Chunks or segments retransmitted so far.
     pub retransmitted: u64,
     /// Congestion window, bytes.
     pub cwnd: u64,

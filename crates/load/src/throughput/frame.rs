@@ -271,7 +271,7 @@ impl Parser {
             } else if self.held.len() == length {
                 let control = Control::decode(kind, &self.held[HEADER..]);
                 self.held.clear();
-                brought.control = Some(control.ok_or("what came is no throughput test")?);
+                brought.control = Some(control.ok_or("the peer does not speak this protocol")?);
                 return Ok(brought);
             }
         }
@@ -285,7 +285,7 @@ fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str
         DATA => MAX_FRAME,
         HELLO | SENT | RECEIVED => 256,
         SETTINGS if settings => MAX_SETTINGS,
-        _ => return Err("what came is no throughput test"),
+        _ => return Err("the peer does not speak this protocol"),
     };
     if (HEADER..=most).contains(&length) {
         Ok((header[0], length))

@@ -22,7 +22,7 @@ pub enum Failed {
     #[error("{0}")]
     Closed(CloseReason),
     /// Nothing moved.
-    #[error("nothing has moved for {} s", .0.as_secs_f32())]
+    #[error("no progress for {} s", .0.as_secs_f32())]
     Stuck(Duration),
     /// The peer speaks something else.
     #[error("{0}")]

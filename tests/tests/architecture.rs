@@ -32,8 +32,21 @@ const EDGES: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
 
 /// Crates that build wherever Rust's standard library does; what one system alone has is behind a `cfg`.
-const PORTABLE: &[&str] =
-    &["base", "wire", "congestion", "link", "sctp", "tcp", "world", "sim", "transport", "http", "gateway", "load", "lab"];
+const PORTABLE: &[&str] = &[
+    "base",
+    "wire",
+    "congestion",
+    "link",
+    "sctp",
+    "tcp",
+    "world",
+    "sim",
+    "transport",
+    "http",
+    "gateway",
+    "load",
+    "lab",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace root")

@@ -1,6 +1,7 @@
 //! The whole system: races, captures, physics.
 
 mod captures;
+mod circles;
 mod contestant;
 mod determinism;
 mod failover;

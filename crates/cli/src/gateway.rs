@@ -7,7 +7,6 @@ use crate::serve::log;
 use crate::threads::{ListenSpecs, WorkerHandle};
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
 use anabranch_base::units::{Bytes, parse_span};
-use anabranch_http::authority::Authority;
 use anabranch_gateway::allow::{Rule, Rules};
 use anabranch_gateway::{Associations, Network, Options, Origins, Peer, Route};
 use anabranch_http::authority::Authority;

@@ -22,6 +22,7 @@ use crate::place::{Carrier, Url};
 use crate::{Done, Failure, complain, dry_run, knobs, say};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
+use anabranch_http::get::{Answer, GetError, get_telling};
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::{Destination, Step, resolve};
 use anabranch_transport::kernel::KernelConnector;

@@ -11,10 +11,10 @@
 //! exchange on it.
 
 use super::allow::Rules;
+use anabranch_base::time::Duration;
 use anabranch_http::authority::Authority;
 use anabranch_http::closing::begun_anew;
 use anabranch_http::upstream::{Crowd, Ending, Lease, ReachError, Upstream, connect_in_turn};
-use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
 use std::cell::{Cell, RefCell};

@@ -4,11 +4,11 @@
 //! A pump reads on only when all it has read is written: what a slow reader
 //! costs is one read's worth of memory, and the sender feels it.
 
+use super::head::{Refusal, begins_answer, end_of_head};
+use anabranch_base::time::{Duration, Instant};
 use anabranch_http::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use anabranch_http::limits::{HeldBytes, SessionMemory, SlotHandle};
 use anabranch_http::upstream::{Crowd, Lease};
-use super::head::{Refusal, begins_answer, end_of_head};
-use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 use std::cell::{Cell, RefCell};

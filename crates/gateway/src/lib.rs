@@ -33,6 +33,8 @@ pub use allow::Network;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
 
+use anabranch_base::Budget;
+use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Authority;
 use anabranch_http::closing::{self, CLOSING, Uptake, begun_anew};
 use anabranch_http::limits::{
@@ -40,8 +42,6 @@ use anabranch_http::limits::{
 };
 use anabranch_http::serve::{Access, Log, Stop, Waiting};
 use anabranch_http::upstream::Upstream;
-use anabranch_base::Budget;
-use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
 use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};

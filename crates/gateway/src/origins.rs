@@ -2,10 +2,10 @@
 
 use super::allow::Rules;
 use super::lookups::Lookups;
-use anabranch_http::authority::Authority;
 use super::turns::{Turn, Turns};
-use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
 use anabranch_base::time::{Duration, Instant};
+use anabranch_http::authority::Authority;
+use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
 use anabranch_transport::kernel::{KernelConnector, KernelSession, KernelStream};
 use anabranch_transport::{Session, Stream};
 use anabranch_world::Detach;

@@ -7,13 +7,13 @@
 //!
 //! Home of RFC 9110 §9.3.6.
 
-use anabranch_http::framing::Framing;
 use super::conn::{Conn, Moved, Pump, Stopped};
 use super::exchange::{After, Crowds, Progress, watched};
 use super::head::{TUNNEL_FRAMING, write_field};
-use anabranch_http::upstream::{Ending, Lease, Upstream};
 use super::{Activity, Service};
+use anabranch_http::framing::Framing;
 use anabranch_http::serve::Access;
+use anabranch_http::upstream::{Ending, Lease, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 use std::future::{Future, poll_fn};

@@ -98,13 +98,7 @@ type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
     /// Lends `stream`, which `back` takes back.
-    pub fn new(
-        stream: T,
-        connection: u64,
-        reused: bool,
-        crowd: Option<Rc<Crowd>>,
-        back: Back<T>,
-    ) -> Self {
+    pub fn new(stream: T, connection: u64, reused: bool, crowd: Option<Rc<Crowd>>, back: Back<T>) -> Self {
         Self { stream: Some(stream), connection, reused, crowd, back: Some(back), begins: None }
     }
 

@@ -12,9 +12,9 @@ mod place;
 pub use place::{Destination, resolve, resolve_from};
 
 use crate::authority::Authority;
-use crate::upstream::{Ending, Upstream};
 use crate::get::{Answer, GetError, get_telling};
 use crate::page::embed;
+use crate::upstream::{Ending, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};

@@ -5,10 +5,10 @@
 //! the transport knows messages. Each connection carries one such transfer and
 //! counts as one object, so observers see what they see of a page.
 
+use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
 use anabranch_http::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
-use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
 use std::future::{Future, poll_fn};

@@ -55,6 +55,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// Ready when stopped; else the caller is woken then.
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.inner.stopped.get() {
             return Poll::Ready(());

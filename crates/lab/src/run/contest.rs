@@ -3,12 +3,12 @@
 use super::host;
 use super::topology::ContestantHosts;
 use crate::plan::{Contestant, Cross, Workload};
-use anabranch_load::bulk::{self, Bulk};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};
-use anabranch_load::messages::{self, Messages};
 use anabranch_http::observe::{Recorder, Unobserved};
 use anabranch_http::serve::{self, PageSite};
+use anabranch_load::bulk::{self, Bulk};
+use anabranch_load::messages::{self, Messages};
 use anabranch_sim::{Network, Task};
 use anabranch_transport::protocol::{Host, Server, Start};
 use anabranch_transport::{Connector, Listener, Settings};

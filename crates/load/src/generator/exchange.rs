@@ -2,9 +2,9 @@
 
 use super::cause::Cause;
 use super::tally::Reply;
-use anabranch_http::fetch::response::{ResponseParser, Step};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_http::fetch::response::{ResponseParser, Step};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Timer, World};
 use std::cell::RefCell;

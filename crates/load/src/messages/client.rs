@@ -1,10 +1,10 @@
 //! The side that receives: notes the instant at which each message was read whole, and checks it.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
+use anabranch_base::time::{Instant, nanos};
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
 use anabranch_http::observe::{Delivered, FetchError, Observer};
-use anabranch_base::time::{Instant, nanos};
 use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Timer, World};

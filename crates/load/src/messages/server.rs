@@ -1,9 +1,9 @@
 //! The side that sends: every message at its instant, the bulk transfer in what room is left.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
+use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
 use anabranch_http::observe::{Assigned, ExchangeId, Observer};
-use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Delivery, Listener, OpenError, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
 use std::collections::BTreeMap;

@@ -143,6 +143,27 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
+/// ``path.rs` `name``, file and function, as ARCHITECTURE.md walks through them.
+fn steps(page: &str) -> Vec<(&str, &str)> {
+    let quoted: Vec<&str> = page.split('`').collect();
+    let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());
+    pairs.map(|three| (three[0], three[2])).collect()
+}
+
+/// The walks of ARCHITECTURE.md lead through functions that exist.
+#[test]
+fn walks_lead_through_functions_that_exist() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let steps = steps(&page);
+    assert!(steps.len() > 30, "{} steps", steps.len());
+    for (file, function) in steps {
+        let path = root().join("crates").join(file);
+        let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let is_there = ["(", "<"].iter().any(|next| source.contains(&format!("fn {function}{next}")));
+        assert!(is_there, "{file} has no `{function}`");
+    }
+}
+
 #[test]
 fn a_line_in_another_place_is_missing() {
     assert_eq!(missing(&["a", "  c"], "a\n b\n c\n"), None);

@@ -276,9 +276,9 @@ pub struct Why {
     pub connect_ns: Option<u64>,
     /// Waiting for a stream or slot.
     pub queue_ns: Option<u64>,
-    /// Waiting in the sender while it had nothing to repair: window, pacing, other objects' turn.
+    /// Waiting in the sender while it had nothing to retransmit: window, pacing, other objects' turn.
     pub send_ns: Option<u64>,
-    /// Waiting in the server's transport while it repaired other bytes.
+    /// Waiting in the server's transport while it retransmitted other bytes.
     pub stalled_ns: Option<u64>,
     /// The request waiting behind earlier exchanges of its connection.
     pub ahead_ns: Option<u64>,

@@ -5,16 +5,16 @@
 //!
 //! - Before the first report nothing was waiting.
 //! - A sender does not know that it waits in vain. So the silence before a
-//!   timer's retransmission counts as repair (`stalled`), whatever the engine
+//!   timer's retransmission counts as recovery (`stalled`), whatever the engine
 //!   took for its limit then; except that a full receiver's window stays what
-//!   it is, since that would hold new bytes even with the repair done.
+//!   it is, since that would hold new bytes even after the retransmission.
 
 use anabranch_base::trace::Limit;
 
 /// Why bytes that wait in a sender are not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Other bytes are being repaired, or a timer for them is awaited.
+    /// Other bytes are being retransmitted, or a timer for them is awaited.
     Stalled = 0,
     /// The congestion window is full.
     Congestion = 1,

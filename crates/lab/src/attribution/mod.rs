@@ -136,8 +136,8 @@ fn one(
     );
     let down =
         SenderWaits::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
-    let (up_recovery, up_timeout) = request.repair((instants.req_sent_ns, instants.req_copy_ns));
-    let (down_recovery, down_timeout) = response.repair((instants.sent_ns, instants.copy_ns));
+    let (up_recovery, up_timeout) = request.recovery((instants.req_sent_ns, instants.req_copy_ns));
+    let (down_recovery, down_timeout) = response.recovery((instants.sent_ns, instants.copy_ns));
     let detail = SendDetail {
         cwnd_ns: up.cwnd + down.cwnd,
         rwnd_ns: up.rwnd + down.rwnd,
@@ -196,7 +196,7 @@ fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
 impl Journey {
     /// The gaps between transmissions from `from` to `until`, by the cause of
     /// the later one: (fast retransmission, timer).
-    fn repair(&self, (from, until): (u64, u64)) -> (u64, u64) {
+    fn recovery(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let (mut recovery, mut timeout) = (0, 0);
         let mut last = from;
         for &(at, by_timer) in &self.copies {
@@ -204,7 +204,7 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // Clamping may have moved the end beyond the last copy; that gap is its repair too.
+        // Clamping may have moved the end beyond the last copy; that gap is its recovery too.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -41,7 +41,7 @@ fn conversation(out: &mut String, number: usize, talk: &Conversation) {
 }
 
 /// `data` counts DATA or I-DATA chunks, or segments with data, the first time they were sent; `first` and `last` are TSNs or
-/// sequence numbers; what follows was sent again.
+/// sequence numbers; what follows was retransmitted.
 const COLUMNS: &[&str] = &[
     "conversation",
     "transport",

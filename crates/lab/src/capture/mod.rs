@@ -4,7 +4,7 @@
 //! to [`results`], in one pass and with memory that the conversations bound,
 //! not the file; and of these, so many are followed. `frame` and `fragments` find what IP carries, `sctp` and
 //! `tcp` tell whose it is, `talk` is one conversation, `track` judges what was
-//! sent again and why; [`table`] and [`csv`] show it.
+//! retransmitted and why; [`table`] and [`csv`] show it.
 
 pub mod csv;
 mod fragments;

@@ -141,7 +141,7 @@ pub struct Direction {
     pub retransmitted_packets: u64,
     /// Of these, with a fast retransmission in them.
     pub fast_packets: u64,
-    /// Chunks or segments sent again.
+    /// Chunks or segments retransmitted.
     pub repairs: Repairs,
     /// Retransmission timers that ran out.
     pub timeouts: u64,
@@ -178,11 +178,11 @@ pub struct Stream {
     pub bytes: u64,
     /// First and last TSN.
     pub tsns: [u32; 2],
-    /// Chunks sent again.
+    /// Chunks retransmitted.
     pub repairs: Repairs,
 }
 
-/// Data sent again, by cause.
+/// Data retransmitted, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Repairs {
     /// After acknowledgements that told of a gap.
@@ -198,7 +198,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// Data sent again, for whatever reason.
+    /// Data retransmitted, for whatever reason.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.fast + self.timeout + self.other
@@ -248,7 +248,7 @@ pub struct PathDirection {
     pub wire_bytes: u64,
     /// DATA chunks or segments with data, repeated ones included.
     pub data: u64,
-    /// Of these, sent again.
+    /// Of these, retransmitted.
     pub repairs: Repairs,
     /// Of data sent on this path (wherever its acknowledgement came back), and of heartbeats.
     pub rtt: Rtt,

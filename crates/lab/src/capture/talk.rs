@@ -210,14 +210,14 @@ impl Talk {
         passing
     }
 
-    /// A packet carried repeated data: `causes`.
+    /// A packet carried retransmitted data: `causes`.
     pub fn repaired(&mut self, side: Side, causes: &[(Cause, bool)]) {
         let direction = &mut self.directions[side];
         direction.retransmitted_packets += u64::from(!causes.is_empty());
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// An acknowledgement of what the other side sent was taken in: what it tells of paths and of needless repairs.
+    /// An acknowledgement of what the other side sent was taken in: what it tells of paths and of needless retransmissions.
     pub fn settle(&mut self, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -335,7 +335,7 @@ impl Talk {
     }
 }
 
-/// Behind the line of a needless repair.
+/// Behind the line of a needless retransmission.
 const SPURIOUS: &str = ", spurious";
 
 impl Repairs {

@@ -1,11 +1,11 @@
-//! What became of one direction's data: sent, sent again and why,
+//! What became of one direction's data: sent, retransmitted and why,
 //! acknowledged, reordered.
 //!
 //! Owns the judgement, which rests on the packets alone and works wherever the
 //! capture was made. Units are TSNs or bytes, counted from the direction's
 //! first.
 //!
-//! **Sent again** is what passes the capture twice, and what fills a gap so
+//! **Retransmitted** is what passes the capture twice, and what fills a gap so
 //! late that it cannot have been overtaken on the way (its first copy was lost
 //! before it came to the capture); less than 0.8 round trips after the gap
 //! opened it counts as *reordered*.
@@ -13,7 +13,7 @@
 //! **Cause**, in this order:
 //! 1. *timeout* if it was sent last before a timer ran out on its path: a
 //!    timeout takes all that is outstanding for lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if it was already sent again and nothing was acknowledged for
+//! 2. *timeout* if it was already retransmitted and nothing was acknowledged for
 //!    a retransmission timeout;
 //! 3. *fast* if three acknowledgements since told of its loss, the last of
 //!    them within a retransmission timeout (RFC 9260 §7.2.4, RFC 5681 §3.2), or
@@ -35,7 +35,7 @@ use super::results::Rtt;
 use super::talk::Side;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Why something was sent again.
+/// Why something was retransmitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     Fast,
@@ -54,7 +54,7 @@ pub(super) enum Passing {
     Reordered,
 }
 
-/// Something known to have been sent again needlessly, after it passed.
+/// Something known to have been retransmitted needlessly, after it passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Needless {
     pub stream: u16,
@@ -315,7 +315,7 @@ impl Track {
         if at - opened.min(at) < patience {
             return Passing::Reordered;
         }
-        // The first repair comes within few round trips: after that, it was one of several.
+        // The first retransmission comes within few round trips: after that, it was one of several.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         Passing::Again { cause, inferred: true, spurious: false }

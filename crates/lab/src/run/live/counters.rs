@@ -8,11 +8,11 @@ use std::fs;
 /// Counters of one host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
     /// Retransmission timers that ran out.
     pub timeouts: u64,
-    /// Segments sent again by fast retransmission.
+    /// Segments retransmitted by fast retransmit.
     pub fast: u64,
     /// Timeouts that were found to have been needless.
     pub spurious: u64,
@@ -28,12 +28,12 @@ impl Counters {
         // Where the kernel has SCTP; in a run it is one or the other.
         let sctp = fs::read_to_string("/proc/thread-self/net/sctp/snmp").unwrap_or_default();
         let late = ["SctpT1InitExpireds", "SctpT1CookieExpireds", "SctpT3RtxExpireds"];
-        let resent = ["SctpT3Retransmits", "SctpFastRetransmits"];
+        let retransmitted = ["SctpT3Retransmits", "SctpFastRetransmits"];
         let sum = |names: &[&str]| names.iter().map(|name| line(&sctp, name)).sum::<u64>();
         Self {
-            retransmitted: field(&snmp, "Tcp:", "RetransSegs") + sum(&resent),
+            retransmitted: field(&snmp, "Tcp:", "RetransSegs") + sum(&retransmitted),
             timeouts: field(&more, "TcpExt:", "TCPTimeouts") + sum(&late),
-            fast: field(&more, "TcpExt:", "TCPFastRetrans") + sum(&resent[1..]),
+            fast: field(&more, "TcpExt:", "TCPFastRetrans") + sum(&retransmitted[1..]),
             spurious: field(&more, "TcpExt:", "TCPSpuriousRTOs"),
             fallbacks: more
                 .contains("MPTcpExt:")

@@ -64,7 +64,7 @@ pub fn run(
         application: traffic::application(&record.objects, fetched.started),
     };
     let kernels = contestant.transport.is_kernels_emulated();
-    let resent = |host: &Seen| {
+    let retransmitted = |host: &Seen| {
         if kernels { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
     };
     let rules = ruled.map(|paths| {
@@ -78,7 +78,7 @@ pub fn run(
     let packets = |way: fn(&Driven) -> &DirectionReport, host: &Seen, rules: Rules| Packets {
         sent: driven.iter().map(|path| way(path).meter.entered.packets).sum(),
         lost: driven.iter().map(|path| lost(way(path))).sum::<u64>() + rules.dropped,
-        retransmitted: resent(host),
+        retransmitted: retransmitted(host),
     };
     let bytes =
         |way: fn(&Driven) -> &DirectionReport| driven.iter().map(|path| way(path).meter.entered.bytes).sum();

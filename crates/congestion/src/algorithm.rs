@@ -1,9 +1,9 @@
-//! The controllers as one closed set, so that a transport can hold any of them
-//! without a trait object or a type parameter.
+//! The controllers as one set, so that a transport can hold any of them
+//! without a type parameter; one that is not of the set comes in a box.
 
 use crate::{Acked, Controller, Cubic, InitialWindow, Linux, Reno, Sctp, cubic, linux, reno, sctp};
-use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_base::{BitRate, Instant};
 
 /// What every controller wants to know at the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 /// Any controller.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Algorithm {
     /// TCP's slow start and congestion avoidance (RFC 5681).
     Reno(Reno),
@@ -49,6 +49,8 @@ pub enum Algorithm {
     Cubic(Box<Cubic>),
     /// Reno or CUBIC in whole segments, as Linux counts.
     Linux(Box<Linux>),
+    /// One from outside this crate.
+    Other(Box<dyn Controller + Send + Sync>),
 }
 
 impl Algorithm {
@@ -71,11 +73,22 @@ macro_rules! each {
             Algorithm::Sctp($controller) => $call,
             Algorithm::Cubic($controller) => $call,
             Algorithm::Linux($controller) => $call,
+            Algorithm::Other($controller) => $call,
         }
     };
 }
 
 impl Controller for Algorithm {
+    #[inline]
+    fn on_sent(&mut self, now: Instant, bytes: u64) {
+        each!(self, c => c.on_sent(now, bytes));
+    }
+
+    #[inline]
+    fn pacing_rate(&self) -> Option<BitRate> {
+        each!(self, c => c.pacing_rate())
+    }
+
     #[inline]
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         each!(self, c => c.on_acked(now, acked));

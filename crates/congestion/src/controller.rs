@@ -5,8 +5,8 @@
 //! when a recovery begins and ends, is the transport's affair: it calls
 //! [`Controller::on_loss`] once for each window of lost data.
 
-use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_base::{BitRate, Instant};
 
 /// What one acknowledgement brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,13 @@ pub struct Acked {
 
 /// A congestion controller of one path, in bytes.
 pub trait Controller: std::fmt::Debug {
+    /// `bytes` of data leave in one packet, for the first time or retransmitted. A controller that models the path (BBR)
+    /// counts what it has in flight by them; one that only answers acknowledgements has no need to know.
+    #[inline]
+    fn on_sent(&mut self, now: Instant, bytes: u64) {
+        let _ = (now, bytes);
+    }
+
     /// An acknowledgement arrived.
     fn on_acked(&mut self, now: Instant, acked: Acked);
 
@@ -65,6 +72,13 @@ pub trait Controller: std::fmt::Debug {
 
     /// The congestion window, in bytes.
     fn window(&self) -> u64;
+
+    /// The rate at which packets are to leave. A controller gives one from its beginning on, or never: `None` leaves the
+    /// pace to the transport, which has it by the window and the round trip, or lets packets go as the window does.
+    #[inline]
+    fn pacing_rate(&self) -> Option<BitRate> {
+        None
+    }
 
     /// The slow-start threshold, in bytes.
     fn ssthresh(&self) -> u64;

@@ -6,10 +6,10 @@
 //!
 //! The rate is the window over the smoothed round trip, times 2 in slow start
 //! and 1.2 beyond, as Linux has it (net.ipv4.tcp_pacing_ss_ratio = 200,
-//! tcp_pacing_ca_ratio = 120); RFC 9002 §7.7 describes the same.
+//! tcp_pacing_ca_ratio = 120); RFC 9002 §7.7 describes the same. A controller may give a rate of its own instead.
 
-use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{BitRate, Instant};
 
 /// When the next packet may go.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,8 +43,19 @@ impl Pacer {
         let (times, over) = if slow_start { (2, 1) } else { (6, 5) };
         let round = u128::from(nanos(smoothed)) * over;
         let span = |bytes: u64| (u128::from(bytes) * round / (u128::from(window.max(1)) * times)) as u64;
-        let earliest = now.as_nanos().saturating_sub(span(TOGETHER * mss));
-        self.clock = self.clock.max(Instant::from_nanos(earliest)).plus_nanos(span(bytes));
+        self.advance(now, span(TOGETHER * mss), span(bytes));
+    }
+
+    /// `bytes` left at `now`, at this rate, in packets of at most `mss`.
+    pub fn on_sent_at_rate(&mut self, now: Instant, bytes: u64, rate: BitRate, mss: u64) {
+        self.advance(now, rate.nanos_for(TOGETHER * mss), rate.nanos_for(bytes));
+    }
+
+    /// Moves the clock on by `span` nanoseconds, from `most` before now at the earliest.
+    #[inline]
+    fn advance(&mut self, now: Instant, most: u64, span: u64) {
+        let earliest = now.as_nanos().saturating_sub(most);
+        self.clock = self.clock.max(Instant::from_nanos(earliest)).plus_nanos(span);
     }
 }
 

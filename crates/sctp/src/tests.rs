@@ -446,3 +446,78 @@ fn local_ports_do_not_follow_each_other() {
     ports.dedup();
     assert_eq!(ports.len(), 200, "each has its own");
 }
+
+/// A controller of the test's own: a wide window, one rate, and a list of what has left.
+#[derive(Debug, Default)]
+struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
+
+impl anabranch_congestion::Controller for FixedRate {
+    fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.0.lock().expect("one thread").push((now, bytes));
+    }
+    fn pacing_rate(&self) -> Option<anabranch_base::BitRate> {
+        anabranch_base::BitRate::from_bits_per_second(1_000_000)
+    }
+    fn on_acked(&mut self, _: Instant, _: anabranch_congestion::Acked) {}
+    fn on_loss(&mut self, _: Instant, _: u64, _: bool) {}
+    fn on_timeout(&mut self, _: Instant, _: u64) {}
+    fn on_idle(&mut self, _: Duration, _: Duration) {}
+    fn leave_slow_start(&mut self) {}
+    fn set_mss(&mut self, _: u64) {}
+    fn window(&self) -> u64 {
+        1 << 20
+    }
+    fn ssthresh(&self) -> u64 {
+        u64::MAX
+    }
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+}
+
+/// What leaves, a controller sees packet by packet; and packets leave at its rate.
+#[test]
+fn a_controller_sees_what_leaves_and_sets_the_pace() {
+    use anabranch_base::{RecvBatch, SendBatch};
+    let addresses = [1, 2].map(|n| std::net::SocketAddr::from(([10, 0, 0, n], 0)));
+    let mut ends = addresses.map(|a| crate::Endpoint::new(Config::default(), vec![a], Rng::new(1)));
+    let mut now = Instant::ZERO;
+    ends[1].listen(80).expect("free");
+    let id = ends[0].associate(now, Associate::to(addresses[1], 80)).expect("begun");
+    let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
+    let mut exchange = |ends: &mut [crate::Endpoint; 2], now| {
+        for from in [0, 1, 0, 1, 0, 1] {
+            ends[from].handle_timeout(now);
+            while ends[from].poll_transmit(now, &mut batch) {
+                arrived.receive(&mut batch);
+                ends[1 - from].handle_batch(now, &mut arrived);
+            }
+        }
+    };
+    exchange(&mut ends, now);
+    let controller = FixedRate::default();
+    let sent = controller.0.clone();
+    let association =
+        ends[0].slots.iter_mut().find_map(|slot| slot.association.as_mut()).expect("it is open");
+    let controller = anabranch_congestion::Algorithm::Other(Box::new(controller));
+    association.paths.at(0).use_controller(&Config::default(), controller);
+    association.invalidate_fast_path();
+    for _ in 0..60 {
+        ends[0].send(now, id, Message::default(), &[7; 1000]).expect("there is room");
+    }
+    let before = ends[0].stats(id).expect("it lives").data_sent;
+    for _ in 0..1_000 {
+        exchange(&mut ends, now);
+        if sent.lock().expect("one thread").len() == 60 {
+            break;
+        }
+        now = ends.iter().filter_map(Engine::poll_timeout).min().expect("data waits").max(now);
+    }
+    assert_eq!(ends[0].stats(id).expect("it lives").data_sent - before, 60);
+    let sent = sent.lock().expect("one thread").clone();
+    let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
+    let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
+    // 1 Mbit/s: 8 us a byte. Up to ten packets go at once, and the last one need not be waited for.
+    let took = last.since(first).as_micros() as u64;
+    assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
+}

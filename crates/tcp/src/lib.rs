@@ -74,3 +74,6 @@ pub use endpoint::{ConnectionId, Dropped, Endpoint};
 pub use error::{ConnectError, ListenError, RecvError, SendError};
 pub use event::{CloseReason, Event};
 pub use stats::{Info, Stats};
+
+#[cfg(test)]
+mod tests;

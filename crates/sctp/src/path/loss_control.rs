@@ -43,8 +43,8 @@ pub(crate) struct LossControl {
 }
 
 impl LossControl {
-    pub(super) fn new(config: &Config) -> Option<Box<Self>> {
-        let any = config.rack || config.hystart.is_some() || config.pacing || config.prr;
+    pub(super) fn new(config: &Config, paced: bool) -> Option<Box<Self>> {
+        let any = config.rack || config.hystart.is_some() || paced || config.prr;
         // Linux's is a part of its CUBIC.
         let exit = config.hystart;
         let exit = exit.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Algorithm::Cubic);
@@ -59,7 +59,7 @@ impl LossControl {
                 tail: false,
                 hystart: exit.map(SlowStartEnd::new),
                 hystart_min_rtt: config.hystart_min_rtt,
-                pacer: config.pacing.then(Pacer::default),
+                pacer: paced.then(Pacer::default),
                 held_until: 0,
                 proportional: config.prr,
                 reduction: None,
@@ -145,9 +145,16 @@ impl Path {
             || (window < self.congestion.ssthresh() && 2 * flight > window)
     }
 
+    /// Whether packets of data leave at a pace.
+    #[inline]
+    pub(crate) fn is_paced(&self) -> bool {
+        self.loss_control.as_ref().is_some_and(|control| control.pacer.is_some())
+    }
+
     /// Data of `bytes` leaves.
     #[inline]
     pub(crate) fn pace(&mut self, now: Instant, bytes: u64) {
+        self.congestion.on_sent(now, bytes);
         if self.loss_control.is_some() {
             self.pace_controlled(now, bytes);
         }
@@ -161,7 +168,10 @@ impl Path {
         }
         if let Some(pacer) = &mut control.pacer {
             let (window, threshold) = (self.congestion.window(), self.congestion.ssthresh());
-            pacer.on_sent(now, bytes, window, mss, window < threshold, self.rtt.smoothed());
+            match self.congestion.pacing_rate() {
+                Some(rate) => pacer.on_sent_at_rate(now, bytes, rate, mss),
+                None => pacer.on_sent(now, bytes, window, mss, window < threshold, self.rtt.smoothed()),
+            }
         }
     }
 }

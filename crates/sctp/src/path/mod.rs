@@ -132,8 +132,15 @@ impl Path {
 
     /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
     pub(crate) fn reset_congestion(&mut self, config: &Config) {
-        self.congestion = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
-        self.loss_control = loss_control::LossControl::new(config);
+        let controller = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
+        self.use_controller(config, controller);
+    }
+
+    /// Has `controller` decide from here on, at its own pace if it gives one.
+    pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
+        let paced = config.pacing || controller.pacing_rate().is_some();
+        self.loss_control = loss_control::LossControl::new(config, paced);
+        self.congestion = controller;
     }
 
     /// RFC 9260 §5.2.4 A: the peer has restarted: nothing is on its way, and all it did before counts no more.

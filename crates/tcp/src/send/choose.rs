@@ -218,9 +218,13 @@ impl SendHalf {
         let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);
+        self.controller.on_sent(now, length);
         if let Some(pacer) = &mut self.pacer {
             let (window, threshold) = (self.controller.window(), self.controller.ssthresh());
-            pacer.on_sent(now, length, window, self.mss, window < threshold, self.rtt.smoothed());
+            match self.controller.pacing_rate() {
+                Some(rate) => pacer.on_sent_at_rate(now, length, rate, self.mss),
+                None => pacer.on_sent(now, length, window, self.mss, window < threshold, self.rtt.smoothed()),
+            }
         }
         if choice.cause == SendCause::New {
             self.board.push(choice.range.end, now);

@@ -140,7 +140,7 @@ impl SendHalf {
     pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool) {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
-        self.controller = Algorithm::new(config.controller(), Params::new(mss, window));
+        self.use_controller(config, Algorithm::new(config.controller(), Params::new(mss, window)));
         self.grow_buffer();
         let kind = match config.recovery {
             RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
@@ -157,10 +157,16 @@ impl SendHalf {
         if by_segment && self.board.flight() == 0 {
             self.board = Scoreboard::counting(mss);
         }
-        self.pacer = config.pacing.then(Pacer::default);
         if self.by_time.is_some() || self.hystart.is_some() {
             self.board.record_deliveries();
         }
+    }
+
+    /// Has `controller` decide from here on, at its own pace if it gives one.
+    pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
+        let paced = config.pacing || controller.pacing_rate().is_some();
+        self.pacer = paced.then(Pacer::default);
+        self.controller = controller;
     }
 
     /// As Linux sizes the buffer: twice the window, no less than twice the usual first one.

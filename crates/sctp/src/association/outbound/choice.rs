@@ -110,7 +110,7 @@ impl Association {
     #[inline]
     pub(super) fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         let found = self.open_path(now)?;
-        if self.config.pacing && self.is_held(now, found.0) { None } else { Some(found) }
+        if self.paths.get(found.0).is_paced() && self.is_held(now, found.0) { None } else { Some(found) }
     }
 
     /// By its pace the next packet to a path has to wait.

@@ -11,8 +11,8 @@ use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::CloseReason;
 use crate::recv::Taken;
+use crate::recv::Violation;
 use crate::recv::ack::Due;
-use crate::recv::reassembly::Violation;
 use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Ecn, Instant};
 use anabranch_wire::sctp::{

@@ -7,8 +7,8 @@
 //! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
 use super::RecvHalf;
+use super::Violation;
 use super::idata::Interleaved;
-use super::reassembly::Violation;
 use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 
 /// What became of a FORWARD TSN.

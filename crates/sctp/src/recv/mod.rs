@@ -11,6 +11,7 @@ pub(crate) mod forward;
 pub(crate) mod idata;
 mod memory;
 pub(crate) mod order;
+mod pool;
 pub(crate) mod reassembly;
 mod stream_reset;
 pub(crate) mod tracker;
@@ -26,10 +27,14 @@ use anabranch_wire::sctp::{Data, GapBlock, IData, NrSack, Sack, Tsn, packet};
 use idata::Interleaved;
 pub(crate) use order::Upcoming;
 use order::{Delivery, Order};
-use reassembly::{Fragment, Reassembly, Violation};
+use reassembly::{Fragment, Reassembly};
 use std::ops::Range;
 use tracker::{Arrival, Tracker};
 use window::Window;
+
+/// What the peer did wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Violation(pub(crate) &'static str);
 
 /// What became of a DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,9 @@
 //!
 //! Home of RFC 9260 §6.9 (the receiver's half).
 
+use super::Violation;
 use super::order::{Delivery, Order};
+use super::pool::Pool;
 use std::collections::{BTreeMap, VecDeque};
 
 /// One DATA chunk, its TSN as an offset.
@@ -32,10 +34,6 @@ impl Fragment<'_> {
         Delivery { stream, ssn, ppid, tsn, unordered }
     }
 }
-
-/// What the peer did wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Violation(pub(crate) &'static str);
 
 /// A fragment that waits for the one before it.
 #[derive(Debug)]
@@ -325,36 +323,5 @@ impl Reassembly {
     /// Bytes dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
-    }
-}
-
-/// Buffers to use again; none where memory is shared with others.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    buffers: Vec<Vec<u8>>,
-    /// Bytes of memory in them.
-    kept: usize,
-    shared: bool,
-}
-
-impl Pool {
-    pub(crate) fn new(shared: bool) -> Self {
-        Self { shared, ..Self::default() }
-    }
-
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        let buffer = self.buffers.pop().unwrap_or_default();
-        self.kept -= buffer.capacity();
-        buffer
-    }
-
-    pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
-        /// A single byte may lie in a large one next: all together are no more than this.
-        const KEPT: usize = 256 << 10;
-        if !self.shared && self.kept + buffer.capacity() <= KEPT {
-            buffer.clear();
-            self.kept += buffer.capacity();
-            self.buffers.push(buffer);
-        }
     }
 }

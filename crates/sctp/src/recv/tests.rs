@@ -1,7 +1,7 @@
 //! The receiving half against a plain model: fragments in any order come out
 //! as messages, whole, once, in order per stream.
 
-use super::reassembly::Pool;
+use super::pool::Pool;
 use super::*;
 use anabranch_base::{Budget, Rng};
 use anabranch_wire::sctp::Ssn;

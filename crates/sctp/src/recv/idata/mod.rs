@@ -10,8 +10,9 @@
 //!
 //! Home of RFC 8260 §2.2.3.
 
+use super::Violation;
 use super::order::{Delivery, Order};
-use super::reassembly::{Pool, Violation};
+use super::pool::Pool;
 use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;

@@ -60,7 +60,7 @@ const MIN_KEPT: usize = 512;
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::reassembly::Pool;
+    use super::super::super::pool::Pool;
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 

@@ -11,7 +11,8 @@ mod last_packet;
 mod reset;
 mod skip;
 
-use super::reassembly::{Pool, Violation};
+use super::Violation;
+use super::pool::Pool;
 use crate::message::Received;
 use crate::streams::Streams;
 use anabranch_base::PacketBytes;

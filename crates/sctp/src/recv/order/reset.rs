@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6525 §5.2.2 E3 and §5.2.4 G5 (what they ask of the receiver's order).
 
-use super::super::reassembly::Pool;
+use super::super::pool::Pool;
 use super::{Order, Stream};
 
 impl Stream {

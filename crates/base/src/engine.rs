@@ -24,7 +24,7 @@ pub trait Engine {
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>);
 
     /// The packets of `batch` arrived. An engine may keep the buffer of a packet
-    /// ([`RecvBatch::take_buffer`]); what it leaves in the batch means nothing.
+    /// ([`PacketBytes::take_buffer`](crate::PacketBytes::take_buffer)); what it leaves in the batch means nothing.
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
         for packet in batch.packets() {
             self.handle_packet(now, packet);

@@ -1,7 +1,7 @@
 //! The table of impairments: one row gives flag, plan key, help, default, text form, element and counter.
 //!
 //! `impairments!` is called once, in `lib.rs`. From its rows come the fields of [`DirectionSpec`], the elements of
-//! [`Stage`](crate::Stage), the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and
+//! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and
 //! printing walk. What a row does lies in a file of its own, as [`Impairment`].
 
 use crate::element::Carried;

@@ -1,6 +1,6 @@
 //! Every key of a plan, once: the long flag without dashes, the plan file's field, its help.
 //!
-//! The network's are those of links ([`ROWS`](anabranch_link::ROWS)), and two of ours.
+//! The network's are those of links ([`ROWS`]), and two of ours.
 //!
 //! The command line declares its flags from this table, the plan file its
 //! fields; both carry the values as text to the same parsers, so that a value

@@ -6,7 +6,7 @@
 //! wire for those who ask what a run has used, or why it failed.
 
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{SendBatch, Engine, Instant, Packet};
+use anabranch_base::{Engine, Instant, Packet, SendBatch};
 use anabranch_sctp::Reliability;
 use anabranch_wire::ladder::{Ladder, Transport};
 use anabranch_wire::sctp::{Chunk, Data, PacketView, ReConfigParam, packet};

@@ -1,7 +1,7 @@
 //! The road of the cases on a real network: what it delays it delivers, whether or not anything else happens.
 
-use anabranch_base::{SendBatch, RecvBatch};
 use anabranch_base::time::Duration;
+use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_interop::field::road::{Field, Road};
 use anabranch_world::os::{self, Options};
 use anabranch_world::{Datagrams, Detach, Local, Timer, World};

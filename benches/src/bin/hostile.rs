@@ -72,7 +72,7 @@ const MANY: &[(&str, &str)] = &[("streams", "65535")];
 const FORWARD: &[(&str, &str)] = &[("streams", "65535"), ("partial_reliability", "yes")];
 const MIXED: &[(&str, &str)] =
     &[("streams", "65535"), ("partial_reliability", "yes"), ("interleaving", "yes")];
-const ANEW: &[(&str, &str)] = &[("streams", "65535"), ("reconfig", "yes")];
+const RESET: &[(&str, &str)] = &[("streams", "65535"), ("reconfig", "yes")];
 const SIGNED: &[(&str, &str)] = &[("auth", "yes"), ("asconf", "yes")];
 
 fn main() {
@@ -81,7 +81,7 @@ fn main() {
     interleaved();
     sacks();
     given_up();
-    streams_anew();
+    stream_resets();
     addresses();
     small_and_nested();
 }
@@ -225,11 +225,11 @@ fn given_up() {
     });
 }
 
-fn streams_anew() {
+fn stream_resets() {
     let list = |round: u32| -> Vec<u8> {
         (0..700).flat_map(|n| ((u64::from(round * 700 + n) * 7_919 % 65_521) as u16).to_be_bytes()).collect()
     };
-    show(kind("RE-CONFIG: 700 incoming streams begin anew", 1).with(ANEW), |victim, _, round| {
+    show(kind("RE-CONFIG: 700 incoming streams are reset", 1).with(RESET), |victim, _, round| {
         let list = list(round);
         let (request, response) = (victim.tsn.wrapping_add(round), victim.sends.wrapping_sub(1));
         let (last, streams) = (Tsn(victim.tsn.wrapping_sub(1)), StreamList::new(&list));
@@ -237,12 +237,12 @@ fn streams_anew() {
             ReConfig::write(buffer, &[ReConfigParam::ResetOutgoing { request, response, last, streams }]);
         })
     });
-    show(kind("RE-CONFIG: 700 outgoing streams begin anew", 1).with(ANEW), |victim, _, round| {
+    show(kind("RE-CONFIG: 700 outgoing streams are reset", 1).with(RESET), |victim, _, round| {
         let list = list(round);
         let (request, streams) = (victim.tsn.wrapping_add(round), StreamList::new(&list));
         victim.packet(|buffer| ReConfig::write(buffer, &[ReConfigParam::ResetIncoming { request, streams }]))
     });
-    show(kind("RE-CONFIG: 120 requests", 1).with(ANEW), |victim, _, round| {
+    show(kind("RE-CONFIG: 120 requests", 1).with(RESET), |victim, _, round| {
         victim.packet(|buffer| {
             for n in 0..120 {
                 let request = victim.tsn.wrapping_add(round * 120 + n);

@@ -1,6 +1,6 @@
 //! Proportional rate reduction: what leaves in a recovery follows what arrives.
 //!
-//! Without it, a window in which much was lost is sent again in bursts as soon
+//! Without it, a window in which much was lost is retransmitted in bursts as soon
 //! as the losses are known (RFC 6675 sends whatever fits under the window),
 //! and the queue that overflowed does so once more.
 //!

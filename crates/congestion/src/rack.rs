@@ -97,7 +97,7 @@ impl Rack {
     /// Takes in what an acknowledgement delivered (steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
         let Some((at, end, again)) = delivered.newest else { return };
-        // Step 3: never sent again, and yet behind what had arrived before: overtaken on the way.
+        // Step 3: never retransmitted, and yet behind what had arrived before: overtaken on the way.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
@@ -129,7 +129,7 @@ impl Rack {
         if last == 0 { this } else { this.min(last) }
     }
 
-    /// Something that was sent again had arrived before (a DSACK, a duplicate TSN): the window
+    /// Something that was retransmitted had arrived before (a DSACK, a duplicate TSN): the window
     /// was too small. `acked` is what is acknowledged cumulatively, `next` the end of what was sent.
     pub fn on_needless(&mut self, acked: u64, next: u64) {
         // Step 4: once a round trip.
@@ -225,7 +225,7 @@ mod tests {
         // Both with one acknowledgement, in whatever order its blocks are.
         arrives(&mut rack, 100, &[(0, 3, false), (0, 1, false)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
-        // Sent again: no evidence.
+        // Retransmitted: no evidence.
         arrives(&mut rack, 160, &[(60, 2, true)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
         arrives(&mut rack, 161, &[(1, 5, false)]);

@@ -15,15 +15,13 @@ use anabranch_transport::kernel::{KernelConnector, KernelListener};
 use anabranch_transport::tcp::{Config, TcpHost, TcpSession};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
 use anabranch_world::os::{self, Options, OsWorld, Tun};
-use anabranch_world::{Detach, Timer, World};
+use anabranch_world::{Detach, World};
 use std::cell::RefCell;
 use std::fmt;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::task::Poll;
 
 /// What is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

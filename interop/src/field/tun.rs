@@ -3,7 +3,7 @@
 //! The kernel routes packets for our address to the device; what we send comes
 //! to it as if from a network. The IP header is written and taken off here.
 
-use anabranch_base::{SendBatch, RecvBatch};
+use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_wire::ip::{Packet, v4};
 use anabranch_world::Datagrams;
 use anabranch_world::os::Tun;

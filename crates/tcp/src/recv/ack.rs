@@ -108,7 +108,7 @@ impl AckDuty {
         }
     }
 
-    /// The peer has sent again what had come: it is told at once what comes next.
+    /// The peer has retransmitted what had come: it is told at once what comes next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(self.most_quick);

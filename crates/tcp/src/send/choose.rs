@@ -251,7 +251,7 @@ impl SendHalf {
             self.recovery.on_repaired(stamp, counted);
             self.record_repair(choice.range.start, now);
         }
-        // Karn: what is sent again is not timed.
+        // Karn: what is retransmitted is not timed.
         self.timed = None;
         if choice.rescue {
             self.recovery.on_rescued();

@@ -67,7 +67,7 @@ pub(crate) struct SendHalf {
     /// New data carries CWR.
     pub(crate) cwr_due: bool,
     last_sent: Option<Instant>,
-    /// Segments that the path no longer takes are being sent again in pieces.
+    /// Segments that the path no longer takes are retransmitted in pieces.
     too_big: bool,
     /// Reductions are undone when they turn out needless.
     undoes: bool,

@@ -332,7 +332,7 @@ impl Recovery {
         }
     }
 
-    /// Something was sent again, with this timestamp if the option is in use.
+    /// Something was retransmitted, with this timestamp if the option is in use.
     pub(crate) fn on_repaired(&mut self, stamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;

@@ -25,9 +25,9 @@ struct Sent {
 const SACKED: u8 = 1;
 /// Taken for lost.
 const LOST: u8 = 2;
-/// Sent again since it was taken for lost (RFC 6675: at or below HighRxt).
+/// Retransmitted since it was taken for lost (RFC 6675: at or below HighRxt).
 const REPAIRED: u8 = 4;
-/// Ever sent again: no round trip can be measured on it (Karn).
+/// Ever retransmitted: no round trip can be measured on it (Karn).
 const AMBIGUOUS: u8 = 8;
 
 impl Sent {
@@ -62,15 +62,15 @@ pub(crate) struct Scoreboard {
     sacked: u64,
     /// Units lost and not SACKed.
     lost: u64,
-    /// Units sent again and not SACKed.
+    /// Units retransmitted and not SACKed.
     repaired: u64,
-    /// Units lost, not sent again and not SACKed.
+    /// Units lost, not retransmitted and not SACKed.
     missing: u64,
     /// The end of the highest segment that SACK reported.
     high_sacked: u64,
     /// Every segment before it is SACKed or lost.
     lost_edge: u64,
-    /// Every lost segment before it has been sent again.
+    /// Every lost segment before it has been retransmitted.
     repair_from: u64,
     /// SACK blocks taken in last time: receivers repeat them.
     seen: [(u64, u64); 4],
@@ -156,7 +156,7 @@ impl Scoreboard {
         self.bytes(self.sacked)
     }
 
-    /// Something is lost and has not been sent again.
+    /// Something is lost and has not been retransmitted.
     pub(crate) fn has_missing(&self) -> bool {
         self.missing > 0
     }
@@ -325,7 +325,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes the oldest segment for lost, sent again before or not.
+    /// Takes the oldest segment for lost, retransmitted before or not.
     pub(crate) fn lose_head(&mut self) {
         let Some(head) = self.segments.front().copied() else { return };
         if head.has(SACKED) {
@@ -341,12 +341,12 @@ impl Scoreboard {
         self.segments.front().is_some_and(|head| head.has(LOST) && !head.has(SACKED))
     }
 
-    /// The oldest segment was taken for lost and has been sent again since.
+    /// The oldest segment was taken for lost and has been retransmitted since.
     pub(crate) fn head_is_repaired(&self) -> bool {
         self.segments.front().is_some_and(|head| head.has(REPAIRED) && !head.has(SACKED))
     }
 
-    /// The retransmission timer ran out: everything not SACKed is lost, and to be sent again.
+    /// The retransmission timer ran out: everything not SACKed is lost, and has to be retransmitted.
     pub(crate) fn lose_all(&mut self) {
         // RFC 2018 §8, RFC 6675 §5.1: when the segment that the receiver waits for was
         // reported by SACK, the receiver has thrown data away: no report counts any more.
@@ -412,14 +412,14 @@ impl Scoreboard {
         until
     }
 
-    /// The end of the segment at `start`, if what was sent again at `at` is still out.
+    /// The end of the segment at `start`, if what was retransmitted at `at` is still out.
     pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
         let segment = self.segments.get(self.index_at_or_after(start))?;
         let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
         out.then_some(segment.end)
     }
 
-    /// What was sent again at `start` is lost too.
+    /// What was retransmitted at `start` is lost too.
     pub(crate) fn lose_repair(&mut self, start: u64) {
         let index = self.index_at_or_after(start);
         let Some(segment) = self.segments.get(index).copied() else { return };
@@ -441,7 +441,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// The losses were none: nothing counts as lost or sent again.
+    /// The losses were none: nothing counts as lost or retransmitted.
     pub(crate) fn forgive(&mut self) {
         for index in 0..self.segments.len() {
             let marks = self.segments[index].marks & !(LOST | REPAIRED);
@@ -470,9 +470,9 @@ impl Scoreboard {
     }
 
     /// RFC 6675 §4, NextSeg rule 3: the first segment below the highest SACKed
-    /// one that is neither SACKed nor sent again.
+    /// one that is neither SACKed nor retransmitted.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // Before the edge everything is SACKed or lost, and what is lost was sent again by rule 1.
+        // Before the edge everything is SACKed or lost, and what is lost was retransmitted by rule 1.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))
@@ -491,7 +491,7 @@ impl Scoreboard {
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
-    /// `range`, part of one segment, is sent again.
+    /// `range`, part of one segment, is retransmitted.
     pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);

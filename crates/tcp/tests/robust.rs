@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
-use anabranch_tcp::testing::{LEFT, Pair, RIGHT, Side};
+use anabranch_tcp::testing::{LEFT, Pair, RIGHT, Side, packets};
 use anabranch_tcp::{Config, Endpoint, Event};
 use anabranch_wire::tcp::seal;
 use std::net::SocketAddr;
@@ -121,15 +121,8 @@ fn floods_are_bounded() {
         pair.host(Right).handle_packet(now, packet(Right, &bytes, Ecn::NotEct));
     }
     assert_eq!(pair.host(Right).connections(), 8);
-    let mut answers = 0;
-    let mut batch = SendBatch::new(1);
     let now = pair.now;
-    while {
-        batch.clear();
-        pair.host(Right).poll_transmit(now, &mut batch)
-    } {
-        answers += 1;
-    }
+    let answers = packets(pair.host(Right), now).len();
     assert!(answers <= 8 + 1024, "{answers}");
 }
 

@@ -1,7 +1,8 @@
 //! Both sides open the same connection at once (RFC 9293 §3.5), with two real endpoints.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use anabranch_tcp::testing::packets;
 use anabranch_tcp::{Config, ConnectionId, Endpoint, Event, State};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use expect_test::{Expect, expect};
@@ -60,19 +61,15 @@ impl Both {
 
     fn pump(&mut self) {
         for side in [0, 1, 0, 1] {
-            let mut batch = SendBatch::new(1);
-            while self.hosts[side].poll_transmit(self.now, &mut batch) {
-                for packet in batch.segments() {
-                    self.sent += 1;
-                    assert!(self.sent < 200, "they never come to an end:\n{}", self.ladder.text());
-                    let lost = self.lost.contains(&self.sent);
-                    let remark = if lost { "✗ lost" } else { "" };
-                    self.ladder.packet(self.now, ip(side), ip(1 - side), packet, remark);
-                    if !lost {
-                        self.flying.insert((self.now + DELAY, self.sent), (1 - side, packet.to_vec()));
-                    }
+            for packet in packets(&mut self.hosts[side], self.now) {
+                self.sent += 1;
+                assert!(self.sent < 200, "they never come to an end:\n{}", self.ladder.text());
+                let lost = self.lost.contains(&self.sent);
+                let remark = if lost { "✗ lost" } else { "" };
+                self.ladder.packet(self.now, ip(side), ip(1 - side), &packet, remark);
+                if !lost {
+                    self.flying.insert((self.now + DELAY, self.sent), (1 - side, packet));
                 }
-                batch.clear();
             }
             while let Some(event) = self.hosts[side].poll_event() {
                 match event {

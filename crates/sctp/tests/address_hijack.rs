@@ -2,7 +2,8 @@
 //! them bombed (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::testing::sent;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -74,31 +75,20 @@ impl Town {
     }
 
     fn drain(&mut self) {
-        let mut batch = SendBatch::new(1);
         for host in 0..self.hosts.len() {
-            loop {
-                batch.clear();
-                if !self.hosts[host].poll_transmit(self.now, &mut batch) {
-                    break;
+            for packet in sent(&mut self.hosts[host], self.now) {
+                // Nobody gets a packet out under an address that is not its own, and what
+                // comes back to a false one goes to its owner.
+                let owner = self.owners.get(&packet.target).copied();
+                let honest = self.owners.get(&packet.source) == Some(&host);
+                let Some(to) = owner.filter(|_| honest) else { continue };
+                self.received[to] += packet.bytes.len();
+                if self.silent.contains(&to) || (self.censor)(host, to, &packet.bytes) {
+                    continue;
                 }
-                for packet in batch.packets() {
-                    // Nobody gets a packet out under an address that is not its own, and what
-                    // comes back to a false one goes to its owner.
-                    let owner = self.owners.get(&packet.target).copied();
-                    let honest = self.owners.get(&packet.source) == Some(&host);
-                    let Some(to) = owner.filter(|_| honest) else { continue };
-                    self.received[to] += packet.payload.len();
-                    if self.silent.contains(&to) || (self.censor)(host, to, packet.payload) {
-                        continue;
-                    }
-                    self.launched += 1;
-                    let flight = Flight {
-                        source: packet.source,
-                        target: packet.target,
-                        bytes: packet.payload.to_vec(),
-                    };
-                    self.flying.insert((self.now + DELAY, self.launched), flight);
-                }
+                self.launched += 1;
+                let flight = Flight { source: packet.source, target: packet.target, bytes: packet.bytes };
+                self.flying.insert((self.now + DELAY, self.launched), flight);
             }
             while let Some(event) = self.hosts[host].poll_event() {
                 self.events[host].push(event);

@@ -1,7 +1,8 @@
 //! How much the stack answers to a packet, in bytes: to who has not shown that it receives what is sent to it
 //! (RFC 9260 §5.1.3, §12.2.4; RFC 5062), and to a peer.
 
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::testing::packets;
 use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
@@ -52,14 +53,7 @@ impl Server {
     fn ask(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Vec<u8>> {
         let packet = Packet { source, target: self.own, ecn: Ecn::NotEct, tag: 0, payload: bytes };
         self.engine.handle_packet(self.now, packet);
-        let (mut batch, mut answers) = (SendBatch::new(1), Vec::new());
-        loop {
-            batch.clear();
-            if !self.engine.poll_transmit(self.now, &mut batch) {
-                break;
-            }
-            answers.extend(batch.packets().map(|packet| packet.payload.to_vec()));
-        }
+        let answers = packets(&mut self.engine, self.now);
         while self.engine.poll_event().is_some() {}
         answers
     }

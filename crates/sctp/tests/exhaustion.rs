@@ -1,8 +1,8 @@
 //! Peers that send what can never be put together, and readers that do not
 //! read: what is kept stays bounded (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
 
-use anabranch_base::{Ecn, Engine, Instant, Packet, SendBatch};
-use anabranch_sctp::testing::{Pair, Side, address};
+use anabranch_base::{Ecn, Engine, Instant, Packet};
+use anabranch_sctp::testing::{Pair, Side, address, packets};
 use anabranch_sctp::{Associate, Config, Event};
 use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, Ssn, Tsn, packet};
 
@@ -68,7 +68,6 @@ impl Victim {
 
     /// Hands B packets of such chunks, each with its number; what B answers is thrown away.
     fn flood(&mut self, chunks: u32, write: impl Fn(u32, Tsn, &mut Vec<u8>)) {
-        let mut batch = SendBatch::new(1);
         let mut n = 0;
         while n < chunks {
             let mut bytes = Vec::new();
@@ -82,12 +81,7 @@ impl Victim {
             let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
             let now = self.pair.now;
             self.pair.b.handle_packet(now, packet);
-            loop {
-                batch.clear();
-                if !self.pair.b.poll_transmit(now, &mut batch) {
-                    break;
-                }
-            }
+            packets(&mut self.pair.b, now);
             while self.pair.b.poll_event().is_some() {}
         }
     }

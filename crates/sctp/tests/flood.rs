@@ -2,7 +2,8 @@
 //! what is sent to it (RFC 9260 §5.1.3, §12.2.4; RFC 5062 §3), and nobody is
 //! sent more than it has sent.
 
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::testing::{packets, sent as sent_by};
 use anabranch_sctp::{Associate, Config, Endpoint, Event};
 use anabranch_wire::sctp::{Chunk, Init, PacketView, Params, Tsn, packet};
 use std::net::SocketAddr;
@@ -35,7 +36,6 @@ fn a_million_inits() {
     let now = Instant::from_millis(5);
     let mut server = Endpoint::new(Config::default(), vec![own], Rng::new(1));
     server.listen(PORT).expect("free");
-    let mut batch = SendBatch::new(1);
     let (mut asked, mut answered) = (0, 0);
     let mut before = 0;
     for n in 0..1_000_000_u32 {
@@ -44,13 +44,7 @@ fn a_million_inits() {
         asked += bytes.len();
         let packet = Packet { source, target: own, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
         server.handle_packet(now, packet);
-        loop {
-            batch.clear();
-            if !server.poll_transmit(now, &mut batch) {
-                break;
-            }
-            answered += batch.packets().map(|packet| packet.payload.len()).sum::<usize>();
-        }
+        answered += packets(&mut server, now).iter().map(Vec::len).sum::<usize>();
         if n == 1_000 {
             before = resident();
         }
@@ -73,17 +67,9 @@ fn a_million_inits() {
 
 /// What one wants to send arrives at the other.
 fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
-    let (mut batch, mut all) = (SendBatch::new(1), Vec::new());
-    loop {
-        batch.clear();
-        if !from.poll_transmit(now, &mut batch) {
-            return all;
-        }
-        for packet in batch.packets() {
-            to.handle_packet(now, packet);
-            all.push(packet.payload.to_vec());
-        }
-    }
+    let all = sent_by(from, now);
+    all.iter().for_each(|packet| to.handle_packet(now, packet.packet()));
+    all.into_iter().map(|packet| packet.bytes).collect()
 }
 
 /// RFC 5062 §5: whoever lists a victim among its addresses, or lets it take its place, draws no more
@@ -98,34 +84,21 @@ fn an_address_that_never_asked() {
     let mut client = Endpoint::new(Config::default(), vec![attacker, victim], Rng::new(2));
     client.associate(now, Associate::to(own, PORT)).expect("an association");
     let (mut sent, mut drawn, mut initial) = (0, 0, 0);
-    let mut batch = SendBatch::new(1);
     let mut id = None;
     while now < Instant::from_millis(60_000) {
-        loop {
-            batch.clear();
-            if !client.poll_transmit(now, &mut batch) {
-                break;
-            }
-            for packet in batch.packets().filter(|packet| packet.source == attacker) {
-                sent += packet.payload.len();
-                server.handle_packet(now, packet);
-            }
+        for packet in sent_by(&mut client, now).iter().filter(|packet| packet.source == attacker) {
+            sent += packet.bytes.len();
+            server.handle_packet(now, packet.packet());
         }
-        loop {
-            batch.clear();
-            if !server.poll_transmit(now, &mut batch) {
-                break;
-            }
-            for packet in batch.packets() {
-                if packet.target.ip() == victim.ip() {
-                    drawn += packet.payload.len();
-                    let view = PacketView::parse(packet.payload).expect("a good packet");
-                    let small = view.chunks().flatten().all(|chunk| matches!(chunk, Chunk::Heartbeat(_)));
-                    assert!(small, "more than HEARTBEATs to who has not answered");
-                } else {
-                    initial += packet.payload.len();
-                    client.handle_packet(now, packet);
-                }
+        for packet in sent_by(&mut server, now) {
+            if packet.target.ip() == victim.ip() {
+                drawn += packet.bytes.len();
+                let view = PacketView::parse(&packet.bytes).expect("a good packet");
+                let small = view.chunks().flatten().all(|chunk| matches!(chunk, Chunk::Heartbeat(_)));
+                assert!(small, "more than HEARTBEATs to who has not answered");
+            } else {
+                initial += packet.bytes.len();
+                client.handle_packet(now, packet.packet());
             }
         }
         while let Some(event) = server.poll_event() {

@@ -2,8 +2,8 @@
 //! them (RFC 9260 §1.6), in the middle of a transfer that loses packets.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Engine, Instant, Ratio, Rng, SendBatch};
-use anabranch_sctp::testing::{Pair, Side, address};
+use anabranch_base::{Instant, Ratio, Rng};
+use anabranch_sctp::testing::{Pair, Side, address, packets};
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use anabranch_wire::sctp::{Chunk, PacketView};
 
@@ -15,10 +15,8 @@ fn first_tsn(config: &Config, seed: u64) -> u32 {
     let mut engine = Endpoint::new(config.clone(), vec![address(Side::A, 0)], rng);
     let now = Instant::from_millis(1);
     engine.associate(now, Associate::to(address(Side::B, 0), PORT)).expect("an association");
-    let mut batch = SendBatch::new(1);
-    assert!(engine.poll_transmit(now, &mut batch), "an INIT");
-    let packet = batch.packets().next().expect("a packet");
-    let view = PacketView::parse(packet.payload).expect("a good one");
+    let sent = packets(&mut engine, now);
+    let view = PacketView::parse(sent.first().expect("an INIT")).expect("a good one");
     match view.chunks().next() {
         Some(Ok(Chunk::Init(init))) => init.tsn.0,
         other => panic!("{other:?}"),

@@ -2,9 +2,12 @@
 //!
 //! [`Pair`] drives two endpoints in virtual time over one or more paths with
 //! delay, loss, reordering, duplication and outages, all from one seed.
+//! [`sent`] and [`packets`] are for tests that move packets themselves.
 
+mod packets;
 mod sockets;
 
+pub use packets::{Sent, packets, sent};
 pub use sockets::SocketPair;
 
 use crate::{Associate, AssociationId, Config, Endpoint, Event};

@@ -2,8 +2,9 @@
 
 use crate::net::{A, B};
 use crate::script::Script;
-use anabranch_base::{Engine, Instant, RecvBatch, SendBatch};
+use anabranch_base::{Engine, Instant, RecvBatch};
 use anabranch_sctp::Message;
+use anabranch_sctp::testing::packets;
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
@@ -177,16 +178,14 @@ fn sacks_read_at_once_grow_the_window_as_one_by_one() {
         script.net.flying.clear();
         let (id, now) = (script.id(A), Instant::from_millis(1_050));
         let engine = &mut script.net.end(A).engine;
-        let (mut batch, mut out) = (RecvBatch::new(2), SendBatch::new(1));
+        let mut batch = RecvBatch::new(2);
         for sack in &sacks {
             (batch.source, batch.target) = (sack.source, sack.target);
             batch.push(&sack.bytes);
             if !at_once {
                 engine.handle_batch(now, &mut batch);
                 batch.clear();
-                while engine.poll_transmit(now, &mut out) {
-                    out.clear();
-                }
+                packets(engine, now);
             }
         }
         engine.handle_batch(now, &mut batch);

@@ -1,7 +1,8 @@
 //! Max.Burst (RFC 9260 §6.1 D) where the clock is read less often than packets
 //! come, as on a host that takes in many at once.
 
-use anabranch_base::{Engine, Instant, Rng, SendBatch};
+use anabranch_base::{Engine, Instant, Rng};
+use anabranch_sctp::testing::sent;
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use std::net::SocketAddr;
 
@@ -21,18 +22,13 @@ fn a_burst_acknowledged_at_its_own_instant_is_followed_by_another() {
         let message = Message { stream: stream % 10, unordered: true, ..Message::default() };
         ends[0].send(now, id, message, &[7; 1_400]).expect("room");
     }
-    let (mut batch, mut heard, mut buffer) = (SendBatch::new(1), 0, vec![0; 2_000]);
+    let (mut heard, mut buffer) = (0, vec![0; 2_000]);
     for turn in 0..200 {
         let (from, to) = (turn % 2, 1 - turn % 2);
         let mut data = 0;
-        while {
-            batch.clear();
-            ends[from].poll_transmit(now, &mut batch)
-        } {
-            for packet in batch.packets() {
-                data += usize::from(packet.payload.len() > 1_000);
-                ends[to].handle_packet(now, packet);
-            }
+        for packet in sent(&mut ends[from], now) {
+            data += usize::from(packet.bytes.len() > 1_000);
+            ends[to].handle_packet(now, packet.packet());
         }
         assert!(data <= 4, "{data} packets at once");
         while let Some(event) = ends[to].poll_event() {

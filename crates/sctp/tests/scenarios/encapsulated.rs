@@ -6,7 +6,8 @@
 use crate::net::{self, A, B, Flight};
 use crate::script::Script;
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_sctp::testing::sent;
 use anabranch_sctp::{Associate, CloseReason, Config, Endpoint, Event, Message, PrimaryError};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
@@ -213,14 +214,12 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
     ends[2].listen(80).expect("a free port");
     let mut now = Instant::ZERO;
     let mut carry = |ends: &mut [Endpoint; 3]| {
-        let mut batch = SendBatch::new(1);
         for _ in 0..10 {
             now += Duration::from_millis(1);
             for from in 0..3 {
-                while ends[from].poll_transmit(now, &mut batch) {
-                    let to = addresses.iter().position(|address| *address == batch.target).expect("an end");
-                    batch.packets().for_each(|packet| ends[to].handle_packet(now, packet));
-                    batch.clear();
+                for packet in sent(&mut ends[from], now) {
+                    let to = addresses.iter().position(|address| *address == packet.target).expect("an end");
+                    ends[to].handle_packet(now, packet.packet());
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::net::{A, B};
 use crate::script::{Script, configured};
 use anabranch_base::{Engine, Instant, RecvBatch, Rng, SendBatch};
-use anabranch_sctp::{Associate, Endpoint, Event, Message};
+use anabranch_sctp::{Associate, Endpoint, Event, Message, testing};
 use anabranch_wire::sctp::{Shutdown, Tsn};
 use expect_test::expect;
 use std::net::SocketAddr;
@@ -73,11 +73,7 @@ fn fragments_in_any_order_from_buffers_that_could_be_kept() {
         for message in [&messages[..1_452], &messages[1_452..]] {
             ends[0].send(now, id, Message::default(), message).expect("room");
         }
-        let mut packets = Vec::new();
-        while ends[0].poll_transmit(now, &mut batch) {
-            packets.push(batch.bytes().to_vec());
-            batch.clear();
-        }
+        let packets = testing::packets(&mut ends[0], now);
         assert_eq!(packets.len(), 4);
         let mut heard = Vec::new();
         let mut buffer = [0; 5_000];

@@ -2,7 +2,8 @@
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::testing::packets;
 use anabranch_sctp::{Associate, AssociationState, Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
@@ -400,8 +401,7 @@ fn nothing_is_set_up_with_a_group() {
         packet::finish(&mut bytes, start);
         let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
         endpoint.handle_packet(now, packet);
-        let mut batch = SendBatch::new(1);
-        endpoint.poll_transmit(now, &mut batch).then(|| batch.segments().next().expect("a packet").to_vec())
+        packets(&mut endpoint, now).into_iter().next()
     };
     let ask = |b: &mut Vec<u8>| init().open(b).close();
     for (source, target) in [(group, ours), (peer, group), (everybody, ours), (peer, everybody)] {
@@ -434,10 +434,7 @@ fn nothing_is_set_up_with_a_group_that_signs() {
     let mut b = Endpoint::new(config, vec![ours], Rng::new(2));
     b.listen(PORT).expect("a free port");
     a.associate(now, Associate::to(ours, PORT)).expect("a way there");
-    let next = |endpoint: &mut Endpoint| {
-        let mut batch = SendBatch::new(1);
-        endpoint.poll_transmit(now, &mut batch).then(|| batch.segments().next().expect("a packet").to_vec())
-    };
+    let next = |endpoint: &mut Endpoint| packets(endpoint, now).into_iter().next();
     let hand = |endpoint: &mut Endpoint, source, target, bytes: &[u8]| {
         endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: bytes });
     };

@@ -1,6 +1,7 @@
 //! Two SCTPs without UDP on one loopback address: each hears what the other is sent, and what it has sent itself.
 
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::testing::packets;
 use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
@@ -16,12 +17,7 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     packet::finish(&mut bytes, start);
     let now = Instant::from_millis(1);
     endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes });
-    let (mut sent, mut batch) = (0, SendBatch::new(1));
-    while endpoint.poll_transmit(now, &mut batch) {
-        sent += batch.segments().count();
-        batch.clear();
-    }
-    sent
+    packets(&mut endpoint, now).len()
 }
 
 /// RFC 9260 §8.4: what belongs to nobody is answered, but not for another SCTP of the same host.

@@ -152,6 +152,9 @@ impl Association {
             // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form. As long as one is
             // waited for, a good one may still follow: T1-init goes on.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
+            // RFC 9260 §3.3.5: its information is mandatory. pion (v1.11.3) asks without it: there is nothing to send back,
+            // and nothing is wrong with the association.
+            Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.ill_formed(ctx);
                 return true;

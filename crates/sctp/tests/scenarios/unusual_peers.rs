@@ -375,6 +375,21 @@ fn all_of_a_heartbeat_is_returned() {
     assert_eq!(view.chunks().next(), Some(Ok(Chunk::HeartbeatAck(expected))));
 }
 
+/// RFC 9260 §3.3.5: a HEARTBEAT without its information, as pion sends them, is not answered and costs no association.
+#[test]
+fn a_heartbeat_that_asks_for_nothing() {
+    let mut script = Script::established(&[]);
+    let vtag = tag(&script, B);
+    script.inject(A, vtag, |b| b.extend_from_slice(&[Heartbeat::KIND, 0, 0, 4])).run(1_000);
+    script.send(A, 1, 100).run(1_000);
+    script.check(expect![[r#"
+        1.000  A ──► B   (chunk type 4 does not have the form of its type)     injected
+        2.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=100 BE
+        2.025          B: received sid=1 len=100
+        2.025  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
 /// RFC 9260 §6.10: a chunk that fills its packet is quoted as far as the packet of the answer goes.
 #[test]
 fn a_quote_that_is_too_long() {

@@ -131,7 +131,7 @@ impl Association {
     /// Asks for an ERROR to `path`; beyond a few in one packet they are dropped.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
         // RFC 9260 §5.4: to an unverified address goes no ERROR.
-        let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
+        let path = self.paths.confirmed_or_current(path);
         self.outbox.push_error(path, |bytes| {
             let mut chunk = ChunkWriter::open(bytes, Error::KIND, 0);
             cause.emit(&mut chunk);

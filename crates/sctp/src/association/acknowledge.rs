@@ -7,14 +7,13 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
+use crate::path::flight::NewlyAcked;
 use crate::send::Probing;
 use crate::send::outstanding::{ChunkState, Earliest};
 use crate::send::retransmit;
 use crate::send::sack_outcome::{SackError, Waiting};
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
 use anabranch_base::trace::{SendCause, TraceEvent};
-use anabranch_congestion::{Acked, Controller};
 use anabranch_wire::sctp::{NrSackView, SackView, Tsn};
 
 /// What acknowledges.
@@ -47,10 +46,8 @@ impl Association {
         let mut outcome = self.send.take_outcome(self.paths.len(), fresh);
         let paths = &self.paths;
         let waiting = |path: usize| {
-            let path = paths.get(path);
-            // Not found yet among very many: whatever is acknowledged may be it.
-            let earliest = if path.earliest_unsure { u64::MAX } else { path.earliest };
-            Waiting { earliest, timed: path.timed }
+            let (earliest, timed) = paths.get(path).awaited();
+            Waiting { earliest, timed }
         };
         let result = match acknowledgement {
             Acknowledgement::Sack(sack) => self.send.on_sack(ctx.now, sack, waiting, &mut outcome),
@@ -70,7 +67,7 @@ impl Association {
             Acknowledgement::NrSack(nr) => nr.sack.window == 0,
             Acknowledgement::Shutdown(_) => false,
         };
-        // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
+        // RFC 9260 §7.2.4: one reduction a recovery; §6.2.1 D iv: what ends one may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
         // Nor does the repair of a timeout excuse a loss: T3-rtx has marked all there was, and this was sent since,
         // or to another path (RFC 5681 §4.3: a loss of what was retransmitted is one more sign of congestion).
@@ -84,62 +81,40 @@ impl Association {
                 continue;
             }
             let path = self.paths.at(index);
-            let flight_before = path.flight_before(polls, more);
-            path.flight = path.flight.saturating_sub(ack.landed);
+            let flight_before = path.land(ack.landed, polls, more);
             if ack.timed {
-                path.timed = None;
-            }
-            if let Some(sample) = ack.sample {
-                path.rtt.on_sample(sample);
+                path.end_measurement(ack.sample);
             }
             if ack.acked > 0 {
-                path.one_packet = false;
-                let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
-                let fresh = outcome.fresh.get(index);
-                let conservative =
-                    path.loss_control.is_some() && path.watch_slow_start(ctx.now, base, end, fresh);
-                let full = path.fills_window(flight_before, base);
-                path.full_at = full.then_some(polls);
-                let acked = Acked {
+                let newly = NewlyAcked {
                     bytes: ack.acked,
                     flight_before,
+                    base,
                     cumulative: outcome.cumulative,
                     in_recovery: was_in_recovery,
-                    window_limited: full,
-                    conservative,
-                    rtt: path.rtt.smoothed(),
+                    conservative: path.is_conservative(ctx.now, base, end, outcome.fresh.get(index)),
+                    polls,
                 };
-                path.congestion.on_acked(ctx.now, acked);
+                let revived = path.on_newly_acked(ctx.now, newly);
                 // RFC 9260 §8.1: the association's counter, too.
                 self.paths.clear_errors();
                 if revived {
                     self.on_path_up(ctx, index, true);
                 }
             }
-            self.paths.at(index).flight += ack.reneged;
+            if ack.reneged > 0 {
+                self.paths.at(index).on_reneged(ack.reneged);
+            }
             let mut lost = ack.lost;
             if self.config.rack {
-                if ack.reneged > 0
-                    && let Some(control) = &mut self.paths.at(index).loss_control
-                {
-                    // What was taken back is judged anew.
-                    control.edge = 0;
-                }
                 lost += self.judge_by_time(ctx.now, index, &outcome.fresh[index]);
             }
+            // RFC 9260 §7.2.4: after the window has grown by what is acknowledged.
             if lost > 0 {
                 lost_on_any = true;
                 self.record_loss(ctx.now, index, lost, reduces);
             }
-            let path = self.paths.at(index);
-            if path.loss_control.is_some() {
-                let mss = path.chunk_limit() as u64;
-                let safe = outcome.cumulative && lost == 0;
-                let (flight, threshold) = (path.flight, path.congestion.ssthresh());
-                if let Some(prr) = path.loss_control.as_mut().and_then(|control| control.reduction.as_mut()) {
-                    prr.on_delivered(ack.acked, safe, threshold, flight, mss);
-                }
-            }
+            self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
             self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
         }
         if lost_on_any && reduces {
@@ -220,19 +195,17 @@ impl Association {
     pub(crate) fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
-        if path.flight == 0 {
+        if path.flight() == 0 {
             // R2: nothing in flight, no timer.
-            path.earliest = self.send.outstanding.end();
-            path.earliest_unsure = false;
+            path.record_earliest(self.send.outstanding.end(), true);
             self.timers.stop(timer);
             return;
         }
         if earliest_acked || disturbed {
-            let from = if disturbed { 0 } else { path.earliest };
+            let from = if disturbed { 0 } else { path.earliest() };
             let found = self.send.outstanding.earliest_within(index as u8, from);
             let (Earliest::At(earliest) | Earliest::NotBelow(earliest)) = found;
-            path.earliest = earliest;
-            path.earliest_unsure = matches!(found, Earliest::NotBelow(_));
+            path.record_earliest(earliest, matches!(found, Earliest::At(_)));
         }
         // R3: the earliest was acknowledged: restart. R4: something was taken back: run.
         if earliest_acked || !self.timers.is_set(timer) {
@@ -252,29 +225,21 @@ impl Association {
         });
         let most = self.config.path_max_retrans;
         // A probe of a closed window is answered, unless it is its size that keeps it from arriving.
-        if self.paths.get(index).search.is_some() && probing.is_none_or(|probing| !probing.answered) {
+        if self.paths.get(index).has_mtu_search() && probing.is_none_or(|probing| !probing.answered) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.t3_expirations += 1;
-        let path = self.paths.at(index);
-        path.stats.t3_expirations += 1;
-        let count_error;
-        match probing {
+        let count_error = match probing {
             // RFC 9260 §6.1 A: a probe does not count while the peer answers, nor for the window.
-            Some(probing) => count_error = !probing.answered,
-            None => {
-                // Nor does what arrived at a window that was shut meanwhile, as long as SACKs say so.
-                count_error = !std::mem::take(&mut self.send.turned_away);
-                // E1: slow start anew.
-                path.congestion.on_timeout(ctx.now, path.flight);
-                path.one_packet = true;
-            }
-        }
+            Some(probing) => !probing.answered,
+            // Nor does what arrived at a window that was shut meanwhile, as long as SACKs say so.
+            None => !std::mem::take(&mut self.send.turned_away),
+        };
         if let Some(probing) = &mut self.send.probing {
             probing.answered = false;
         }
-        // E2: back off — double the RTO, up to RTO.Max.
-        path.rtt.back_off();
+        // E1, E2.
+        self.paths.at(index).on_t3(ctx.now, probing.is_none());
         self.lose_flight(index, if probing.is_some() { SendCause::Probe } else { SendCause::Timeout });
         if probing.is_none() {
             self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
@@ -297,15 +262,8 @@ impl Association {
 
     /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be retransmitted.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
-        let path = self.paths.at(index);
-        path.timed = None;
-        path.flight = 0;
-        path.earliest = self.send.outstanding.end();
-        path.earliest_unsure = false;
-        if let Some(control) = &mut path.loss_control {
-            control.on_timeout();
-            self.timers.stop(Timer::Loss(index));
-        }
+        self.paths.at(index).lose_flight(self.send.outstanding.end());
+        self.timers.stop(Timer::Loss(index));
         self.send.recovery.settle();
         let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
         // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
@@ -356,8 +314,8 @@ impl Association {
             self.send.peer_window += u64::from(entry.length);
             let index = usize::from(entry.path);
             let path = self.paths.at(index);
-            path.flight = path.flight.saturating_sub(size);
-            if path.flight == 0 {
+            path.lose(size);
+            if path.flight() == 0 {
                 self.timers.stop(Timer::T3Rtx(index));
             }
             self.send.probing = None;
@@ -384,34 +342,8 @@ impl Association {
             None => self.paths.current(),
         };
         if self.send.recovery.exit.is_none() {
-            let path = self.paths.at(index);
-            path.congestion.on_loss(ctx.now, path.flight, true);
-            if let Some(control) = &mut path.loss_control {
-                control.end_hystart();
-            }
+            self.paths.at(index).on_marked(ctx.now);
             self.stats.ecn_reductions += 1;
-        }
-    }
-
-    /// A path rests: its window shrinks (RFC 9260 §7.2.1), once an RTO.
-    #[inline]
-    pub(super) fn account_idle(&mut self, now: Instant, index: usize) {
-        let path = self.paths.at(index);
-        if path.flight == 0 {
-            self.account_rest(now, index);
-        }
-    }
-
-    #[cold]
-    fn account_rest(&mut self, now: Instant, index: usize) {
-        let path = self.paths.at(index);
-        if path.last_data == Instant::MAX {
-            return;
-        }
-        let idle: Duration = now - path.last_data;
-        let rto = path.rto();
-        if idle >= rto {
-            path.congestion.on_idle(idle, rto);
         }
     }
 }

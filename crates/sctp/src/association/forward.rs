@@ -4,10 +4,10 @@
 //! Home of RFC 3758 §3.3 (who may use it) and §3.5 (C5: timers).
 
 use super::inbound::Arrived;
-use super::recover::LONGEST_ACK_DELAY;
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::event::{CloseReason, Event};
+use crate::path::loss_control::LONGEST_ACK_DELAY;
 use crate::recv::Violation;
 use crate::recv::forward::Forwarded;
 use crate::reliability::{Abandoned, Policy};
@@ -119,7 +119,7 @@ impl Association {
         }
         if !pending && running > 0 {
             for index in 0..self.paths.len() {
-                if self.paths.get(index).flight == 0 {
+                if self.paths.get(index).flight() == 0 {
                     self.timers.stop(Timer::T3Rtx(index));
                 }
             }
@@ -135,11 +135,10 @@ impl Association {
         };
         let index = limits.said_to;
         let path = self.paths.at(index);
-        limits.repeat(ctx.now, base, path.rtt.smoothed().unwrap_or(path.rto()));
+        limits.repeat(ctx.now, base, path.round_trip());
         if skipped {
             // RFC 9260 §8.1, §8.2: an answered FORWARD TSN shows as much as acknowledged DATA.
-            path.one_packet = false;
-            let revived = path.on_answer(ctx.now);
+            let revived = path.on_shown(ctx.now);
             self.paths.clear_errors();
             if revived {
                 self.on_path_up(ctx, index, true);
@@ -161,7 +160,7 @@ impl Association {
         let mut lost_on_any = false;
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
-            let round_trip = path.rtt.smoothed().unwrap_or(path.rto());
+            let round_trip = path.round_trip();
             let (mut bytes, mut lost) = (0, false);
             for skip in skips.iter().filter(|skip| usize::from(skip.path) == index) {
                 let announced = self.send.limits.as_ref().and_then(|limits| limits.announced_at(skip.offset));
@@ -176,7 +175,7 @@ impl Association {
             }
             lost |= bytes > 2 * path.chunk_limit() as u64;
             if lost && reduces {
-                self.paths.at(index).flight += bytes;
+                self.paths.at(index).fly_again(bytes);
                 self.record_loss(now, index, bytes, true);
                 lost_on_any = true;
             }
@@ -260,10 +259,9 @@ impl Association {
                 continue;
             }
             let outstanding = &self.send.outstanding;
-            let path = self.paths.at(index);
-            path.earliest = outstanding.earliest_on(index as u8, 0).unwrap_or(outstanding.end());
+            let first = outstanding.earliest_on(index as u8, 0).unwrap_or(outstanding.end());
             let flying = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::InFlight);
-            path.timed = path.timed.filter(|&(timed, _)| flying(timed));
+            self.paths.at(index).disregard(first, flying);
         }
     }
 

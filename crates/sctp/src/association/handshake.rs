@@ -44,7 +44,7 @@ impl Association {
         self.outbox.set_handshake(false);
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
-        path.last_used = ctx.now;
+        path.on_used(ctx.now);
         // RFC 6458 §5.3.1: what the application asks for bounds the doubling in place of RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
@@ -60,7 +60,7 @@ impl Association {
         self.outbox.set_handshake(false);
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
-        path.last_used = ctx.now;
+        path.on_used(ctx.now);
         self.timers.set(Timer::T1Cookie, ctx.now + path.rto());
     }
 
@@ -87,7 +87,7 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        self.paths.at(path).rtt.back_off();
+        self.paths.at(path).back_off();
         self.turn_handshake_path();
         self.outbox.set_handshake(true);
         self.handshake.repeated = true;
@@ -105,7 +105,7 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        self.paths.at(path).rtt.back_off();
+        self.paths.at(path).back_off();
         self.turn_handshake_path();
         self.outbox.set_handshake(true);
         self.handshake.repeated = true;
@@ -132,11 +132,11 @@ impl Association {
         self.timers.stop(Timer::T1Init);
         let path = self.paths.find(from.ip()).unwrap_or(self.handshake_path());
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
-            Some(sent) => self.sample(path, ctx.now - sent),
+            Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: of an INIT that was repeated it is no measurement, but the peer has answered: T1-cookie
             // does not begin with the back-off of T1-init (nor does Linux's), or the peer, which has begun to send, might
             // give up before a lost COOKIE ACK is asked for again.
-            None => (0..self.paths.len()).for_each(|path| self.paths.at(path).rtt.forget_back_off()),
+            None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
         // RFC 9260 §5.4: an address that is only now known to be the peer's is not verified.
@@ -232,7 +232,7 @@ impl Association {
         // RFC 9260 §5.1.2: these, and no others that the application may have named.
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
-            let address = path.address.ip();
+            let address = path.address().ip();
             if address != from.ip() && !offer.addresses.contains(&address) {
                 path.withdraw();
             }
@@ -250,7 +250,7 @@ impl Association {
         let once = echo.retries == 0;
         if let Some(sent) = self.handshake.sent.filter(|_| once) {
             let path = self.handshake_path();
-            self.sample(path, ctx.now - sent);
+            self.paths.at(path).on_round_trip(ctx.now - sent);
         }
         self.establish(ctx);
         self.emit_established(ctx);
@@ -320,8 +320,8 @@ impl Association {
         // has answered: the new attempt does not begin with the back-off of the one before.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
-            Some(rtt) => self.sample(path, rtt),
-            None => self.paths.at(path).rtt.forget_back_off(),
+            Some(rtt) => self.paths.at(path).on_round_trip(rtt),
+            None => self.paths.at(path).forget_back_off(),
         }
         self.take_back_everything();
         self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
@@ -341,7 +341,7 @@ impl Association {
             let cause = anabranch_base::trace::SendCause::Timeout;
             let outstanding = &mut self.send.outstanding;
             self.send.peer_window += crate::send::retransmit::mark_path(outstanding, index as u8, cause);
-            self.paths.at(index).flight = 0;
+            self.paths.at(index).forget_flight();
             self.timers.stop(Timer::T3Rtx(index));
         }
     }

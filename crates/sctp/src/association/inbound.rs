@@ -46,7 +46,7 @@ impl Association {
         self.invalidate_fast_path();
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.bytes as u64;
-        self.paths.at(arrived.path).stats.packets_received += 1;
+        self.paths.at(arrived.path).count_received();
         if matches!(self.state, State::ShutdownSent) {
             // Behind an AUTH, perhaps.
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);

@@ -50,7 +50,6 @@ use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
-use anabranch_congestion::Controller;
 use auth::Auth;
 use handshake::Handshake;
 use identity::Identity;
@@ -233,16 +232,16 @@ impl Association {
 
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
     pub(crate) fn measure(&mut self) {
-        let smallest =
-            self.paths.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512);
-        let largest = (smallest - self.send.queue.header() - self.extensions.auth_room()) as u32;
+        let largest = (self.paths.smallest_chunk_limit()
+            - self.send.queue.header()
+            - self.extensions.auth_room()) as u32;
         self.send.set_largest(self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3);
         self.timers.grow(self.paths.len());
     }
 
     /// An address of the peer, where its kind is what counts.
     pub(crate) fn peer(&self) -> IpAddr {
-        self.paths.get(0).address.ip()
+        self.paths.get(0).address().ip()
     }
 
     /// A path to `address`, with a local address that suits it.
@@ -287,7 +286,7 @@ impl Association {
     #[inline]
     pub(crate) fn size_send_buffer(&mut self) {
         if self.send.queue.is_shared() {
-            let congestion = self.paths.get(self.paths.current()).congestion.window();
+            let congestion = self.paths.get(self.paths.current()).window();
             let peer = self.send.peer_window + self.send.outstanding.in_flight();
             self.send.queue.follow(congestion, peer);
         }
@@ -366,7 +365,7 @@ impl Association {
         if path >= self.paths.len() {
             return Err(PrimaryError::Unknown);
         }
-        if !self.paths.get(path).confirmed {
+        if !self.paths.get(path).is_confirmed() {
             return Err(PrimaryError::Unconfirmed);
         }
         self.paths.set_primary(path);

@@ -1,6 +1,6 @@
 //! What an association does about path MTUs: probes, timers, and what a change means.
 //!
-//! The size itself is the path's (`path/mtu/mod.rs`, `path/mtu/search.rs`); here it
+//! The size itself, and the search for it, are the path's (`path/mtu/`); here it
 //! meets outstanding data, timers and packets. A probe is a HEARTBEAT with a PAD
 //! behind it, whole or not at all; that it is lost says nothing of congestion or
 //! of the path's health.
@@ -10,7 +10,7 @@
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::path::heartbeat;
-use crate::path::mtu::{Change, PROBE_TIMER, RAISE_TIMER};
+use crate::path::mtu::{Change, Found, Probe, RAISE_TIMER};
 use crate::send::retransmit;
 use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::{Heartbeat, Pad, packet};
@@ -18,28 +18,19 @@ use anabranch_wire::sctp::{Heartbeat, Pad, packet};
 impl Association {
     /// A path can be used: its search begins, or goes on.
     pub(super) fn begin_mtu_search(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        let Some(search) = &mut self.paths.at(index).search else {
-            return;
-        };
-        search.suspend();
-        search.begin();
-        self.searched(ctx, index, Change::Same);
+        self.paths.at(index).begin_mtu_search();
+        self.searched(ctx, index, Found { change: Change::Same, ended: false });
     }
 
     /// A path cannot be used, or nothing is sent any more.
     pub(super) fn stop_mtu_search(&mut self, index: usize) {
         self.timers.stop(Timer::PathMtu(index));
-        if let Some(search) = &mut self.paths.at(index).search {
-            search.suspend();
-        }
+        self.paths.at(index).suspend_mtu_search();
     }
 
     /// The path whose probe is to be sent.
     pub(super) fn next_mtu_probe(&mut self) -> Option<usize> {
-        let wants = |path: &crate::path::Path| {
-            path.is_usable() && path.search.as_ref().is_some_and(|search| search.wanted)
-        };
-        let found = self.paths.iter().position(wants);
+        let found = self.paths.iter().position(|path| path.is_usable() && path.wants_mtu_probe());
         self.outbox.set_mtu_probes(found.is_some());
         found.filter(|_| self.state.may_send_data())
     }
@@ -50,15 +41,9 @@ impl Association {
         let auth = self.extensions.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
         let path = self.paths.at(index);
         let overhead = path.headers();
-        let answered = path.stats.heartbeats_acked;
-        path.stats.mtu_probes += 1;
-        // The RTO may have been backed off far, by the very packets that do not pass.
-        let timeout = path.rtt.smoothed().map_or(path.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
-        let Some(search) = &mut path.search else {
+        let Some(Probe { size, timeout }) = path.send_mtu_probe(nonce) else {
             return;
         };
-        search.probe_sent(nonce, answered);
-        let size = search.probed();
         let before = buffer.len();
         let info = heartbeat::write_probe_info(index, nonce, ctx.now, size);
         Heartbeat { info: &info, rest: &[] }.emit(buffer);
@@ -72,15 +57,9 @@ impl Association {
         if index >= self.paths.len() || !self.state.may_send_data() {
             return;
         }
-        let Some(search) = &mut self.paths.at(index).search else {
-            return;
-        };
-        let probing = search.is_probing();
-        let change = search.on_ack(nonce);
-        if probing && !search.is_probing() {
-            self.timers.stop(Timer::PathMtu(index));
+        if let Some(found) = self.paths.at(index).on_mtu_probe_ack(nonce) {
+            self.searched(ctx, index, found);
         }
-        self.searched(ctx, index, change);
     }
 
     /// PROBE_TIMER or PMTU_RAISE_TIMER.
@@ -88,41 +67,15 @@ impl Association {
         if !self.state.may_send_data() {
             return;
         }
-        let path = self.paths.at(index);
-        let Some(search) = &mut path.search else {
-            return;
-        };
-        if !search.is_probing() {
-            search.on_raise();
-            self.searched(ctx, index, Change::Same);
-            return;
+        if let Some(found) = self.paths.at(index).on_mtu_timer() {
+            self.searched(ctx, index, found);
         }
-        // RFC 8899 §3: only where small packets pass does the loss of large ones tell of sizes.
-        // Whether they do, a HEARTBEAT of the usual size finds out.
-        let pass = search.small_ones_pass(path.stats.heartbeats_acked);
-        path.heartbeat.wanted |= !pass && path.heartbeat.outstanding.is_none();
-        let change = search.on_probe_lost(pass);
-        self.searched(ctx, index, change);
     }
 
     /// The network says that a packet of ours was too large (the quote has been verified).
     pub(super) fn on_too_big(&mut self, ctx: &mut Ctx<'_>, index: usize, mtu: u32) {
-        let path = self.paths.at(index);
-        match &mut path.search {
-            Some(search) => {
-                let probing = search.is_probing();
-                let change = search.on_too_big(mtu);
-                if probing && !search.is_probing() {
-                    self.timers.stop(Timer::PathMtu(index));
-                }
-                self.searched(ctx, index, change);
-            }
-            None => {
-                if path.reduce_mtu(mtu) {
-                    self.shrunk(index);
-                }
-            }
-        }
+        let found = self.paths.at(index).on_too_big(mtu);
+        self.searched(ctx, index, found);
     }
 
     /// RFC 8899 §4.3: T3-rtx has run out twice for the same chunk, sent whole each time: perhaps
@@ -139,41 +92,27 @@ impl Association {
         if !again {
             return;
         }
-        let path = self.paths.at(index);
-        let Some(search) = &mut path.search else {
-            return;
-        };
-        let change = search.on_black_hole();
-        if change == Change::Reduced {
-            path.stats.black_holes += 1;
-            self.timers.stop(Timer::PathMtu(index));
+        if let Some(found) = self.paths.at(index).on_black_hole() {
+            self.searched(ctx, index, found);
         }
-        self.searched(ctx, index, change);
     }
 
-    /// Takes over what a search has found, and sets its timer.
-    fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, change: Change) {
-        let path = self.paths.at(index);
-        let Some(search) = &path.search else {
-            return;
-        };
-        let (size, wanted, idle) = (search.size(), search.wanted, search.is_idle());
-        if wanted {
+    /// What a search has found means for timers and for what is on its way.
+    fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, found: Found) {
+        if found.ended {
+            self.timers.stop(Timer::PathMtu(index));
+        }
+        let path = self.paths.get(index);
+        if path.wants_mtu_probe() {
             self.outbox.set_mtu_probes(true);
         }
-        if idle && search.may_rise() && self.state.may_send_data() {
+        if path.may_rise() && self.state.may_send_data() {
             self.timers.set(Timer::PathMtu(index), ctx.now + RAISE_TIMER);
         }
-        match change {
+        match found.change {
             Change::Same => {}
-            Change::Raised => {
-                self.paths.at(index).set_mtu(size);
-                self.measure();
-            }
-            Change::Reduced => {
-                self.paths.at(index).set_mtu(size);
-                self.shrunk(index);
-            }
+            Change::Raised => self.measure(),
+            Change::Reduced => self.shrunk(index),
         }
     }
 
@@ -186,9 +125,9 @@ impl Association {
         let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
         self.send.peer_window += bytes;
         let path = self.paths.at(index);
-        path.flight = path.flight.saturating_sub(flight);
-        path.earliest = self.send.outstanding.earliest_on(index as u8, 0).unwrap_or(u64::MAX);
-        if path.flight == 0 {
+        path.lose(flight);
+        path.set_earliest(self.send.outstanding.earliest_on(index as u8, 0).unwrap_or(u64::MAX));
+        if path.flight() == 0 {
             self.timers.stop(Timer::T3Rtx(index));
         }
     }

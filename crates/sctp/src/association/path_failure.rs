@@ -10,7 +10,6 @@ use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
 use crate::stats::{PathChange, PathState};
 use anabranch_base::Icmp;
-use anabranch_base::time::Duration;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
@@ -26,14 +25,14 @@ impl Association {
         let mut unconfirmed: u32 = 0;
         for index in 0..self.paths.len() {
             let rto = self.paths.get(index).rto();
-            if !self.paths.get(index).active {
+            if !self.paths.get(index).is_active() {
                 continue;
             }
-            if self.paths.get(index).confirmed {
+            if self.paths.get(index).is_confirmed() {
                 self.schedule_heartbeat(ctx, index);
                 self.begin_mtu_search(ctx, index);
             } else if unconfirmed == 0 {
-                self.paths.at(index).heartbeat.wanted = true;
+                self.paths.at(index).ask_heartbeat();
                 unconfirmed += 1;
             } else {
                 // RFC 9260 §5.4: HB.Max.Burst (1) packet with a HEARTBEAT each RTO.
@@ -65,10 +64,10 @@ impl Association {
         }
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
-            let asked = address.is_none_or(|address| address == path.address.ip());
-            if asked && !path.removed && !self.timers.is_set(Timer::HeartbeatLost(index)) {
+            let asked = address.is_none_or(|address| address == path.address().ip());
+            if asked && !path.is_removed() && !self.timers.is_set(Timer::HeartbeatLost(index)) {
                 self.timers.stop(Timer::Heartbeat(index));
-                self.paths.at(index).heartbeat.wanted = true;
+                self.paths.at(index).ask_heartbeat();
             }
         }
     }
@@ -78,30 +77,22 @@ impl Association {
             return;
         }
         let path = self.paths.get(index);
-        if path.confirmed
-            && path.active
+        if path.is_confirmed()
+            && path.is_active()
             && let Some(interval) = self.config.hb_interval
+            && let Some(due) = path.next_heartbeat(ctx.now, interval, &mut self.rng)
         {
-            // It has been used meanwhile: wait until it has been idle for the interval.
-            if path.last_used + interval + path.rto() / 2 > ctx.now {
-                let due = path.last_used + path.heartbeat_period(interval, &mut self.rng);
-                self.timers.set(Timer::Heartbeat(index), due);
-                return;
-            }
+            self.timers.set(Timer::Heartbeat(index), due);
+            return;
         }
-        self.paths.at(index).heartbeat.wanted = true;
+        self.paths.at(index).ask_heartbeat();
     }
 
     /// A HEARTBEAT has been written.
     pub(super) fn heartbeat_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, nonce: u64) {
         let path = self.paths.at(index);
-        path.heartbeat.wanted = false;
-        path.heartbeat.outstanding = Some((nonce, ctx.now));
-        path.heartbeat.counted = false;
-        path.last_used = ctx.now;
-        path.stats.heartbeats_sent += 1;
-        let rto = path.rto();
-        self.timers.set(Timer::HeartbeatLost(index), ctx.now + rto);
+        path.on_heartbeat_sent(ctx.now, nonce);
+        self.timers.set(Timer::HeartbeatLost(index), ctx.now + path.rto());
     }
 
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Ctx<'_>, info: &[u8]) {
@@ -137,23 +128,24 @@ impl Association {
         }
         let most = self.config.path_max_retrans;
         let path = self.paths.at(index);
-        // Data that is sent there tells as much, and T3-rtx counts for both (RFC 9260 §8.3: a HEARTBEAT asks of an
-        // idle address; §6.3.3 E2: an expiry doubles the RTO once). T3-rtx may have run just before, at this instant.
-        let known = path.flight > 0 || path.heartbeat.counted;
-        if known && path.potentially_failed {
+        let known = path.is_silence_known();
+        if known && path.is_potentially_failed() {
             // RFC 7829 §3 (5), (6): once an RTO.
-            path.heartbeat.wanted = self.config.hb_interval.is_some();
+            match self.config.hb_interval {
+                Some(_) => path.ask_heartbeat(),
+                None => path.cancel_heartbeat(),
+            }
             return;
         }
-        if known && !path.active && path.pf_max.is_some() {
+        if known && !path.is_active() && path.foresees_failure() {
             // RFC 7829 §4.1 (3): where all have failed, their errors say which is tried.
             self.schedule_heartbeat(ctx, index);
             return;
         }
-        let confirmed = path.confirmed;
+        let confirmed = path.is_confirmed();
         let health = path.on_error(ctx.now, most);
-        path.rtt.back_off();
-        let active = path.active;
+        path.back_off();
+        let active = path.is_active();
         // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
@@ -166,20 +158,21 @@ impl Association {
         }
         if stranded && index == self.paths.current() {
             // RFC 5061 §5.3 F14: it is all there is, and nothing goes on before it is verified.
-            self.paths.at(index).heartbeat.wanted = true;
+            self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: once an RTO until it is verified or fails; of several, HB.Max.Burst (1)
             // an RTO, in turn.
-            let unverified = self.paths.iter().filter(|path| path.active && !path.confirmed).count() as u32;
+            let unverified =
+                self.paths.iter().filter(|path| path.is_active() && !path.is_confirmed()).count() as u32;
             if unverified > 1 {
                 let rto = self.paths.get(index).rto();
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unverified - 1));
             } else {
-                self.paths.at(index).heartbeat.wanted = true;
+                self.paths.at(index).ask_heartbeat();
             }
-        } else if self.paths.get(index).potentially_failed && self.config.hb_interval.is_some() {
+        } else if self.paths.get(index).is_potentially_failed() && self.config.hb_interval.is_some() {
             // RFC 7829 §3 (5), (6): once an RTO, whatever the interval.
-            self.paths.at(index).heartbeat.wanted = true;
+            self.paths.at(index).ask_heartbeat();
         } else {
             self.schedule_heartbeat(ctx, index);
         }
@@ -187,7 +180,7 @@ impl Association {
 
     /// Acts on a failed path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
-        if self.paths.get(index).potentially_failed {
+        if self.paths.get(index).is_potentially_failed() {
             // RFC 7829 §3 (3), (4): data goes elsewhere, at once.
             self.paths.reselect();
         }
@@ -200,7 +193,7 @@ impl Association {
         }
         self.stats.path_failures += 1;
         self.stop_mtu_search(index);
-        let address = self.paths.get(index).address.ip();
+        let address = self.paths.get(index).address().ip();
         self.record_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
         self.paths.reselect();
@@ -212,13 +205,13 @@ impl Association {
 
     /// RFC 7829 §3 (5), (6): a HEARTBEAT at once, and the application may know.
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        let address = self.paths.get(index).address.ip();
+        let address = self.paths.get(index).address().ip();
         self.stats.path_suspicions += 1;
         self.record_path(ctx, address, PathState::PotentiallyFailed);
         ctx.events.push_back(Event::PathPotentiallyFailed { id: self.id, path: index, address });
         if self.config.hb_interval.is_some() && self.may_heartbeat() {
             self.timers.stop(Timer::Heartbeat(index));
-            self.paths.at(index).heartbeat.wanted = true;
+            self.paths.at(index).ask_heartbeat();
         }
     }
 
@@ -229,7 +222,7 @@ impl Association {
         };
         // RFC 7829 §5 (1): not before data goes elsewhere.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
-        if self.paths.get(index).errors > most {
+        if self.paths.get(index).errors() > most {
             self.paths.reselect();
             self.paths.switch_over();
         }
@@ -237,7 +230,7 @@ impl Association {
 
     /// A path works: for the first time, or `again` after a failure.
     pub(crate) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
-        let address = self.paths.get(index).address.ip();
+        let address = self.paths.get(index).address().ip();
         if again {
             self.record_path(ctx, address, PathState::Active);
         }
@@ -268,7 +261,7 @@ impl Association {
         let Some(index) = self.paths.find(report.target) else {
             return;
         };
-        let encapsulated = self.paths.get(index).address.port() != 0;
+        let encapsulated = self.paths.get(index).address().port() != 0;
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
@@ -288,11 +281,6 @@ impl Association {
 
     /// Nothing bears it out that the host of path `index` has ceased to speak SCTP.
     fn is_in_doubt(&self, index: usize) -> bool {
-        self.config.icmp_doubt && self.paths.get(index).errors < SILENCES
-    }
-
-    /// The round trip of a handshake packet that was sent once.
-    pub(super) fn sample(&mut self, index: usize, rtt: Duration) {
-        self.paths.at(index).rtt.on_sample(rtt);
+        self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }
 }

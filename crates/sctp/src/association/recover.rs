@@ -1,4 +1,4 @@
-//! What losses found by time mean to an association: windows, timers, probes.
+//! What losses found by time mean to an association: recovery, timers, probes.
 //!
 //! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail
 //! loss probes); of the undoing of RFC 3708 §2 by duplicate TSNs.
@@ -8,23 +8,16 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx};
+use crate::path::loss_control::{LossDeadline, SackNews};
 use crate::send::rack::Lost;
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
-use anabranch_congestion::{Controller, Delivered, LossProbe};
-
-/// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement (RFC 9260 §16, SACK.Delay).
-pub(super) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
+use anabranch_congestion::Delivered;
 
 impl Association {
     /// What has arrived on a path by a SACK says what is lost there.
     pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
-        let path = self.paths.at(index);
-        let smoothed = path.rtt.smoothed();
-        let Some(control) = &mut path.loss_control else { return 0 };
-        let Some(rack) = &mut control.rack else { return 0 };
-        rack.on_delivered(now, fresh);
-        let lost = self.send.lose_by_time(now, index as u8, control, smoothed);
+        let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
+        let lost = self.send.lose_by_time(now, index as u8, by_time, smoothed);
         self.send.peer_window += lost.user;
         lost.flight
     }
@@ -32,16 +25,10 @@ impl Association {
     /// Chunks of `bytes` on a path are lost. `reduces`: it is the first loss of a recovery.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
-        if reduces {
-            // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
-            path.congestion.on_loss(now, path.flight, false);
-            path.stats.fast_recoveries += 1;
-            if let Some(control) = &mut path.loss_control {
-                control.on_reduced(path.flight);
-                self.send.recovery.doubt(index);
-            }
+        path.on_lost(now, bytes, reduces);
+        if reduces && path.is_controlled() {
+            self.send.recovery.doubt(index);
         }
-        path.flight = path.flight.saturating_sub(bytes);
     }
 
     /// Fast recovery begins.
@@ -60,34 +47,14 @@ impl Association {
             && index < self.paths.len()
         {
             // Every repair was needless: so was the reduction.
-            let path = self.paths.at(index);
-            path.congestion.on_spurious(now);
-            if let Some(control) = &mut path.loss_control {
-                control.reduction = None;
-            }
+            self.paths.at(index).on_needless_reduction(now);
             self.send.recovery.exit = None;
             self.send.recovery.free_packet = false;
         }
         let calm = self.send.recovery.exit.is_none() && self.send.recovery.timeout_exit.is_none();
+        let news = SackNews { base, end, calm, repaired, needless: needless > 0, idle };
         for index in 0..self.paths.len() {
-            let path = self.paths.at(index);
-            let Some(control) = &mut path.loss_control else { continue };
-            if calm {
-                control.reduction = None;
-            }
-            if let Some(rack) = &mut control.rack {
-                if needless > 0 {
-                    rack.on_needless(base, end);
-                }
-                if repaired {
-                    rack.on_recovered();
-                }
-            }
-            if control.probe.on_ack(base, needless > 0, idle) && calm {
-                // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
-                path.congestion.on_loss(now, path.flight, false);
-                control.end_hystart();
-            }
+            self.paths.at(index).after_sack(now, &news);
             self.set_loss_timer(now, index);
         }
     }
@@ -95,35 +62,22 @@ impl Association {
     /// The timer of what may be lost on a path, or of its probe.
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
-        let path = self.paths.at(index);
-        let Some(control) = &mut path.loss_control else { return };
-        if control.rack.is_none() {
-            return;
+        let timer = Timer::Loss(index);
+        match self.paths.at(index).loss_deadline() {
+            None => {}
+            Some(LossDeadline::Lost(at)) => self.timers.set(timer, at.max(now)),
+            // RFC 8985 §7.2: not while a loss is known or suspected; and no later than T3-rtx, which starts anew with the
+            // probe.
+            Some(LossDeadline::Probe(wait)) if self.is_quiet(index) => {
+                self.timers.set(timer, (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
+            }
+            Some(LossDeadline::Probe(_) | LossDeadline::Never) => self.timers.stop(timer),
         }
-        if path.flight == 0 {
-            // What waited for its time has arrived or gone elsewhere: what is sent here next is not late.
-            control.reorder_at = None;
-        }
-        if let Some(at) = control.reorder_at {
-            self.timers.set(Timer::Loss(index), at.max(now));
-            return;
-        }
-        let path = self.paths.get(index);
-        let Some(control) = &path.loss_control else { return };
-        // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
-        if !control.probes || control.probe.is_pending() || !self.is_quiet(index) {
-            self.timers.stop(Timer::Loss(index));
-            return;
-        }
-        let alone = path.flight <= path.chunk_limit() as u64;
-        let wait = LossProbe::timeout(path.rtt.smoothed(), alone, LONGEST_ACK_DELAY);
-        // No later than T3-rtx, which starts anew with the probe.
-        self.timers.set(Timer::Loss(index), (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
     }
 
     /// Something is out on this path, and nothing speaks of a loss.
     fn is_quiet(&self, index: usize) -> bool {
-        self.paths.get(index).flight > 0
+        self.paths.get(index).flight() > 0
             && self.state.may_send_data()
             && self.send.recovery.exit.is_none()
             && self.send.recovery.timeout_exit.is_none()
@@ -134,12 +88,11 @@ impl Association {
 
     pub(super) fn on_loss_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
-        let Some(control) = &mut path.loss_control else { return };
-        if path.flight == 0 || !self.state.may_send_data() {
-            control.reorder_at = None;
+        if path.flight() == 0 || !self.state.may_send_data() {
+            path.forget_suspicion();
             return;
         }
-        if control.reorder_at.is_some() {
+        if path.suspects_loss() {
             let lost = self.judge_by_time(ctx.now, index, &Delivered::default());
             if lost > 0 {
                 let reduces = self.send.recovery.exit.is_none();
@@ -165,21 +118,13 @@ impl Association {
             let Some(Lost { flight, user }) = self.send.take_tail(index as u8) else { return };
             self.send.peer_window += user;
             self.send.recovery.free_packet = true;
-            let path = self.paths.at(index);
-            path.flight = path.flight.saturating_sub(flight);
+            self.paths.at(index).lose(flight);
         }
         self.stats.tail_probes += 1;
         let end = self.send.outstanding.end();
         let path = self.paths.at(index);
-        let idle = path.flight == 0;
-        if let Some(control) = &mut path.loss_control {
-            if fresh {
-                control.tail = true;
-            } else {
-                control.probe.on_sent(end, true);
-            }
-        }
-        if idle {
+        path.probe_tail(fresh, end);
+        if path.flight() == 0 {
             // It starts with the probe, on whatever path that leaves.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
@@ -191,10 +136,8 @@ impl Association {
     #[inline]
     pub(super) fn record_new_sent(&mut self, now: Instant, index: usize) {
         let end = self.send.outstanding.end();
-        let Some(control) = &mut self.paths.at(index).loss_control else { return };
-        if std::mem::take(&mut control.tail) {
-            control.probe.on_sent(end, false);
+        if self.paths.at(index).on_new_sent(end) {
+            self.set_loss_timer(now, index);
         }
-        self.set_loss_timer(now, index);
     }
 }

@@ -91,9 +91,9 @@ impl Association {
     pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
         let path = self.paths.find_or_current(source.ip());
         self.outbox.ask_cookie_ack(path);
-        if !self.paths.get(path).confirmed {
+        if !self.paths.get(path).is_confirmed() {
             // RFC 9260 §5.4: only together with a HEARTBEAT.
-            self.paths.at(path).heartbeat.wanted = true;
+            self.paths.at(path).ask_heartbeat();
         }
     }
 

@@ -11,7 +11,6 @@ use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::path::health::Health;
 use anabranch_base::trace::SendCause;
-use anabranch_congestion::Controller;
 use std::net::IpAddr;
 
 impl Association {
@@ -22,15 +21,15 @@ impl Association {
             return false;
         };
         let path = self.paths.at(index);
-        if path.source.ip() != source || !path.is_usable() {
+        if path.source().ip() != source || !path.is_usable() {
             return true;
         }
-        path.unsent = true;
-        let foreseen = path.pf_max.is_some();
+        path.on_unsent();
+        let foreseen = path.foresees_failure();
         let elsewhere = (0..self.paths.len()).any(|other| other != index && self.paths.get(other).is_sound());
-        if foreseen && elsewhere && !self.paths.get(index).potentially_failed {
+        if foreseen && elsewhere && !self.paths.get(index).is_potentially_failed() {
             self.take_back(ctx, index);
-            self.paths.at(index).potentially_failed = true;
+            self.paths.at(index).suspect();
             self.on_health(ctx, index, Health::PotentiallyFailed);
         }
         true
@@ -41,12 +40,12 @@ impl Association {
         self.asconf_again();
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
-            if !std::mem::take(&mut path.unsent) || !path.is_usable() {
+            if !path.take_unsent() || !path.is_usable() {
                 continue;
             }
-            if path.potentially_failed {
+            if path.is_potentially_failed() {
                 // It asks before data comes back (RFC 7829 §3 (5)).
-                path.heartbeat.wanted = path.heartbeat.outstanding.is_none();
+                path.ask_heartbeat_once();
             }
             self.take_back(ctx, index);
         }
@@ -56,11 +55,10 @@ impl Association {
     /// has not run out.
     fn take_back(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
-        if path.flight == 0 || self.send.probing.is_some() || !self.state.may_send_data() {
+        if path.flight() == 0 || self.send.probing.is_some() || !self.state.may_send_data() {
             return;
         }
-        path.congestion.on_timeout(ctx.now, path.flight);
-        path.one_packet = true;
+        path.collapse(ctx.now);
         self.timers.stop(Timer::T3Rtx(index));
         self.lose_flight(index, SendCause::Timeout);
         self.send.recovery.timeout_exit = Some(self.send.outstanding.end());

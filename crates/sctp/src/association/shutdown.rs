@@ -104,7 +104,7 @@ impl Association {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::T3Rtx(index));
             self.timers.stop(Timer::Loss(index));
-            self.paths.at(index).flight = 0;
+            self.paths.at(index).forget_flight();
         }
     }
 
@@ -119,7 +119,7 @@ impl Association {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::Heartbeat(index));
             self.timers.stop(Timer::HeartbeatLost(index));
-            self.paths.at(index).heartbeat.wanted = false;
+            self.paths.at(index).cancel_heartbeat();
             self.stop_mtu_search(index);
         }
     }
@@ -145,7 +145,7 @@ impl Association {
             return;
         }
         let path = self.paths.at(index);
-        path.rtt.back_off();
+        path.back_off();
         let health = path.on_error(ctx.now, most);
         self.on_health(ctx, index, health);
         // As DATA that timed out: to another address, if there is one.
@@ -165,7 +165,7 @@ impl Association {
             return;
         }
         // RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
-        if self.paths.get(path).confirmed && !self.paths.get(path).sourceless {
+        if self.paths.get(path).is_reachable() {
             self.closing.path = Some(path as u8);
         }
         // The SHUTDOWN COMPLETE that answers our SHUTDOWN ACK is still to come.
@@ -202,7 +202,7 @@ impl Association {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
                 // RFC 9260 §6.4: to where the SHUTDOWN ACK came from; §5.4: but to no unverified address.
-                let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
+                let path = self.paths.confirmed_or_current(path);
                 let packet = FinalPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
                     ShutdownComplete { reflected: false }.emit(bytes);
                 });

@@ -19,8 +19,7 @@ impl Association {
         }
         let config = self.config.clone();
         for index in 0..self.paths.len() {
-            let path = self.paths.at(index);
-            path.rtt.set_bounds(config.rto_initial, config.rto_min, config.rto_max);
+            self.paths.at(index).set_rto_bounds(&config);
         }
         if config.mss != before.mss {
             self.measure();
@@ -33,7 +32,7 @@ impl Association {
         if config.hb_interval != before.hb_interval && self.state.is_up() {
             for index in 0..self.paths.len() {
                 // RFC 9260 §5.4: what is not verified is probed all the same.
-                if self.paths.get(index).confirmed {
+                if self.paths.get(index).is_confirmed() {
                     self.timers.stop(Timer::Heartbeat(index));
                     self.schedule_heartbeat(ctx, index);
                 }

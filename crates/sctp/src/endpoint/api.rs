@@ -93,10 +93,10 @@ impl Endpoint {
         let (ctx, _) = self.context(now);
         let mut paths = Vec::new();
         for (turn, &address) in ask.peer.iter().enumerate().take(MAX_PATHS) {
-            let known = paths.iter().any(|path: &crate::path::Path| path.address.ip() == address.ip());
+            let known = paths.iter().any(|path: &crate::path::Path| path.address().ip() == address.ip());
             if let Some(mut path) = path_to(&config, &ctx, address, turn).filter(|_| !known) {
                 // RFC 9260 §5.4: what the application names is known to be the peer's.
-                path.confirmed = true;
+                path.confirm();
                 paths.push(path);
             }
         }

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
     // RFC 6951 §5.4: the port of the last valid packet (a NAT may have changed it); one that came
     // without UDP header ends the encapsulation.
-    let address = association.paths.get(path).address;
+    let address = association.paths.get(path).address();
     // RFC 5061 §5.2 D2: a packet may have come from an address that is not the path's.
     if address.port() != source.port() && address.ip() == source.ip() {
         move_port(association, path, source.port());

@@ -218,7 +218,7 @@ impl Endpoint {
         let config = self.config_at(cookie.local_port).clone();
         let mut path = Path::new(&config, target, local.address, local.mtu, now);
         // RFC 9260 §5.4: the address that the INIT ACK was sent to is known to be the peer's.
-        path.confirmed = true;
+        path.confirm();
         let slot = self.new_slot();
         let id = self.id_of(slot);
         let mut association = Box::new(Association::new(

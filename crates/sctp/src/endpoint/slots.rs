@@ -159,10 +159,10 @@ impl Endpoint {
             return;
         }
         place.changes = association.paths.changes();
-        let present = association.paths.iter().filter(|path| !path.removed);
+        let present = association.paths.iter().filter(|path| !path.is_removed());
         // Mostly it is one, of very many associations.
         let mut pairs = Vec::with_capacity(association.paths.len());
-        pairs.extend(present.map(|path| self.demux.pair(path.address, peer_port, local_port)));
+        pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
         let before = std::mem::take(&mut place.pairs);
         for &pair in before.iter().filter(|pair| !pairs.contains(pair)) {
             if self.demux.remove_pair(pair, slot) {

@@ -1,7 +1,7 @@
 //! Whether an association may take the fast path, and whether it has anything to send.
 
 use crate::association::{Association, State};
-use anabranch_congestion::Controller;
+use crate::path::Path;
 
 /// Whether an association may take the fast path. Cached; found out anew after
 /// [`invalidate_fast_path`](Association::invalidate_fast_path).
@@ -31,7 +31,7 @@ impl Association {
         let no_control = matches!(self.state, State::Established)
             && !self.extensions.have_control()
             && self.send.limits.is_none();
-        let controlled = self.paths.iter().any(|path| path.loss_control.is_some());
+        let controlled = self.paths.iter().any(Path::is_controlled);
         match (on && no_control, self.extensions.touch_data() || controlled) {
             (false, _) => FastPath::Unknown,
             (true, true) => FastPath::NoControl,
@@ -45,7 +45,6 @@ impl Association {
         if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.outstanding.has_lost() {
             return false;
         }
-        let path = self.paths.get(self.paths.current());
-        self.send.queue.unsent_bytes() == 0 || path.flight >= path.congestion.window()
+        self.send.queue.unsent_bytes() == 0 || self.paths.get(self.paths.current()).is_full()
     }
 }

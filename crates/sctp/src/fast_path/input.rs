@@ -5,10 +5,10 @@ use super::FastPath;
 use crate::Endpoint;
 use crate::association::{Association, Ctx};
 use crate::event::Event;
+use crate::path::flight::NewlyAcked;
 use crate::recv::order::Delivery;
 use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Instant, PacketBytes};
-use anabranch_congestion::{Acked, Controller};
 use anabranch_wire::sctp::packet::HEADER;
 use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
@@ -70,8 +70,8 @@ impl Endpoint {
         let path = if is_data { association.paths.data_from() } else { association.paths.current() };
         let known = association.paths.get(path);
         let expected = association.fast_path == FastPath::Eligible
-            && known.address == *source
-            && !known.removed
+            && known.address() == *source
+            && !known.is_removed()
             && association.identity.has_ports_of(header);
         if !expected {
             return false;
@@ -121,7 +121,7 @@ impl Association {
         self.stats.bytes_received += bytes as u64;
         self.stats.data_received += 1;
         self.stats.data_bytes_received += length;
-        self.paths.at(path).stats.packets_received += 1;
+        self.paths.at(path).count_received();
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Received {
             units: offset..offset + 1,
             packet: tag,
@@ -147,37 +147,25 @@ impl Association {
         self.stats.packets_received += 1;
         self.stats.bytes_received += bytes as u64;
         self.stats.sacks_received += 1;
-        self.paths.at(from).stats.packets_received += 1;
+        self.paths.at(from).count_received();
         self.send.renew_burst();
         let index = usize::from(taken.path);
         let base = self.send.outstanding.base();
         let (polls, more) = (self.paths.polls(), self.send.queue.unsent_bytes() > 0);
         let path = self.paths.at(index);
-        let flight_before = path.flight_before(polls, more);
-        path.flight = path.flight.saturating_sub(taken.size);
-        if let Some((timed, at)) = path.timed
-            && timed >= taken.begin
-            && timed < base
-        {
-            // RFC 9260 §6.3.1 C4, C5: one measurement each round trip, and it was sent once.
-            path.timed = None;
-            path.rtt.on_sample(ctx.now - at);
-        }
-        path.one_packet = false;
-        let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
-        let full = path.fills_window(flight_before, base);
-        path.full_at = full.then_some(polls);
-        let acked = Acked {
+        let flight_before = path.land(taken.size, polls, more);
+        path.measure_run(ctx.now, taken.begin, base);
+        let newly = NewlyAcked {
             bytes: taken.size,
             flight_before,
+            base,
             cumulative: true,
             in_recovery: false,
-            window_limited: full,
             conservative: false,
-            rtt: path.rtt.smoothed(),
+            polls,
         };
-        path.congestion.on_acked(ctx.now, acked);
-        let earliest = path.earliest_unsure || taken.begin <= path.earliest;
+        let revived = path.on_newly_acked(ctx.now, newly);
+        let earliest = path.may_be_earliest(taken.begin);
         self.paths.clear_errors();
         if revived {
             self.revive(ctx, index);

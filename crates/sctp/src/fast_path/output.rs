@@ -70,8 +70,8 @@ impl Association {
     #[inline(always)]
     fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);
-        out.source = path.source;
-        out.target = path.address;
+        out.source = path.source();
+        out.target = path.address();
         out.ecn = Ecn::NotEct;
         out.first_tag = tag;
         path.packet_limit()
@@ -82,8 +82,6 @@ impl Association {
         *tag += 1;
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += bytes as u64;
-        let path = self.paths.at(index);
-        path.stats.packets_sent += 1;
-        path.stats.bytes_sent += bytes as u64;
+        self.paths.at(index).count_sent(bytes as u64);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum Health {
 impl Path {
     /// T3-rtx ran out, or a HEARTBEAT was not answered within the RTO.
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
-        self.heartbeat.counted = true;
+        self.heartbeat.count_silence();
         if !self.active {
             // RFC 9260 §8.3: a failed path is probed on, but no longer counted; RFC 7829 §4.1 (3)
             // tells failed paths apart by their errors, up to ten times as many.
@@ -50,6 +50,41 @@ impl Path {
         Health::Same
     }
 
+    /// Consecutive errors.
+    pub(crate) fn errors(&self) -> u32 {
+        self.errors
+    }
+
+    /// RFC 9260 §8.2: it answers.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
+    pub(crate) fn is_potentially_failed(&self) -> bool {
+        self.potentially_failed
+    }
+
+    /// RFC 7829 §3 (PFMR): failures are foreseen.
+    pub(crate) fn foresees_failure(&self) -> bool {
+        self.pf_max.is_some()
+    }
+
+    /// The host knew no way there when something was last to be sent.
+    pub(crate) fn on_unsent(&mut self) {
+        self.unsent = true;
+    }
+
+    /// The host's routes have changed. Whether it knew no way there.
+    pub(crate) fn take_unsent(&mut self) -> bool {
+        std::mem::take(&mut self.unsent)
+    }
+
+    /// RFC 7829 §3 (2): it may have failed, whatever its errors say.
+    pub(crate) fn suspect(&mut self) {
+        self.potentially_failed = true;
+    }
+
     /// Something sent there was acknowledged. True when the path is back.
     #[inline]
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
@@ -68,7 +103,7 @@ impl Path {
 
     /// An acknowledgement up to `base` shows that this path works, and not that another does.
     #[inline]
-    pub(crate) fn is_shown_by(&self, base: u64) -> bool {
+    pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): what was sent to several addresses may have arrived by any of them.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.moved

@@ -14,11 +14,23 @@ use anabranch_base::{Instant, Rng};
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
     /// A HEARTBEAT is to be sent with the next poll.
-    pub(crate) wanted: bool,
+    wanted: bool,
     /// The nonce of the outstanding one and when it was sent.
-    pub(crate) outstanding: Option<(u64, Instant)>,
+    outstanding: Option<(u64, Instant)>,
     /// Since it was sent the path has been found silent once more, by this one or by a timer of what is sent there.
-    pub(crate) counted: bool,
+    counted: bool,
+}
+
+impl Heartbeat {
+    /// When the outstanding one was sent, if `nonce` is its: it is answered.
+    pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
+        self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
+    }
+
+    /// The path has been found silent.
+    pub(super) fn count_silence(&mut self) {
+        self.counted = true;
+    }
 }
 
 /// Bytes of our heartbeat information.
@@ -59,6 +71,46 @@ pub(crate) fn read_probe_info(info: &[u8]) -> Option<(usize, u64)> {
 }
 
 impl Path {
+    /// A HEARTBEAT is to be sent with the next poll.
+    pub(crate) fn ask_heartbeat(&mut self) {
+        self.heartbeat.wanted = true;
+    }
+
+    /// As [`ask_heartbeat`](Self::ask_heartbeat), unless one has not been answered yet.
+    pub(crate) fn ask_heartbeat_once(&mut self) {
+        self.heartbeat.wanted |= self.heartbeat.outstanding.is_none();
+    }
+
+    /// No HEARTBEAT is to be sent.
+    pub(crate) fn cancel_heartbeat(&mut self) {
+        self.heartbeat.wanted = false;
+    }
+
+    /// A HEARTBEAT is to be sent.
+    #[inline]
+    pub(crate) fn wants_heartbeat(&self) -> bool {
+        self.heartbeat.wanted
+    }
+
+    /// A HEARTBEAT has been written.
+    pub(crate) fn on_heartbeat_sent(&mut self, now: Instant, nonce: u64) {
+        self.heartbeat = Heartbeat { wanted: false, outstanding: Some((nonce, now)), counted: false };
+        self.last_used = now;
+        self.stats.heartbeats_sent += 1;
+    }
+
+    /// Data that is sent there tells as much as a HEARTBEAT, and T3-rtx counts for both (RFC 9260 §8.3: a HEARTBEAT asks
+    /// of an idle address; §6.3.3 E2: an expiry doubles the RTO once). T3-rtx may have run just before, at this instant.
+    pub(crate) fn is_silence_known(&self) -> bool {
+        self.flight > 0 || self.heartbeat.counted
+    }
+
+    /// RFC 9260 §8.3: when the path will have been idle for the interval, if it has been used meanwhile.
+    pub(crate) fn next_heartbeat(&self, now: Instant, interval: Duration, rng: &mut Rng) -> Option<Instant> {
+        let used = self.last_used + interval + self.rto() / 2 > now;
+        used.then(|| self.last_used + self.heartbeat_period(interval, rng))
+    }
+
     /// RFC 9260 §8.3: RTO plus HB.interval, jittered by half an RTO either way.
     pub(crate) fn heartbeat_period(&self, interval: Duration, rng: &mut Rng) -> Duration {
         let rto = nanos(self.rto());

@@ -3,7 +3,7 @@
 //! reduction in proportion. A path without any of it has none of this.
 //!
 //! The algorithms are `congestion`'s, and TCP's as well; `send::rack` applies
-//! them to chunks, `association::recover` to timers and windows.
+//! them to chunks, `association::recover` to timers.
 
 use super::Path;
 use crate::config::{Algorithm, Config};
@@ -11,35 +11,105 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{
     Controller, Delivered, LossProbe, Pacer, Progress, Prr, Rack, SlowStart, SlowStartEnd, SlowStartExit,
+    Verdict,
 };
 use std::collections::VecDeque;
+
+/// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement (RFC 9260 §16, SACK.Delay).
+pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
+
+/// RFC 8985 §6: how losses on one path are found by time.
+#[derive(Debug, Default)]
+pub(crate) struct LossByTime {
+    rack: Rack,
+    /// Below this offset nothing that was sent once is in flight here without having been judged lost.
+    edge: u64,
+    /// Chunks retransmitted to this path, and when: the oldest first.
+    repairs: VecDeque<(u64, Instant)>,
+    /// When the next chunk is lost, unless something arrives before.
+    reorder_at: Option<Instant>,
+}
+
+impl LossByTime {
+    /// How long what was sent later may arrive before; `sure`: something is known to be lost.
+    pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
+        self.rack.window(smoothed, sure)
+    }
+
+    /// Whether what was sent at `at` and ends at `end` is lost by now.
+    pub(crate) fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
+        self.rack.judge(now, at, end, window)
+    }
+
+    /// The oldest retransmission to this path that has not been judged, and when it left.
+    pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
+        self.repairs.front().copied()
+    }
+
+    /// The oldest retransmission has been judged.
+    pub(crate) fn drop_repair(&mut self) {
+        self.repairs.pop_front();
+    }
+
+    /// Below this offset all that was sent once has been judged.
+    pub(crate) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// All that was sent once has been judged below `edge`; the next is lost at `reorder_at` unless something arrives before.
+    pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
+        (self.edge, self.reorder_at) = (edge, reorder_at);
+    }
+}
+
+/// Until when the loss timer of a path runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LossDeadline {
+    /// RFC 8985 §6.2 step 5: then something is lost.
+    Lost(Instant),
+    /// RFC 8985 §7.2: so long after this instant the tail is probed, if nothing is known of a loss.
+    Probe(Duration),
+    /// It does not run.
+    Never,
+}
+
+/// What a SACK says beside what it acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SackNews {
+    /// Everything below this offset is acknowledged for good.
+    pub(crate) base: u64,
+    /// What is sent next has this offset.
+    pub(crate) end: u64,
+    /// Nothing is being recovered.
+    pub(crate) calm: bool,
+    /// It ended a recovery.
+    pub(crate) repaired: bool,
+    /// It reports duplicates of what was retransmitted.
+    pub(crate) needless: bool,
+    /// It tells nothing new and of no holes.
+    pub(crate) idle: bool,
+}
 
 /// The state of one path.
 #[derive(Debug)]
 pub(crate) struct LossControl {
-    /// RFC 8985 §6: losses are found by time.
-    pub(crate) rack: Option<Rack>,
-    /// Below this offset nothing that was sent once is in flight here without having been judged lost.
-    pub(crate) edge: u64,
-    /// Chunks retransmitted to this path, and when: the oldest first.
-    pub(crate) repairs: VecDeque<(u64, Instant)>,
-    /// When the next chunk is lost, unless something arrives before.
-    pub(crate) reorder_at: Option<Instant>,
+    /// Losses are found by time.
+    by_time: Option<LossByTime>,
     /// RFC 8985 §7: tail loss probes are sent.
-    pub(crate) probes: bool,
-    pub(crate) probe: LossProbe,
+    probes: bool,
+    probe: LossProbe,
     /// One packet of new data goes as a probe, whatever the congestion window says.
-    pub(crate) tail: bool,
+    tail: bool,
     /// What ends slow start before a loss does.
-    pub(crate) hystart: Option<SlowStartEnd>,
+    hystart: Option<SlowStartEnd>,
     /// Linux's watches no path with a shorter round trip.
     hystart_min_rtt: Duration,
-    pub(crate) pacer: Option<Pacer>,
+    pacer: Option<Pacer>,
     /// The pace, not the window, held back what follows this offset.
-    pub(crate) held_until: u64,
+    held_until: u64,
     /// RFC 6937 is in use, and the account of the recovery that runs.
     proportional: bool,
-    pub(crate) reduction: Option<Prr>,
+    reduction: Option<Prr>,
 }
 
 impl LossControl {
@@ -50,10 +120,7 @@ impl LossControl {
         let exit = exit.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Algorithm::Cubic);
         any.then(|| {
             Box::new(Self {
-                rack: config.rack.then(Rack::default),
-                edge: 0,
-                repairs: VecDeque::new(),
-                reorder_at: None,
+                by_time: config.rack.then(LossByTime::default),
                 probes: config.rack && config.tlp,
                 probe: LossProbe::default(),
                 tail: false,
@@ -68,7 +135,7 @@ impl LossControl {
     }
 
     /// The window has been reduced for a loss, with `flight` bytes out.
-    pub(crate) fn on_reduced(&mut self, flight: u64) {
+    pub(super) fn on_reduced(&mut self, flight: u64) {
         self.end_hystart();
         self.probe.forget();
         self.tail = false;
@@ -76,18 +143,34 @@ impl LossControl {
     }
 
     /// T3-rtx has run out: what was suspected is known.
-    pub(crate) fn on_timeout(&mut self) {
+    pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
         }
         self.probe.forget();
         self.tail = false;
-        self.reorder_at = None;
-        self.repairs.clear();
+        if let Some(by_time) = &mut self.by_time {
+            by_time.reorder_at = None;
+            by_time.repairs.clear();
+        }
         self.reduction = None;
     }
 
-    pub(crate) fn end_hystart(&mut self) {
+    /// The chunk at `offset` was retransmitted.
+    pub(super) fn on_repaired(&mut self, now: Instant, offset: u64) {
+        if let Some(by_time) = &mut self.by_time {
+            by_time.repairs.push_back((offset, now));
+        }
+    }
+
+    /// The peer has dropped what it had acknowledged.
+    pub(super) fn on_reneged(&mut self) {
+        if let Some(by_time) = &mut self.by_time {
+            by_time.edge = 0;
+        }
+    }
+
+    pub(super) fn end_hystart(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_reduced();
         }
@@ -96,7 +179,7 @@ impl LossControl {
 
 impl Path {
     /// RFC 9406 §4.2: how slow start goes on after a SACK.
-    pub(crate) fn watch_slow_start(
+    pub(super) fn watch_slow_start(
         &mut self,
         now: Instant,
         acked: u64,
@@ -123,7 +206,7 @@ impl Path {
     /// send again (`polls` counts its chances), if there is `more` to send. A host that reads several SACKs at
     /// once would otherwise grow the window by the first of them alone.
     #[inline]
-    pub(crate) fn flight_before(&self, polls: u64, more: bool) -> u64 {
+    pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) {
             self.flight.max(self.congestion.window())
         } else {
@@ -137,12 +220,152 @@ impl Path {
     /// as for TCP (and Linux): all but a packet, in slow start half of it, or held back by the pace
     /// (RFC 9002 §7.8), as what they hold back is not the application's.
     #[inline]
-    pub(crate) fn fills_window(&self, flight: u64, acked: u64) -> bool {
+    pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.congestion.window();
         let Some(control) = &self.loss_control else { return flight >= window };
         acked < control.held_until
             || flight + self.chunk_limit() as u64 > window
             || (window < self.congestion.ssthresh() && 2 * flight > window)
+    }
+
+    /// More than RFC 9260 §7.2 has a say.
+    pub(crate) fn is_controlled(&self) -> bool {
+        self.loss_control.is_some()
+    }
+
+    /// The congestion window lets a packet go where more than that has a say; `None` where it has not.
+    #[inline(never)]
+    pub(super) fn is_open_by(
+        &self,
+        control: &LossControl,
+        blocked: bool,
+        is_recovering: impl Fn() -> bool,
+    ) -> Option<bool> {
+        if control.tail {
+            return Some(true);
+        }
+        // RFC 6937: in a recovery, what leaves follows what arrives.
+        let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
+        // With nothing on its way no acknowledgement would come that allows more.
+        Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
+    }
+
+    /// RFC 6937: `acked` bytes have arrived; `safe`: and they show no further loss.
+    #[inline]
+    pub(crate) fn reduce_in_proportion(&mut self, acked: u64, safe: bool) {
+        if self.loss_control.is_some() {
+            let (mss, threshold, flight) =
+                (self.chunk_limit() as u64, self.congestion.ssthresh(), self.flight);
+            if let Some(prr) = self.loss_control.as_mut().and_then(|control| control.reduction.as_mut()) {
+                prr.on_delivered(acked, safe, threshold, flight, mss);
+            }
+        }
+    }
+
+    /// What has arrived on a path by a SACK. Where losses are found by time: what judges the rest, and the smoothed round
+    /// trip.
+    pub(crate) fn on_delivered(
+        &mut self,
+        now: Instant,
+        fresh: &Delivered,
+    ) -> Option<(&mut LossByTime, Option<Duration>)> {
+        let by_time = self.loss_control.as_mut()?.by_time.as_mut()?;
+        by_time.rack.on_delivered(now, fresh);
+        Some((by_time, self.rtt.smoothed()))
+    }
+
+    /// RFC 3708 §2: every repair was needless: so was the reduction.
+    pub(crate) fn on_needless_reduction(&mut self, now: Instant) {
+        self.congestion.on_spurious(now);
+        if let Some(control) = &mut self.loss_control {
+            control.reduction = None;
+        }
+    }
+
+    /// RFC 8985: after any SACK.
+    pub(crate) fn after_sack(&mut self, now: Instant, news: &SackNews) {
+        let SackNews { base, end, calm, repaired, needless, idle } = *news;
+        let Some(control) = &mut self.loss_control else { return };
+        if calm {
+            control.reduction = None;
+        }
+        if let Some(LossByTime { rack, .. }) = &mut control.by_time {
+            if needless {
+                rack.on_needless(base, end);
+            }
+            if repaired {
+                rack.on_recovered();
+            }
+        }
+        if control.probe.on_ack(base, needless, idle) && calm {
+            // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
+            self.congestion.on_loss(now, self.flight, false);
+            control.end_hystart();
+        }
+    }
+
+    /// Until when the loss timer runs; `None` where there is none.
+    #[inline]
+    pub(crate) fn loss_deadline(&mut self) -> Option<LossDeadline> {
+        let control = self.loss_control.as_mut()?;
+        let by_time = control.by_time.as_mut()?;
+        if self.flight == 0 {
+            // What waited for its time has arrived or gone elsewhere: what is sent here next is not late.
+            by_time.reorder_at = None;
+        }
+        if let Some(at) = by_time.reorder_at {
+            return Some(LossDeadline::Lost(at));
+        }
+        // RFC 8985 §7.2: one probe at a time.
+        if !control.probes || control.probe.is_pending() || self.flight == 0 {
+            return Some(LossDeadline::Never);
+        }
+        let alone = self.flight <= self.chunk_limit() as u64;
+        Some(LossDeadline::Probe(LossProbe::timeout(self.rtt.smoothed(), alone, LONGEST_ACK_DELAY)))
+    }
+
+    /// Something may be lost, and time will tell.
+    pub(crate) fn suspects_loss(&self) -> bool {
+        self.loss_control.as_ref().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
+    }
+
+    /// What waited for its time is not waited for any more.
+    pub(crate) fn forget_suspicion(&mut self) {
+        if let Some(by_time) = self.loss_control.as_mut().and_then(|control| control.by_time.as_mut()) {
+            by_time.reorder_at = None;
+        }
+    }
+
+    /// RFC 8985 §7.3: the tail is probed: by `fresh` data that may go now, or by a chunk that is sent again. What is sent
+    /// next has offset `end`.
+    pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
+        let Some(control) = &mut self.loss_control else { return };
+        if fresh {
+            control.tail = true;
+        } else {
+            control.probe.on_sent(end, true);
+        }
+    }
+
+    /// A packet with new data has left, up to `end`. Whether the loss timer may have to follow.
+    #[inline]
+    pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
+        let Some(control) = &mut self.loss_control else { return false };
+        if std::mem::take(&mut control.tail) {
+            control.probe.on_sent(end, false);
+        }
+        true
+    }
+
+    /// Until when the next packet has to wait, by its pace, which holds back what follows `end`.
+    pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
+        let control = self.loss_control.as_mut()?;
+        let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);
+        if at <= now || control.tail {
+            return None;
+        }
+        control.held_until = end;
+        Some(at)
     }
 
     /// Whether packets of data leave at a pace.
@@ -153,7 +376,7 @@ impl Path {
 
     /// Data of `bytes` leaves.
     #[inline]
-    pub(crate) fn pace(&mut self, now: Instant, bytes: u64) {
+    pub(super) fn pace(&mut self, now: Instant, bytes: u64) {
         self.congestion.on_sent(now, bytes);
         if self.loss_control.is_some() {
             self.pace_controlled(now, bytes);

@@ -3,13 +3,15 @@
 //! RTT and RTO, congestion window, flight, error counter, heartbeat, MTU: all
 //! that differs between the ways to a peer is here, once per way.
 //! [`health`] counts errors, [`heartbeat`] probes, [`verify`] decides whose
-//! address it is, [`select`] picks among paths, [`mtu`] knows sizes, [`icmp`]
-//! reads what the network says.
+//! address it is, [`select`] picks among paths, [`flight`] knows what is on its
+//! way and what its acknowledgement or loss means, [`mtu`] knows sizes,
+//! [`icmp`] reads what the network says. Others tell a path what has happened.
 //!
 //! Home of RFC 9260 §14.3.
 
 mod congestion;
 mod error_counter;
+pub(crate) mod flight;
 pub(crate) mod health;
 pub(crate) mod heartbeat;
 pub(crate) mod icmp;
@@ -21,7 +23,6 @@ pub(crate) mod verify;
 use crate::config::{Config, GRANULARITY};
 use crate::stats::{PathInfo, PathState, PathStats};
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
 use anabranch_congestion::{Algorithm, Controller, RttConfig, RttEstimator};
 use heartbeat::Heartbeat;
 use std::net::SocketAddr;
@@ -33,53 +34,53 @@ pub(crate) const MAX_PATHS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Path {
     /// Where to; the port is the UDP encapsulation port, or 0.
-    pub(crate) address: SocketAddr,
+    address: SocketAddr,
     /// The local address packets leave from.
-    pub(crate) source: SocketAddr,
+    source: SocketAddr,
     /// RFC 9260 §5.4: it is known to be the peer's.
-    pub(crate) confirmed: bool,
+    confirmed: bool,
     /// RFC 5061 §5.3 F13: the peer has taken it away; the place is kept for what still names it.
-    pub(crate) removed: bool,
+    removed: bool,
     /// RFC 5061 §5.3 F1: no local address may be used towards it now.
-    pub(crate) sourceless: bool,
+    sourceless: bool,
     /// RFC 9260 §8.2: it answers.
-    pub(crate) active: bool,
+    active: bool,
     /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
-    pub(crate) potentially_failed: bool,
+    potentially_failed: bool,
     /// The host knew no way there when something was last to be sent.
-    pub(crate) unsent: bool,
+    unsent: bool,
     /// RFC 7829 §3 (PFMR): errors that it survives without that; `None` for never.
-    pub(crate) pf_max: Option<u32>,
+    pf_max: Option<u32>,
     /// RFC 7829 §3 (9): below this offset a chunk may have been sent elsewhere before.
-    pub(crate) moved: u64,
+    moved: u64,
     /// Consecutive errors.
-    pub(crate) errors: u32,
-    pub(crate) rtt: RttEstimator,
-    pub(crate) congestion: Algorithm,
+    errors: u32,
+    rtt: RttEstimator,
+    congestion: Algorithm,
     /// Bytes of DATA chunks in flight, their headers and padding included.
-    pub(crate) flight: u64,
+    flight: u64,
     /// The last SACK found the window full, after so many chances to send (`Paths::polls`).
-    pub(crate) full_at: Option<u64>,
+    full_at: Option<u64>,
     /// The lowest offset in flight here, at or after which the search for it begins.
-    pub(crate) earliest: u64,
+    earliest: u64,
     /// It is not below that, but was not found: there was too much to look at.
-    pub(crate) earliest_unsure: bool,
+    earliest_unsure: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured.
-    pub(crate) timed: Option<(u64, Instant)>,
-    pub(crate) heartbeat: Heartbeat,
+    timed: Option<(u64, Instant)>,
+    heartbeat: Heartbeat,
     /// IP header included.
-    pub(crate) mtu: u32,
+    mtu: u32,
     /// The search for a larger one, when it is by probes.
-    pub(crate) search: Option<Box<mtu::Search>>,
+    search: Option<Box<mtu::Search>>,
     /// When something that can measure the round trip was last sent.
-    pub(crate) last_used: Instant,
+    last_used: Instant,
     /// When DATA was last sent; `Instant::MAX` for never.
-    pub(crate) last_data: Instant,
+    last_data: Instant,
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
-    pub(crate) one_packet: bool,
+    one_packet: bool,
     /// Loss recovery beyond RFC 9260 §7.2.
-    pub(crate) loss_control: Option<Box<loss_control::LossControl>>,
-    pub(crate) stats: PathStats,
+    loss_control: Option<Box<loss_control::LossControl>>,
+    stats: PathStats,
 }
 
 impl Path {
@@ -174,9 +175,61 @@ impl Path {
         *self = fresh;
     }
 
+    /// Where to; the port is the UDP encapsulation port, or 0.
     #[inline]
-    pub(crate) fn rto(&self) -> Duration {
-        self.rtt.rto()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The local address packets leave from.
+    #[inline]
+    pub(crate) fn source(&self) -> SocketAddr {
+        self.source
+    }
+
+    /// RFC 9260 §5.4: it is known to be the peer's.
+    #[inline]
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    /// RFC 9260 §5.4: it is known to be the peer's without a HEARTBEAT.
+    pub(crate) fn confirm(&mut self) {
+        self.confirmed = true;
+    }
+
+    /// RFC 5061 §5.3 F13: the peer has taken it away; the place is kept for what still names it.
+    #[inline]
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed
+    }
+
+    /// RFC 5061 §5.3 F1: some local address may be used towards it now.
+    pub(crate) fn has_source(&self) -> bool {
+        !self.sourceless
+    }
+
+    /// RFC 5061 §5.3 F1: no local address may be used towards it until [`leave_from`](Self::leave_from).
+    pub(crate) fn lose_source(&mut self) {
+        self.sourceless = true;
+    }
+
+    /// A packet has left that can measure the round trip.
+    pub(crate) fn on_used(&mut self, now: Instant) {
+        self.last_used = now;
+    }
+
+    /// A packet of `bytes` has left.
+    #[inline]
+    pub(crate) fn count_sent(&mut self, bytes: u64) {
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += bytes;
+    }
+
+    /// A packet has come.
+    #[inline]
+    pub(crate) fn count_received(&mut self) {
+        self.stats.packets_received += 1;
     }
 
     /// Verified and answering: data may go there.

@@ -192,8 +192,7 @@ impl Paths {
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
         let path = if elsewhere { self.alternate(same).unwrap_or(same) } else { same };
-        // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
-        if self.list[path].confirmed { path } else { self.current }
+        self.confirmed_or_current(path)
     }
 
     /// RFC 9260 §6.4, §6.4.1: where a chunk goes that was lost, by `cause`, on the way to `last`.
@@ -231,6 +230,27 @@ impl Paths {
         {
             self.current = other;
         }
+    }
+
+    /// RFC 9260 §5.4: a path, or that of data where it is not verified: nothing but HEARTBEATs go there.
+    #[inline]
+    pub(crate) fn confirmed_or_current(&self, path: usize) -> usize {
+        if self.list[path].confirmed { path } else { self.current }
+    }
+
+    /// Nothing goes where data would go: it is not verified, or has no source.
+    pub(crate) fn is_stranded(&self) -> bool {
+        !self.list[self.current].is_reachable()
+    }
+
+    /// RFC 9260 §7.3: chunks are cut for the smallest path.
+    pub(crate) fn smallest_chunk_limit(&self) -> usize {
+        self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
+    }
+
+    /// RFC 9260 §6.3.1 C5: the chunk at `offset` is sent again, wherever it went before.
+    pub(crate) fn end_measurements_from(&mut self, offset: u64) {
+        self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
 
     /// Another usable path than `path`, the next in order.

@@ -23,12 +23,7 @@ pub(crate) struct Verified {
 impl Path {
     /// A HEARTBEAT ACK names this path; `None` when the nonce is not the one sent.
     pub(crate) fn on_heartbeat_ack(&mut self, now: Instant, nonce: u64) -> Option<Verified> {
-        let (sent_nonce, sent_at) = self.heartbeat.outstanding?;
-        if nonce != sent_nonce {
-            return None;
-        }
-        self.heartbeat.outstanding = None;
-        let rtt = now - sent_at;
+        let rtt = now - self.heartbeat.take_answered(nonce)?;
         // RFC 9260 §8.3: the time measures the round trip.
         self.rtt.on_sample(rtt);
         self.stats.heartbeats_acked += 1;

@@ -9,7 +9,7 @@
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
-use crate::path::loss_control::LossControl;
+use crate::path::loss_control::LossByTime;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
@@ -74,16 +74,15 @@ impl SendHalf {
         &mut self,
         now: Instant,
         path: u8,
-        control: &mut LossControl,
+        by_time: &mut LossByTime,
         smoothed: Option<Duration>,
     ) -> Lost {
         let mut lost = Lost::default();
-        let Some(rack) = &control.rack else { return lost };
         let sure = self.recovery.exit.is_some() || self.recovery.timeout_exit.is_some() || self.counts_loss();
-        let window = rack.window(smoothed, sure);
+        let window = by_time.window(smoothed, sure);
         let mut until: Option<Instant> = None;
         let mut wait = |at: Instant| until = Some(until.map_or(at, |earlier| earlier.min(at)));
-        while let Some(&(offset, at)) = control.repairs.front() {
+        while let Some((offset, at)) = by_time.oldest_repair() {
             if offset >= self.horizon.end {
                 break;
             }
@@ -92,7 +91,7 @@ impl SendHalf {
                 .get(offset)
                 .is_some_and(|entry| entry.path == path && entry.sent_at == at && is_open(entry));
             if out {
-                match rack.judge(now, at, offset + 1, window) {
+                match by_time.judge(now, at, offset + 1, window) {
                     Verdict::Lost => self.lose(offset, &mut lost),
                     Verdict::Until(at) => {
                         wait(at);
@@ -101,12 +100,12 @@ impl SendHalf {
                     Verdict::Unknown => break,
                 }
             }
-            control.repairs.pop_front();
+            by_time.drop_repair();
         }
-        let mut offset = control.edge.max(self.outstanding.base());
+        let mut offset = by_time.edge().max(self.outstanding.base());
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
             if is_open(entry) && !entry.again && entry.path == path {
-                match rack.judge(now, entry.sent_at, offset + 1, window) {
+                match by_time.judge(now, entry.sent_at, offset + 1, window) {
                     Verdict::Lost => self.lose(offset, &mut lost),
                     Verdict::Until(at) => {
                         wait(at);
@@ -117,8 +116,7 @@ impl SendHalf {
             }
             offset += 1;
         }
-        control.edge = offset;
-        control.reorder_at = until;
+        by_time.judged(offset, until);
         lost
     }
 

@@ -111,7 +111,7 @@ impl Association {
         // E6: to where it came from, be it part of the association or not.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
             let path = arrived.path;
-            (!self.paths.get(path).removed).then_some(path)
+            (!self.paths.get(path).is_removed()).then_some(path)
         });
         let path = path.unwrap_or(self.paths.current());
         if let Some(asconf) = &mut self.extensions.asconf
@@ -136,7 +136,7 @@ impl Association {
         };
         buffer.extend_from_slice(&answer);
         let path = self.paths.get(index);
-        if path.address == target && path.heartbeat.wanted {
+        if path.address() == target && path.wants_heartbeat() {
             self.write_heartbeat(ctx, index, buffer);
         }
     }
@@ -203,7 +203,7 @@ impl Association {
             arrived.source
         } else {
             // RFC 6951 §5.4: until a packet comes from there, the port is the one that is known.
-            SocketAddr::new(address, self.paths.get(arrived.path).address.port())
+            SocketAddr::new(address, self.paths.get(arrived.path).address().port())
         };
         if !is_unicast(target.ip()) || !in_scope(target.ip(), self.peer()) {
             return Err(Cause::UnresolvableAddress(raw.bytes));
@@ -216,7 +216,7 @@ impl Association {
         let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         // RFC 5061 §5.3 F14: nothing goes there before it is verified.
         self.paths.put(place, path);
-        self.paths.at(place).heartbeat.wanted = true;
+        self.paths.at(place).ask_heartbeat();
         self.choose_sources(ctx);
         ctx.events.push_back(Event::PathAdded { id: self.id, path: place, address: target.ip() });
         Ok(())
@@ -239,7 +239,7 @@ impl Association {
             return Ok(());
         }
         let index = self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
-        let present = |&other: &usize| other != index && !self.paths.get(other).removed;
+        let present = |&other: &usize| other != index && !self.paths.get(other).is_removed();
         // F7, F8: neither the last one nor the one it came from.
         let other = (0..self.paths.len()).find(present).ok_or(Cause::DeleteLastAddress(raw.bytes))?;
         if address == source {
@@ -252,7 +252,7 @@ impl Association {
 
     /// RFC 5061 §5.3 F13: it is no longer part of the association.
     fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
-        if self.paths.get(index).removed {
+        if self.paths.get(index).is_removed() {
             return;
         }
         self.give_up_flight(index);
@@ -268,9 +268,9 @@ impl Association {
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
             // The HEARTBEATs that were to verify it stopped with the SHUTDOWN.
-            self.paths.at(self.paths.current()).heartbeat.wanted = true;
+            self.paths.at(self.paths.current()).ask_heartbeat();
         }
-        let address = self.paths.get(index).address.ip();
+        let address = self.paths.get(index).address().ip();
         ctx.events.push_back(Event::PathRemoved { id: self.id, path: index, address });
     }
 
@@ -296,7 +296,7 @@ impl Association {
         let Some(address) = self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
             return;
         };
-        let Some(path) = self.paths.find(address).filter(|&path| self.paths.get(path).confirmed) else {
+        let Some(path) = self.paths.find(address).filter(|&path| self.paths.get(path).is_confirmed()) else {
             return;
         };
         if let Some(asconf) = &mut self.extensions.asconf {

@@ -128,7 +128,7 @@ impl Association {
         if self.extensions.asconf.is_none() || !self.state.is_up() {
             return;
         }
-        let before = self.paths.get(self.paths.current()).source;
+        let before = self.paths.get(self.paths.current()).source();
         self.choose_sources(ctx);
         let wanted = self.wanted_locals(ctx);
         let moved = !wanted.contains(&before);
@@ -150,11 +150,11 @@ impl Association {
         let current = self.paths.current();
         let near = |index: usize| {
             let path = self.paths.get(index);
-            common_bits(path.source.ip(), path.address.ip())
+            common_bits(path.source().ip(), path.address().ip())
         };
         let usable = (0..self.paths.len()).filter(|&index| {
             let path = self.paths.get(index);
-            !path.removed && path.is_usable()
+            !path.is_removed() && path.is_usable()
         });
         // The current one among equals.
         usable.fold(current, |best, index| if near(index) > near(best) { index } else { best })
@@ -195,23 +195,23 @@ impl Association {
         self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
-            if path.removed || usable.contains(&path.source) && !path.sourceless {
+            if path.is_removed() || usable.contains(&path.source()) && path.has_source() {
                 continue;
             }
-            let Some(source) = source_for(&usable, path.address.ip(), index) else {
-                if !self.paths.get(index).sourceless {
+            let Some(source) = source_for(&usable, path.address().ip(), index) else {
+                if path.has_source() {
                     self.give_up_flight(index);
-                    self.paths.at(index).sourceless = true;
+                    self.paths.at(index).lose_source();
                 }
                 continue;
             };
             let config = self.config.clone();
             self.paths.at(index).leave_from(&config, source, ctx.mtu_of(source));
-            if self.paths.get(index).confirmed {
+            if self.paths.get(index).is_confirmed() {
                 self.schedule_heartbeat(ctx, index);
                 self.begin_mtu_search(ctx, index);
             } else {
-                self.paths.at(index).heartbeat.wanted = true;
+                self.paths.at(index).ask_heartbeat();
             }
         }
         self.measure();
@@ -228,11 +228,7 @@ impl Association {
         let outstanding = &mut self.send.outstanding;
         self.send.peer_window +=
             crate::send::retransmit::mark_path(outstanding, index as u8, SendCause::Timeout);
-        let path = self.paths.at(index);
-        path.flight = 0;
-        path.timed = None;
-        path.one_packet = false;
-        path.heartbeat = Default::default();
+        self.paths.at(index).stand_still();
         self.timers.stop_path(index);
         self.stop_mtu_search(index);
         self.outbox.forget_path(index);
@@ -241,8 +237,7 @@ impl Association {
 
     /// Where data goes nothing may be sent: the peer has not verified it, or there is no source.
     pub(super) fn is_stranded(&self) -> bool {
-        let path = self.paths.get(self.paths.current());
-        self.extensions.asconf.is_some() && (!path.confirmed || path.sourceless)
+        self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
 
     /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is.
@@ -295,7 +290,7 @@ impl Association {
         }
         writer.close();
         let here = self.paths.get(path);
-        let ends = (here.source, here.address);
+        let ends = (here.source(), here.address());
         asconf.outstanding =
             Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true, unsent: false });
         self.aim_asconf(ctx, path);
@@ -303,7 +298,7 @@ impl Association {
 
     /// From where to where the outstanding ASCONF goes next.
     fn aim_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
-        let target = self.paths.get(path).address;
+        let target = self.paths.get(path).address();
         // RFC 5061 §5.3 F1, F6: a new address may carry it, one that goes may not.
         let source = [self.usable_locals(ctx), self.wanted_locals(ctx)]
             .iter()
@@ -354,9 +349,9 @@ impl Association {
             return ControlJob::Go;
         }
         // RFC 5061 §5.3 F1, F14: nothing but what verifies.
-        let reachable = |index: &usize| !self.paths.get(*index).sourceless;
+        let reachable = |index: &usize| self.paths.get(*index).has_source();
         let answers = self.outbox.heartbeat_ack_path().filter(reachable);
-        let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).heartbeat.wanted);
+        let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
         answers.or(asks).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
@@ -367,7 +362,7 @@ impl Association {
         match job {
             Job::Asconf(_) => asconf.outstanding.as_ref().map(|outstanding| outstanding.ends),
             Job::AsconfAck(path) => {
-                asconf.answers.target().map(|target| (self.paths.get(path).source, target))
+                asconf.answers.target().map(|target| (self.paths.get(path).source(), target))
             }
             _ => None,
         }
@@ -393,9 +388,9 @@ impl Association {
         if path.is_none() && !self.is_stranded() {
             return;
         }
-        let index = path.filter(|&path| !self.paths.get(path).removed).unwrap_or(self.paths.current());
+        let index = path.filter(|&path| !self.paths.get(path).is_removed()).unwrap_or(self.paths.current());
         self.paths.count_error(ctx.now);
-        self.paths.at(index).rtt.back_off();
+        self.paths.at(index).back_off();
         if self.paths.are_silent(&self.config, ctx.now) {
             self.close(ctx, CloseReason::Unreachable);
             return;
@@ -454,7 +449,9 @@ impl Association {
         }
         self.timers.stop(Timer::Asconf);
         self.paths.clear_errors();
-        if !self.paths.get(outstanding.path).removed && self.paths.at(outstanding.path).on_answer(ctx.now) {
+        if !self.paths.get(outstanding.path).is_removed()
+            && self.paths.at(outstanding.path).on_answer(ctx.now)
+        {
             self.on_path_up(ctx, outstanding.path, true);
         }
         self.locals_changed(ctx);

@@ -11,11 +11,9 @@ use crate::association::{Association, Ctx, State};
 use crate::config::SackPath;
 use crate::fast_path::FastPath;
 use crate::path::Path;
-use crate::path::loss_control::LossControl;
 use crate::send::outstanding::ChunkState;
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent};
-use anabranch_congestion::Controller;
 
 impl Association {
     pub(super) fn next_job(&mut self, ctx: &Ctx<'_>) -> Option<Job> {
@@ -73,7 +71,7 @@ impl Association {
         if let Some(path) = self.reconfig_path() {
             return ControlJob::Job(Job::Control(path));
         }
-        if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
+        if let Some(path) = self.paths.iter().position(Path::wants_heartbeat) {
             return ControlJob::Job(Job::Control(path));
         }
         if self.forward_wanted() {
@@ -117,12 +115,7 @@ impl Association {
     #[cold]
     fn is_held(&mut self, now: Instant, index: usize) -> bool {
         let end = self.send.outstanding.end();
-        let Some(control) = &mut self.paths.at(index).loss_control else { return false };
-        let at = control.pacer.as_ref().map_or(now, anabranch_congestion::Pacer::ready_at);
-        if at <= now || control.tail {
-            return false;
-        }
-        control.held_until = end;
+        let Some(at) = self.paths.at(index).hold_back(now, end) else { return false };
         self.timers.set(Timer::Pace(index), at);
         true
     }
@@ -168,28 +161,7 @@ impl Association {
     /// The congestion window of a path is open.
     #[inline(always)]
     pub(crate) fn is_open(&self, index: usize) -> bool {
-        let path = self.paths.get(index);
-        // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
-        let blocked = path.one_packet && path.flight > 0;
-        if let Some(open) =
-            path.loss_control.as_ref().and_then(|control| self.is_open_by(path, control, blocked))
-        {
-            return open;
-        }
-        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
-        path.flight < path.congestion.window() && !blocked
-    }
-
-    /// The same where more than the congestion window has a say.
-    #[inline(never)]
-    fn is_open_by(&self, path: &Path, control: &LossControl, blocked: bool) -> Option<bool> {
-        if control.tail {
-            return Some(true);
-        }
-        // RFC 6937: in a recovery, what leaves follows what arrives.
-        let prr = control.reduction.as_ref().filter(|_| self.send.recovery.exit.is_some())?;
-        // With nothing on its way no acknowledgement would come that allows more.
-        Some((prr.allowance() > 0 || path.flight == 0) && !blocked)
+        self.paths.get(index).is_open(|| self.send.recovery.exit.is_some())
     }
 
     /// The lowest chunk to be retransmitted, and where to.
@@ -207,6 +179,7 @@ impl Association {
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
         let again_here = self.next_again();
         let open = self.is_open(index);
+        // RFC 9260 §7.2.4: fast retransmit has one packet regardless of the window.
         let again =
             again_here.is_some_and(|(_, path)| path == index) && (open || self.send.recovery.free_packet);
         // RFC 9260 §6.1 C: what is marked goes first.
@@ -247,7 +220,7 @@ impl Association {
     /// New DATA may fill up a packet of retransmissions.
     pub(super) fn follows_new(&mut self, now: Instant, index: usize) -> bool {
         let path = self.paths.get(index);
-        !path.one_packet && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
+        !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
     /// Tells the trace what holds the sender back, when that has changed.
@@ -276,8 +249,7 @@ impl Association {
         if cut.is_some_and(|cut| !self.send.window_takes(cut.length)) {
             return Limit::Receiver;
         }
-        let path = self.paths.get(self.paths.current());
-        if path.flight >= path.congestion.window() {
+        if self.paths.get(self.paths.current()).is_full() {
             return Limit::Congestion;
         }
         Limit::Pacing

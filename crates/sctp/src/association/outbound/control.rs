@@ -25,17 +25,17 @@ impl Association {
             CookieEcho { cookie: &echo.cookie }.emit(buffer);
         }
         // RFC 9260 §5.4: to an unverified address only with a HEARTBEAT.
-        if !self.paths.get(index).confirmed {
+        if !self.paths.get(index).is_confirmed() {
             self.write_heartbeat(ctx, index, buffer);
         }
         // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
         self.outbox.write_errors(index, end, buffer, false);
         // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: but where nobody has shown yet that packets of
         // this size pass, it does so once. A cookie that has to wait until its packet shrinks grows stale.
-        let small = self.paths.get(index).search.is_some()
+        let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
-        if self.config.cookie_data && self.paths.get(index).confirmed && !small {
-            let open = self.paths.get(index).flight == 0;
+        if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
+            let open = self.paths.get(index).flight() == 0;
             let allowed = Allowed { again: open, new: open && self.cookie_takes_new() };
             self.write_data(ctx, index, end, buffer, tag, allowed);
         }
@@ -76,7 +76,7 @@ impl Association {
         if self.outbox.take_cookie_ack(index) {
             // RFC 9260 §5.1 D: COOKIE ACK is the first chunk.
             CookieAck.emit(buffer);
-            if !self.paths.get(index).confirmed {
+            if !self.paths.get(index).is_confirmed() {
                 // RFC 9260 §5.4: never without it.
                 self.write_heartbeat(ctx, index, buffer);
             }
@@ -85,7 +85,7 @@ impl Association {
         // It came in a packet, so it fits one, unless the way back is narrower.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
-        if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
+        if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {
             self.write_heartbeat(ctx, index, buffer);
         }
     }

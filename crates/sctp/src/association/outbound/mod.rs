@@ -90,8 +90,7 @@ impl Association {
         };
         let index = job.path();
         let path = self.paths.get(index);
-        out.source = path.source;
-        out.target = path.address;
+        (out.source, out.target) = (path.source(), path.address());
         if matches!(job, Job::Asconf(_) | Job::AsconfAck(_))
             && let Some(ends) = self.asconf_ends(job)
         {
@@ -101,10 +100,8 @@ impl Association {
             if self.extensions.ecn.is_on() && matches!(job, Job::Data(..)) { Ecn::Ect0 } else { Ecn::NotEct };
         out.first_tag = *tag;
         let path = self.paths.get(index);
-        let mut limit = match &path.search {
-            Some(search) if matches!(job, Job::MtuProbe(_)) => search.probed() as usize - path.headers(),
-            _ => path.packet_limit(),
-        };
+        let mut limit =
+            if matches!(job, Job::MtuProbe(_)) { path.probe_limit() } else { path.packet_limit() };
         if out.max_segments() == 1 && matches!(job, Job::Data(..)) {
             out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
         }
@@ -127,9 +124,7 @@ impl Association {
             *tag += 1;
             self.stats.packets_sent += 1;
             self.stats.bytes_sent += bytes as u64;
-            let path = self.paths.at(index);
-            path.stats.packets_sent += 1;
-            path.stats.bytes_sent += bytes as u64;
+            self.paths.at(index).count_sent(bytes as u64);
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
@@ -171,10 +166,10 @@ impl Association {
                 self.write_control(ctx, path, end, buffer);
                 // RFC 9260 §5.4: neither SACK nor DATA to what is not verified, were it all there is. RFC 5061 §5.3 F14: nor
                 // elsewhere, as long as all else waits for that (an answer that a SACK is to follow does).
-                if self.paths.get(path).confirmed && !self.is_stranded() {
+                if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
                     // A HEARTBEAT that is to show that small packets pass stays small.
-                    let small = self.paths.get(path).search.as_ref().is_some_and(|search| !search.is_idle());
+                    let small = self.paths.get(path).is_searching();
                     let allowed = self
                         .data_path(ctx.now)
                         .filter(|&(target, _)| target == path && !small)
@@ -206,12 +201,10 @@ impl Association {
         alone: bool,
     ) {
         let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
-        self.account_idle(ctx.now, index);
+        self.paths.at(index).account_rest(ctx.now);
         self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
         self.send.packet_done();
-        let path = self.paths.at(index);
-        path.last_used = ctx.now;
-        path.last_data = ctx.now;
+        self.paths.at(index).on_data_sent(ctx.now, true);
         match alone {
             _ if self.extensions.agreed.zero_checksum => {}
             true => packet.finish_alone(buffer),
@@ -326,7 +319,7 @@ impl Association {
         if !allowed.again && !allowed.new {
             return;
         }
-        self.account_idle(ctx.now, index);
+        self.paths.at(index).account_rest(ctx.now);
         let mut repeated = false;
         let mut fresh = false;
         let begin = buffer.len();
@@ -366,10 +359,9 @@ impl Association {
         }
         if fresh {
             self.send.packet_done();
-            self.paths.at(index).last_used = ctx.now;
             self.record_new_sent(ctx.now, index);
         }
-        self.paths.at(index).last_data = ctx.now;
+        self.paths.at(index).on_data_sent(ctx.now, fresh);
     }
 
     #[inline(always)]
@@ -432,11 +424,7 @@ impl Association {
             repeats: 0,
         };
         self.send.outstanding.push(entry);
-        let path = self.paths.at(index);
-        if path.timed.is_none() {
-            // RFC 9260 §6.3.1 C4: one measurement at a time.
-            path.timed = Some((offset, ctx.now));
-        }
+        self.paths.at(index).begin_measurement(ctx.now, offset);
         self.count_sent(ctx, index, offset, &entry, stream, from, tag, cause, false);
     }
 
@@ -476,27 +464,13 @@ impl Association {
         self.send.outstanding.send_again(offset, ctx.now, index as u8);
         self.send.outstanding.record_repeated(offset);
         self.send.recovery.on_repaired();
-        if let Some(control) = &mut self.paths.at(index).loss_control {
-            control.repairs.push_back((offset, ctx.now));
-        }
-        // RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing, nor does what was first
-        // sent after it and may have waited for it.
-        for path in 0..self.paths.len() {
-            let path = self.paths.at(path);
-            if path.timed.is_some_and(|(timed, _)| timed >= offset) {
-                path.timed = None;
-            }
-        }
+        self.paths.end_measurements_from(offset);
         match cause {
             SendCause::Fast => self.stats.retransmitted_fast += 1,
             _ => self.stats.retransmitted_timeout += 1,
         }
-        self.paths.at(index).stats.retransmitted += 1;
         let same_path = usize::from(entry.path) == index;
-        if !same_path {
-            let path = self.paths.at(index);
-            path.moved = path.moved.max(offset + 1);
-        }
+        self.paths.at(index).on_chunk_repeated(ctx.now, offset, !same_path);
         self.count_sent(ctx, index, offset, &entry, stream, from, tag, cause, same_path);
     }
 
@@ -522,16 +496,10 @@ impl Association {
         // RFC 9260 §6.2.1 B.
         self.send.peer_window = self.send.peer_window.saturating_sub(u64::from(length));
         let path = self.paths.at(index);
-        let idle = path.flight == 0;
-        path.flight += entry.size();
-        path.pace(ctx.now, entry.size());
+        let earliest_again = path.on_chunk_sent(ctx.now, offset, entry.size(), same_path);
         let timer = Timer::T3Rtx(index);
         // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start it, or restart it when the earliest that was sent to this
         // address is sent there again; not for a chunk that moves here from another address.
-        let earliest_again = same_path && !idle && offset <= path.earliest;
-        if idle || offset < path.earliest {
-            path.earliest = offset;
-        }
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

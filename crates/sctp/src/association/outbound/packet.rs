@@ -91,7 +91,7 @@ impl Association {
     /// The local and the peer's address of a path.
     pub(in crate::association) fn ends(&self, path: usize) -> (SocketAddr, SocketAddr) {
         let path = self.paths.get(path);
-        (path.source, path.address)
+        (path.source(), path.address())
     }
 
     /// Queues a packet that leaves even if the association ends now, and counts it.

@@ -266,11 +266,11 @@ impl Association {
         // RFC 6525 §5.2.7 H2: what is in progress takes its time. And where data is on its way, its
         // T3-rtx says of the path what is to be said: one lost packet is not two.
         let index = flying.path;
-        let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight == 0;
+        let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {
             let most = self.config.path_max_retrans;
             let path = self.paths.at(index);
-            path.rtt.back_off();
+            path.back_off();
             let health = path.on_error(ctx.now, most);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);

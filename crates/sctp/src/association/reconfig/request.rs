@@ -247,7 +247,7 @@ impl Association {
     /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says.
     fn on_reconfig_answered(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
-        if path.confirmed && path.on_answer(ctx.now) {
+        if path.is_confirmed() && path.on_answer(ctx.now) {
             self.on_path_up(ctx, index, true);
         }
     }

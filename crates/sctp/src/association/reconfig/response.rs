@@ -126,7 +126,7 @@ impl Association {
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {
         /// RFC 6525 §3.1: two responses fit a chunk.
         const MAX_REPLIES: usize = 2;
-        let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
+        let path = self.paths.confirmed_or_current(path);
         let reconfig = self.reconfig();
         reconfig
             .replies
@@ -280,7 +280,7 @@ impl Association {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
         // The peer's timer may be far shorter than ours where nothing has been measured yet.
-        let round_trip = path.rtt.smoothed().unwrap_or(self.config.rto_min);
+        let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         let back = path.is_usable();
         let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
             return;

@@ -8,7 +8,9 @@
 
 mod search;
 
-pub(crate) use search::{Change, Search};
+pub(super) use search::Search;
+
+pub(crate) use search::Change;
 
 use super::Path;
 use crate::config::{Config, PathMtu};
@@ -23,12 +25,29 @@ const SMALLEST_V6: u32 = 1280;
 
 /// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, and no less than this. (The 15 s that it
 /// advises are for those who measure no round trips.)
-pub(crate) const PROBE_TIMER: Duration = Duration::from_secs(1);
+const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// RFC 8899 §5.1.1: PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 
+/// What the search has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) change: Change,
+    /// The probe that was under way is so no more.
+    pub(crate) ended: bool,
+}
+
+/// A probe that leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// Bytes of its IP packet.
+    pub(crate) size: u32,
+    /// PROBE_TIMER.
+    pub(crate) timeout: Duration,
+}
+
 /// The search of a new path, when the configuration has one.
-pub(crate) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
+pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
     match config.pmtud {
         PathMtu::Icmp => None,
@@ -57,8 +76,109 @@ impl Path {
         self.packet_limit() - packet::HEADER
     }
 
+    /// How large the probe of the path MTU is that is wanted, as an SCTP packet.
+    pub(crate) fn probe_limit(&self) -> usize {
+        self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
+    }
+
+    /// The path MTU is searched for by probes, or would be if it seemed to shrink.
+    pub(crate) fn has_mtu_search(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// A probe is wanted or under way.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| !search.is_idle())
+    }
+
+    /// A probe is to be sent.
+    pub(crate) fn wants_mtu_probe(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| search.is_wanted())
+    }
+
+    /// No probe is to be sent, and larger sizes may pass some day: worth PMTU_RAISE_TIMER.
+    pub(crate) fn may_rise(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
+    }
+
+    /// The path can be used: its search begins, or goes on.
+    pub(crate) fn begin_mtu_search(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.suspend();
+            search.begin();
+        }
+    }
+
+    /// The path cannot be used: nothing is probed.
+    pub(crate) fn suspend_mtu_search(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.suspend();
+        }
+    }
+
+    /// The wanted probe goes out under a nonce.
+    pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
+        self.stats.mtu_probes += 1;
+        // The RTO may have been backed off far, by the very packets that do not pass.
+        let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
+        let search = self.search.as_mut()?;
+        search.probe_sent(nonce, self.stats.heartbeats_acked);
+        Some(Probe { size: search.probed(), timeout })
+    }
+
+    /// A probe came back.
+    pub(crate) fn on_mtu_probe_ack(&mut self, nonce: u64) -> Option<Found> {
+        self.told(|search| search.on_ack(nonce))
+    }
+
+    /// PROBE_TIMER or PMTU_RAISE_TIMER ran out.
+    pub(crate) fn on_mtu_timer(&mut self) -> Option<Found> {
+        let answered = self.stats.heartbeats_acked;
+        let search = self.search.as_mut()?;
+        if !search.is_probing() {
+            search.on_raise();
+            return Some(Found { change: Change::Same, ended: false });
+        }
+        // RFC 8899 §3: only where small packets pass does the loss of large ones tell of sizes.
+        // Whether they do, a HEARTBEAT of the usual size finds out.
+        let pass = search.small_ones_pass(answered);
+        if !pass {
+            self.ask_heartbeat_once();
+        }
+        self.told(|search| search.on_probe_lost(pass))
+    }
+
+    /// RFC 8899 §4.3: packets of the present size vanish.
+    pub(crate) fn on_black_hole(&mut self) -> Option<Found> {
+        let found = self.told(Search::on_black_hole)?;
+        let ended = found.change == Change::Reduced;
+        self.stats.black_holes += u64::from(ended);
+        Some(Found { ended, ..found })
+    }
+
+    /// The network says that it takes packets of at most `mtu` bytes.
+    pub(crate) fn on_too_big(&mut self, mtu: u32) -> Found {
+        if let Some(found) = self.told(|search| search.on_too_big(mtu)) {
+            return found;
+        }
+        let change = if self.reduce_mtu(mtu) { Change::Reduced } else { Change::Same };
+        Found { change, ended: false }
+    }
+
+    /// The search is told something; what it has found is taken over.
+    fn told(&mut self, tell: impl FnOnce(&mut Search) -> Change) -> Option<Found> {
+        let search = self.search.as_deref_mut()?;
+        let probing = search.is_probing();
+        let change = tell(search);
+        let (size, ended) = (search.size(), probing && !search.is_probing());
+        if change != Change::Same {
+            self.set_mtu(size);
+        }
+        Some(Found { change, ended })
+    }
+
     /// The network takes packets of at most `mtu` bytes. True when that is news.
-    pub(crate) fn reduce_mtu(&mut self, mtu: u32) -> bool {
+    fn reduce_mtu(&mut self, mtu: u32) -> bool {
         let smallest = if self.address.is_ipv6() { SMALLEST_V6 } else { SMALLEST_V4 };
         let mtu = mtu.max(smallest);
         if mtu >= self.mtu {
@@ -69,7 +189,7 @@ impl Path {
     }
 
     /// Packets have this size at most from now on.
-    pub(crate) fn set_mtu(&mut self, mtu: u32) {
+    fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
         self.congestion.set_mss(chunk);

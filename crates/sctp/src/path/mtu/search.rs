@@ -57,7 +57,7 @@ pub(crate) struct Search {
     /// How often BASE_PLPMTU was suspected since it was fallen back to.
     suspected: u32,
     /// A probe is to be sent with the next poll.
-    pub(crate) wanted: bool,
+    wanted: bool,
 }
 
 /// What became of a size.
@@ -143,6 +143,11 @@ impl Search {
     /// `answered` now.
     pub(crate) fn small_ones_pass(&self, answered: u64) -> bool {
         self.answered_before.is_some_and(|before| answered > before)
+    }
+
+    /// A probe is to be sent with the next poll.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
     }
 
     /// A probe is under way: the timer that runs is PROBE_TIMER, else PMTU_RAISE_TIMER.

@@ -8,9 +8,8 @@
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::path::flight::NewlyAcked;
-use crate::send::Probing;
-use crate::send::outstanding::{ChunkState, Earliest};
-use crate::send::retransmit;
+use crate::send::Expired;
+use crate::send::outstanding::Earliest;
 use crate::send::sack_outcome::{SackError, Waiting};
 use anabranch_base::Instant;
 use anabranch_base::trace::{SendCause, TraceEvent};
@@ -40,7 +39,7 @@ impl Association {
     }
 
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
-        let recovers_until = self.send.recovery.exit;
+        let recovers_until = self.send.recovers_until();
         let was_in_recovery = recovers_until.is_some();
         let fresh = self.config.rack || self.config.hystart.is_some();
         let mut outcome = self.send.take_outcome(self.paths.len(), fresh);
@@ -59,21 +58,13 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        if let Some(probing) = &mut self.send.probing {
-            probing.answered = true;
-        }
-        self.send.turned_away = match acknowledgement {
-            Acknowledgement::Sack(sack) => sack.window == 0,
-            Acknowledgement::NrSack(nr) => nr.sack.window == 0,
-            Acknowledgement::Shutdown(_) => false,
-        };
         // RFC 9260 §7.2.4: one reduction a recovery; §6.2.1 D iv: what ends one may begin the next.
-        let in_recovery = self.send.recovery.exit.is_some();
+        let in_recovery = self.send.is_recovering();
         // Nor does the repair of a timeout excuse a loss: T3-rtx has marked all there was, and this was sent since,
         // or to another path (RFC 5681 §4.3: a loss of what was retransmitted is one more sign of congestion).
         let reduces = !in_recovery;
-        let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
-        let (polls, more) = (self.paths.polls(), self.send.queue.unsent_bytes() > 0);
+        let (base, end) = (self.send.base(), self.send.end());
+        let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -121,9 +112,9 @@ impl Association {
             self.enter_recovery();
         }
         if self.config.rack || self.config.prr {
-            let repaired = was_in_recovery && self.send.recovery.exit.is_none();
+            let repaired = was_in_recovery && !self.send.is_recovering();
             let news = outcome.cumulative || outcome.fresh.iter().any(|fresh| !fresh.is_empty());
-            let idle = !news && !self.send.outstanding.has_gaps();
+            let idle = !news && !self.send.has_gaps();
             self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
@@ -137,7 +128,7 @@ impl Association {
             self.judge_skipped(ctx.now, &outcome.skips, recovers_until);
         }
         self.send.keep_outcome(outcome);
-        if self.send.limits.is_some() {
+        if self.send.has_limits() {
             self.on_forward_answered(ctx, skipped);
         }
         self.after_acknowledgement(ctx);
@@ -175,10 +166,10 @@ impl Association {
     /// Somebody was turned away, and there is room now.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
-        if self.send.queue.is_wanted() {
+        if self.send.is_wanted() {
             self.size_send_buffer();
         }
-        if self.send.queue.take_writable() {
+        if self.send.take_writable() {
             self.emit_writable_now(ctx);
         }
     }
@@ -197,13 +188,13 @@ impl Association {
         let timer = Timer::T3Rtx(index);
         if path.flight() == 0 {
             // R2: nothing in flight, no timer.
-            path.record_earliest(self.send.outstanding.end(), true);
+            path.record_earliest(self.send.end(), true);
             self.timers.stop(timer);
             return;
         }
         if earliest_acked || disturbed {
             let from = if disturbed { 0 } else { path.earliest() };
-            let found = self.send.outstanding.earliest_within(index as u8, from);
+            let found = self.send.earliest_within(index, from);
             let (Earliest::At(earliest) | Earliest::NotBelow(earliest)) = found;
             path.record_earliest(earliest, matches!(found, Earliest::At(_)));
         }
@@ -220,32 +211,20 @@ impl Association {
             self.take_back_everything();
             return;
         }
-        let probing = self.send.probing.filter(|_| {
-            self.send.peer_window == 0 || self.send.outstanding.end() - self.send.outstanding.base() == 1
-        });
-        let most = self.config.path_max_retrans;
+        let Expired { probe, silent } = self.send.on_t3();
         // A probe of a closed window is answered, unless it is its size that keeps it from arriving.
-        if self.paths.get(index).has_mtu_search() && probing.is_none_or(|probing| !probing.answered) {
+        if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.t3_expirations += 1;
-        let count_error = match probing {
-            // RFC 9260 §6.1 A: a probe does not count while the peer answers, nor for the window.
-            Some(probing) => !probing.answered,
-            // Nor does what arrived at a window that was shut meanwhile, as long as SACKs say so.
-            None => !std::mem::take(&mut self.send.turned_away),
-        };
-        if let Some(probing) = &mut self.send.probing {
-            probing.answered = false;
-        }
         // E1, E2.
-        self.paths.at(index).on_t3(ctx.now, probing.is_none());
-        self.lose_flight(index, if probing.is_some() { SendCause::Probe } else { SendCause::Timeout });
-        if probing.is_none() {
-            self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
+        self.paths.at(index).on_t3(ctx.now, !probe);
+        self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
+        if !probe {
+            self.send.begin_timeout_repair();
         }
-        if count_error {
-            let health = self.paths.at(index).on_error(ctx.now, most);
+        if silent {
+            let health = self.paths.at(index).on_error(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
             if self.paths.are_silent(&self.config, ctx.now) {
@@ -255,22 +234,16 @@ impl Association {
             }
             self.paths.rotate();
         }
-        if self.send.limits.is_some() {
+        if self.send.has_limits() {
             self.advance_shutdown(ctx);
         }
     }
 
     /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be retransmitted.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
-        self.paths.at(index).lose_flight(self.send.outstanding.end());
+        self.paths.at(index).lose_flight(self.send.end());
         self.timers.stop(Timer::Loss(index));
-        self.send.recovery.settle();
-        let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
-        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
-        self.send.peer_window += marked;
-        self.on_forward_lost();
-        self.send.recovery.exit = None;
-        self.send.recovery.free_packet = false;
+        self.send.lose_flight(index, cause);
     }
 
     // Probing a closed window (RFC 9260 §6.1 A).
@@ -279,46 +252,35 @@ impl Association {
     #[inline]
     pub(crate) fn check_probe(&mut self, now: Instant) {
         // While something is outstanding its own timer runs.
-        if self.send.outstanding.awaits_nothing() {
+        if self.send.awaits_nothing() {
             self.check_probe_idle(now);
         }
     }
 
     fn check_probe_idle(&mut self, now: Instant) {
         if self.state.may_send_data() && self.send.is_shut_out() {
-            let probing = self.send.probing.get_or_insert(Probing::default());
-            if !probing.allowed && !self.timers.is_set(Timer::Probe) {
+            if let Some(sent) = self.send.begin_probing()
+                && !self.timers.is_set(Timer::Probe)
+            {
                 // The first probe after one RTO, the next after twice as long, and so on.
                 let rto = self.paths.get(self.paths.current()).rto();
-                let wait = rto.saturating_mul(1 << probing.sent.min(16)).min(self.config.rto_max.max(rto));
+                let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
                 self.timers.set(Timer::Probe, now + wait);
             }
-        } else if self.send.probing.is_some() {
-            self.send.probing = None;
+        } else if self.send.end_probing() {
             self.timers.stop(Timer::Probe);
         }
     }
 
     /// A probe was refused and the window is open now: it need not wait for its timer.
     fn refused_probe_again(&mut self) {
-        if self.send.probing.is_none() || self.send.peer_window == 0 {
-            return;
-        }
-        let base = self.send.outstanding.base();
-        let Some(&entry) = self.send.outstanding.get(base) else {
+        let Some((index, size)) = self.send.take_refused_probe() else {
             return;
         };
-        if entry.state == ChunkState::InFlight && self.send.outstanding.end() == base + 1 {
-            let size = entry.size();
-            self.send.outstanding.set(base, ChunkState::Lost(SendCause::Probe));
-            self.send.peer_window += u64::from(entry.length);
-            let index = usize::from(entry.path);
-            let path = self.paths.at(index);
-            path.lose(size);
-            if path.flight() == 0 {
-                self.timers.stop(Timer::T3Rtx(index));
-            }
-            self.send.probing = None;
+        let path = self.paths.at(index);
+        path.lose(size);
+        if path.flight() == 0 {
+            self.timers.stop(Timer::T3Rtx(index));
         }
     }
 
@@ -327,21 +289,17 @@ impl Association {
         if !self.extensions.ecn.is_on() {
             return;
         }
-        let ahead = i64::from(self.send.outstanding.ahead(tsn));
-        let offset = self.send.outstanding.base() as i64 + ahead - 1;
-        if offset >= self.send.outstanding.end() as i64 {
+        let offset = self.send.offset_of(tsn);
+        if offset >= self.send.end() as i64 {
             return;
         }
         self.extensions.ecn.ask_cwr(tsn);
-        if !self.extensions.ecn.may_reduce(offset, self.send.outstanding.end()) {
+        if !self.extensions.ecn.may_reduce(offset, self.send.end()) {
             return;
         }
         // Once a window of data, on the path that was marked.
-        let index = match u64::try_from(offset).ok().and_then(|offset| self.send.outstanding.get(offset)) {
-            Some(entry) => usize::from(entry.path),
-            None => self.paths.current(),
-        };
-        if self.send.recovery.exit.is_none() {
+        let index = self.send.path_of(offset).unwrap_or(self.paths.current());
+        if !self.send.is_recovering() {
             self.paths.at(index).on_marked(ctx.now);
             self.stats.ecn_reductions += 1;
         }

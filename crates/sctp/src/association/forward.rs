@@ -11,7 +11,6 @@ use crate::path::loss_control::LONGEST_ACK_DELAY;
 use crate::recv::Violation;
 use crate::recv::forward::Forwarded;
 use crate::reliability::{Abandoned, Policy};
-use crate::send::outstanding::ChunkState;
 use crate::send::sack_outcome::Skip;
 use anabranch_base::Instant;
 use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
@@ -68,9 +67,7 @@ impl Association {
             return;
         }
         self.extensions.agreed.partial_reliability = false;
-        let outstanding = &self.send.outstanding;
-        let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);
-        if (outstanding.base()..outstanding.end()).any(is_given_up) {
+        if self.send.has_abandoned() {
             let reason =
                 CloseReason::PeerIncompatible("RFC 3758 3.3.3: the peer knows no FORWARD TSN after all");
             self.abort_with(
@@ -84,7 +81,7 @@ impl Association {
     /// A FORWARD TSN is to be sent now.
     #[inline]
     pub(super) fn forward_wanted(&self) -> bool {
-        self.send.limits.as_ref().is_some_and(|limits| limits.wanted) && self.state.may_send_data()
+        self.send.wants_forward() && self.state.may_send_data()
     }
 
     /// Appends a FORWARD TSN if it is wanted and goes to this path.
@@ -99,10 +96,7 @@ impl Association {
             return;
         }
         let room = end.saturating_sub(buffer.len());
-        if self.send.write_forward(ctx.now, self.extensions.agreed.interleaving, buffer, room) {
-            if let Some(limits) = &mut self.send.limits {
-                limits.said_to = index;
-            }
+        if self.send.write_forward(ctx.now, self.extensions.agreed.interleaving, index, buffer, room) {
             self.guard_forward(ctx.now);
         }
     }
@@ -110,8 +104,7 @@ impl Association {
     /// RFC 3758 §3.5 C5: as long as a FORWARD TSN is unanswered some T3-rtx runs;
     /// one that runs for nothing else stops with the answer.
     fn guard_forward(&mut self, now: Instant) {
-        let base = self.send.outstanding.base();
-        let pending = self.send.limits.as_ref().is_some_and(|limits| limits.is_pending(base));
+        let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
         if pending && running == 0 && self.state.may_send_data() {
             let index = self.paths.current();
@@ -129,13 +122,11 @@ impl Association {
     /// A SACK has come, and has perhaps moved over what was given up.
     #[cold]
     pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
-        let base = self.send.outstanding.base();
-        let Some(limits) = &mut self.send.limits else {
+        let Some(index) = self.send.forward_path() else {
             return;
         };
-        let index = limits.said_to;
         let path = self.paths.at(index);
-        limits.repeat(ctx.now, base, path.round_trip());
+        self.send.repeat_forward(ctx.now, path.round_trip());
         if skipped {
             // RFC 9260 §8.1, §8.2: an answered FORWARD TSN shows as much as acknowledged DATA.
             let revived = path.on_shown(ctx.now);
@@ -155,15 +146,14 @@ impl Association {
     /// leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn judge_skipped(&mut self, now: Instant, skips: &[Skip], recovers_until: Option<u64>) {
-        let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
-        let reduces = self.send.recovery.exit.is_none();
+        let reduces = !self.send.is_recovering();
         let mut lost_on_any = false;
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
             let round_trip = path.round_trip();
             let (mut bytes, mut lost) = (0, false);
             for skip in skips.iter().filter(|skip| usize::from(skip.path) == index) {
-                let announced = self.send.limits.as_ref().and_then(|limits| limits.announced_at(skip.offset));
+                let announced = self.send.announced_at(skip.offset);
                 let Some(announced) = announced.filter(|&announced| now >= announced + round_trip / 2) else {
                     continue;
                 };
@@ -181,22 +171,10 @@ impl Association {
             }
         }
         if lost_on_any {
-            self.enter_recovery();
-            // Nothing is left that could be of the same loss.
-            self.send.recovery.exit = Some(end).filter(|&end| end > base);
-            self.send.recovery.free_packet = false;
+            self.send.enter_recovery_of_skipped();
+            self.stats.fast_recoveries += 1;
         }
-        if let Some(limits) = &mut self.send.limits {
-            limits.forget_told(base);
-        }
-    }
-
-    /// RFC 3758 §3.5 A5: T3-rtx has run out: a FORWARD TSN is retransmitted.
-    pub(super) fn on_forward_lost(&mut self) {
-        let base = self.send.outstanding.base();
-        if let Some(limits) = &mut self.send.limits {
-            limits.announce_again(base);
-        }
+        self.send.forget_told();
     }
 
     /// The application wants nothing more of what it gave on a stream.
@@ -209,7 +187,7 @@ impl Association {
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.free_deferred();
         self.free_keys(ctx);
-        if self.send.limits.is_some() {
+        if self.send.has_limits() {
             self.give_up_now(ctx);
         }
     }
@@ -246,7 +224,7 @@ impl Association {
         if !given_up.failed.is_empty() {
             self.after_acknowledgement(ctx);
         }
-        match self.send.limits.as_ref().and_then(|limits| limits.next_expiry()) {
+        match self.send.next_expiry() {
             Some(at) => self.timers.set(Timer::Lifetime, at),
             None => self.timers.stop(Timer::Lifetime),
         }
@@ -258,15 +236,13 @@ impl Association {
             if !paths.iter().any(|&touched| usize::from(touched) == index) {
                 continue;
             }
-            let outstanding = &self.send.outstanding;
-            let first = outstanding.earliest_on(index as u8, 0).unwrap_or(outstanding.end());
-            let flying = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::InFlight);
-            self.paths.at(index).disregard(first, flying);
+            let first = self.send.earliest_on(index).unwrap_or(self.send.end());
+            self.paths.at(index).disregard(first, |offset| self.send.is_in_flight(offset));
         }
     }
 
     /// How many messages were given up (RFC 7496 §4.3, §4.4).
     pub(crate) fn abandoned(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
-        self.send.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
+        self.send.abandoned(stream, policy)
     }
 }

@@ -12,7 +12,7 @@ use crate::event::{CloseReason, Event};
 use crate::path::MAX_PATHS;
 use crate::recv::RecvHalf;
 use anabranch_base::Instant;
-use anabranch_base::trace::TraceEvent;
+use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_wire::sctp::cause::MissingParams;
 use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Chunks, Param, Tsn};
@@ -203,14 +203,13 @@ impl Association {
         }
         // RFC 9260 §5.1.1: no more streams than the other side takes.
         self.streams.limit(offer.inbound, offer.outbound);
-        let refused = self.send.queue.drop_beyond(self.streams.outbound());
+        let refused = self.send.drop_beyond(self.streams.outbound());
         self.emit_undelivered(ctx, refused);
-        // RFC 9260 §6.2.1 A: the a_rwnd of INIT or INIT ACK, less what rides with the COOKIE ECHO.
-        self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
+        self.send.open_window(offer.window);
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.streams.inbound(), segment);
         self.extensions.agreed = Extensions::of(&self.config).and(offer.extensions);
-        self.send.queue.set_interleaving(self.extensions.agreed.interleaving);
+        self.send.set_interleaving(self.extensions.agreed.interleaving);
         self.recv.set_interleaving(self.extensions.agreed.interleaving);
         self.recv.set_nr_sack(self.extensions.agreed.nr_sack);
         self.extensions.ecn.set_on(self.extensions.agreed.ecn);
@@ -262,7 +261,7 @@ impl Association {
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
         self.emit_adaptation(ctx);
         // Messages on streams that were not granted may have made room.
-        if self.send.queue.take_writable() && self.state.accepts_messages() {
+        if self.send.take_writable() && self.state.accepts_messages() {
             ctx.events.push_back(Event::Writable { id: self.id });
         }
     }
@@ -306,7 +305,7 @@ impl Association {
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
         // What an association of the peer's has acknowledged that it has given up since cannot be
         // said again: another one would wait for it for ever.
-        let acknowledged = self.send.outstanding.base() > 0;
+        let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
             return;
@@ -338,9 +337,7 @@ impl Association {
     /// taken in: it is retransmitted, with the same TSNs.
     pub(super) fn take_back_everything(&mut self) {
         for index in 0..self.paths.len() {
-            let cause = anabranch_base::trace::SendCause::Timeout;
-            let outstanding = &mut self.send.outstanding;
-            self.send.peer_window += crate::send::retransmit::mark_path(outstanding, index as u8, cause);
+            self.send.lose_path(index, SendCause::Timeout);
             self.paths.at(index).forget_flight();
             self.timers.stop(Timer::T3Rtx(index));
         }

@@ -233,7 +233,7 @@ impl Association {
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
     pub(crate) fn measure(&mut self) {
         let largest = (self.paths.smallest_chunk_limit()
-            - self.send.queue.header()
+            - self.send.chunk_header()
             - self.extensions.auth_room()) as u32;
         self.send.set_largest(self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3);
         self.timers.grow(self.paths.len());
@@ -274,7 +274,7 @@ impl Association {
         self.takes_on(&message)?;
         self.size_send_buffer();
         self.send.push(now, message, payload, self.extensions.agreed.partial_reliability)?;
-        if self.send.limits.is_some() {
+        if self.send.has_limits() {
             self.invalidate_fast_path();
         }
         self.stats.messages_sent += 1;
@@ -285,10 +285,8 @@ impl Association {
     /// The send buffer follows what can be under way, where associations share memory.
     #[inline]
     pub(crate) fn size_send_buffer(&mut self) {
-        if self.send.queue.is_shared() {
-            let congestion = self.paths.get(self.paths.current()).window();
-            let peer = self.send.peer_window + self.send.outstanding.in_flight();
-            self.send.queue.follow(congestion, peer);
+        if self.send.shares_memory() {
+            self.send.size_buffer(self.paths.get(self.paths.current()).window());
         }
     }
 
@@ -300,11 +298,10 @@ impl Association {
         payload: &[u8],
         piece: usize,
     ) -> Result<usize, SendError> {
-        if message.reliability == Reliability::Full && self.send.limits.is_none() {
+        if message.reliability == Reliability::Full && !self.send.has_limits() {
             self.takes_on(&message)?;
             self.size_send_buffer();
-            self.send.free_before(payload.len().div_ceil(piece));
-            let taken = self.send.queue.push_pieces(message, payload, piece)?;
+            let taken = self.send.push_pieces(message, payload, piece)?;
             self.stats.messages_sent += taken.div_ceil(piece) as u64;
             self.check_probe(now);
             return Ok(taken);
@@ -357,7 +354,7 @@ impl Association {
         if stream >= self.streams.outbound() {
             return Err(SchedulerError::NoSuchStream);
         }
-        self.send.queue.set_stream_value(stream, value);
+        self.send.set_stream_value(stream, value);
         Ok(())
     }
 
@@ -380,9 +377,9 @@ impl Association {
             peer_port: self.identity.peer_port(),
             outbound_streams: self.streams.outbound(),
             inbound_streams: self.streams.inbound(),
-            peer_rwnd: self.send.peer_window,
-            outstanding: self.send.queue.buffered_bytes() - self.send.queue.unsent_bytes(),
-            buffered: self.send.queue.buffered_bytes(),
+            peer_rwnd: self.send.peer_window(),
+            outstanding: self.send.buffered_bytes() - self.send.unsent_bytes(),
+            buffered: self.send.buffered_bytes(),
             extensions: *self.extensions.agreed(),
             paths: self.paths.iter().enumerate().map(|(i, path)| path.info(i == primary)).collect(),
         }

@@ -11,8 +11,6 @@ use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::path::heartbeat;
 use crate::path::mtu::{Change, Found, Probe, RAISE_TIMER};
-use crate::send::retransmit;
-use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::{Heartbeat, Pad, packet};
 
 impl Association {
@@ -82,14 +80,9 @@ impl Association {
     /// it is its size. That costs two probes when it was not.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        let Some(offset) = self.send.outstanding.earliest_on(index as u8, 0) else {
-            return;
-        };
         let path = self.paths.get(index);
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
-        let again =
-            self.send.outstanding.get(offset).is_some_and(|entry| entry.again && entry.size() <= limit);
-        if !again {
+        if !self.send.repeats_within(index, limit) {
             return;
         }
         if let Some(found) = self.paths.at(index).on_black_hole() {
@@ -119,14 +112,12 @@ impl Association {
     /// A path takes less than was thought: what is on its way and too large is lost.
     fn shrunk(&mut self, index: usize) {
         self.measure();
-        let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header())
+        let largest = (self.paths.get(index).chunk_limit() - self.send.chunk_header())
             .saturating_sub(self.extensions.auth_room()) as u32;
-        let outstanding = &mut self.send.outstanding;
-        let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
-        self.send.peer_window += bytes;
+        let flight = self.send.lose_larger(index, largest);
         let path = self.paths.at(index);
         path.lose(flight);
-        path.set_earliest(self.send.outstanding.earliest_on(index as u8, 0).unwrap_or(u64::MAX));
+        path.set_earliest(self.send.earliest_on(index).unwrap_or(u64::MAX));
         if path.flight() == 0 {
             self.timers.stop(Timer::T3Rtx(index));
         }

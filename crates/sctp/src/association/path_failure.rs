@@ -111,7 +111,7 @@ impl Association {
         };
         self.timers.stop(Timer::HeartbeatLost(index));
         // RFC 9260 §8.1: not while data says otherwise.
-        if self.send.outstanding.is_empty() {
+        if !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
         if verified.confirmed || verified.revived {

@@ -9,7 +9,6 @@
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::path::loss_control::{LossDeadline, SackNews};
-use crate::send::rack::Lost;
 use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
@@ -17,9 +16,7 @@ impl Association {
     /// What has arrived on a path by a SACK says what is lost there.
     pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
-        let lost = self.send.lose_by_time(now, index as u8, by_time, smoothed);
-        self.send.peer_window += lost.user;
-        lost.flight
+        self.send.lose_by_time(now, index, by_time, smoothed)
     }
 
     /// Chunks of `bytes` on a path are lost. `reduces`: it is the first loss of a recovery.
@@ -27,31 +24,29 @@ impl Association {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
         if reduces && path.is_controlled() {
-            self.send.recovery.doubt(index);
+            self.send.doubt_reduction(index);
         }
     }
 
     /// Fast recovery begins.
     pub(super) fn enter_recovery(&mut self) {
-        self.send.recovery.exit = Some(self.send.outstanding.end());
-        self.send.recovery.free_packet = true;
+        self.send.enter_recovery();
         self.stats.fast_recoveries += 1;
     }
 
     /// RFC 8985: after any SACK, on every path. `repaired`: it ended a recovery; `needless`: so many
     /// duplicates of what was retransmitted; `idle`: it told nothing new and of no holes.
     pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
-        let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
+        let (base, end) = (self.send.base(), self.send.end());
         if needless > 0
-            && let Some(index) = self.send.recovery.on_needless(needless)
+            && let Some(index) = self.send.on_needless(needless)
             && index < self.paths.len()
         {
             // Every repair was needless: so was the reduction.
             self.paths.at(index).on_needless_reduction(now);
-            self.send.recovery.exit = None;
-            self.send.recovery.free_packet = false;
+            self.send.end_recovery();
         }
-        let calm = self.send.recovery.exit.is_none() && self.send.recovery.timeout_exit.is_none();
+        let calm = self.send.is_recovered();
         let news = SackNews { base, end, calm, repaired, needless: needless > 0, idle };
         for index in 0..self.paths.len() {
             self.paths.at(index).after_sack(now, &news);
@@ -77,13 +72,7 @@ impl Association {
 
     /// Something is out on this path, and nothing speaks of a loss.
     fn is_quiet(&self, index: usize) -> bool {
-        self.paths.get(index).flight() > 0
-            && self.state.may_send_data()
-            && self.send.recovery.exit.is_none()
-            && self.send.recovery.timeout_exit.is_none()
-            && self.send.probing.is_none()
-            && !self.send.outstanding.has_lost()
-            && !self.send.outstanding.has_gaps()
+        self.paths.get(index).flight() > 0 && self.state.may_send_data() && self.send.is_quiet()
     }
 
     pub(super) fn on_loss_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
@@ -95,13 +84,13 @@ impl Association {
         if path.suspects_loss() {
             let lost = self.judge_by_time(ctx.now, index, &Delivered::default());
             if lost > 0 {
-                let reduces = self.send.recovery.exit.is_none();
+                let reduces = !self.send.is_recovering();
                 self.record_loss(ctx.now, index, lost, reduces);
                 if reduces {
                     self.enter_recovery();
                 }
                 // No acknowledgement may come that would let the repair go.
-                self.send.recovery.free_packet = true;
+                self.send.allow_free_packet();
             }
             self.rearm_t3(ctx.now, index, false, lost > 0);
             self.set_loss_timer(ctx.now, index);
@@ -115,13 +104,11 @@ impl Association {
         let rto = self.paths.get(index).rto();
         let fresh = self.takes_new_on(now, index);
         if !fresh {
-            let Some(Lost { flight, user }) = self.send.take_tail(index as u8) else { return };
-            self.send.peer_window += user;
-            self.send.recovery.free_packet = true;
-            self.paths.at(index).lose(flight);
+            let Some(bytes) = self.send.take_tail(index) else { return };
+            self.paths.at(index).lose(bytes);
         }
         self.stats.tail_probes += 1;
-        let end = self.send.outstanding.end();
+        let end = self.send.end();
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);
         if path.flight() == 0 {
@@ -135,7 +122,7 @@ impl Association {
     /// A packet with new data has left.
     #[inline]
     pub(super) fn record_new_sent(&mut self, now: Instant, index: usize) {
-        let end = self.send.outstanding.end();
+        let end = self.send.end();
         if self.paths.at(index).on_new_sent(end) {
             self.set_loss_timer(now, index);
         }

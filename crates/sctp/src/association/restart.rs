@@ -132,7 +132,7 @@ impl Association {
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
-        self.send.queue.inherit(&mut before.queue);
+        self.send.inherit(&mut before);
         // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.
         self.emit_undelivered(ctx, before.undelivered());
         self.timers.stop_all();

@@ -55,12 +55,12 @@ impl Association {
     /// has not run out.
     fn take_back(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
-        if path.flight() == 0 || self.send.probing.is_some() || !self.state.may_send_data() {
+        if path.flight() == 0 || self.send.is_probing() || !self.state.may_send_data() {
             return;
         }
         path.collapse(ctx.now);
         self.timers.stop(Timer::T3Rtx(index));
         self.lose_flight(index, SendCause::Timeout);
-        self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
+        self.send.begin_timeout_repair();
     }
 }

@@ -191,7 +191,7 @@ impl Association {
 
     /// Takes in the Cumulative TSN Ack; false when that was the end.
     fn acknowledge_by_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) -> bool {
-        if self.send.outstanding.ahead(cumulative.0) <= 0 {
+        if !self.send.is_advanced_by(cumulative) {
             return true;
         }
         self.on_acknowledgement(ctx, Acknowledgement::Shutdown(cumulative));

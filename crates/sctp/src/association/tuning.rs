@@ -25,9 +25,9 @@ impl Association {
             self.measure();
         }
         self.recv.tune(&config);
-        self.send.queue.set_limit(config.sndbuf);
+        self.send.set_buffer_limit(config.sndbuf);
         if config.scheduler != before.scheduler {
-            self.send.queue.set_scheduler(config.scheduler);
+            self.send.set_scheduler(config.scheduler);
         }
         if config.hb_interval != before.hb_interval && self.state.is_up() {
             for index in 0..self.paths.len() {

@@ -74,7 +74,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn writable_bytes(&self, id: AssociationId) -> usize {
-        self.association(id).map_or(0, |association| association.send.queue.writable_bytes() as usize)
+        self.association(id).map_or(0, |association| association.send.writable_bytes() as usize)
     }
 
     /// Bytes of `stream` that a `recv` would return now.

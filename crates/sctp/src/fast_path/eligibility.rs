@@ -30,7 +30,7 @@ impl Association {
     pub(crate) fn eligibility(&self, on: bool) -> FastPath {
         let no_control = matches!(self.state, State::Established)
             && !self.extensions.have_control()
-            && self.send.limits.is_none();
+            && !self.send.has_limits();
         let controlled = self.paths.iter().any(Path::is_controlled);
         match (on && no_control, self.extensions.touch_data() || controlled) {
             (false, _) => FastPath::Unknown,
@@ -42,9 +42,9 @@ impl Association {
     /// Whether there is certainly nothing to send now, as far as a glance tells.
     #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
-        if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.outstanding.has_lost() {
+        if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.has_lost() {
             return false;
         }
-        self.send.queue.unsent_bytes() == 0 || self.paths.get(self.paths.current()).is_full()
+        self.send.unsent_bytes() == 0 || self.paths.get(self.paths.current()).is_full()
     }
 }

@@ -140,7 +140,7 @@ impl Association {
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();
         let Some(Ok(sack)) = chunk.raw(packet).map(SackView::parse) else { return false };
-        if !sack.says_no_more() || self.send.probing.is_some() {
+        if !sack.says_no_more() || self.send.is_probing() {
             return false;
         }
         let Some(taken) = self.send.take_next(sack.cumulative, sack.window) else { return false };
@@ -150,8 +150,8 @@ impl Association {
         self.paths.at(from).count_received();
         self.send.renew_burst();
         let index = usize::from(taken.path);
-        let base = self.send.outstanding.base();
-        let (polls, more) = (self.paths.polls(), self.send.queue.unsent_bytes() > 0);
+        let base = self.send.base();
+        let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
         let path = self.paths.at(index);
         let flight_before = path.land(taken.size, polls, more);
         path.measure_run(ctx.now, taken.begin, base);

@@ -16,15 +16,14 @@ impl Association {
         out: &mut SendBatch,
         tag: &mut u64,
     ) -> bool {
-        if self.fast_path != FastPath::Eligible || out.max_segments() != 1 || self.send.outstanding.has_lost()
-        {
+        if self.fast_path != FastPath::Eligible || out.max_segments() != 1 || self.send.has_lost() {
             return false;
         }
         if self.recv.sack_pending() {
             return self.transmit_sack_alone(out, tag);
         }
         let index = self.paths.current();
-        let data = self.send.queue.unsent_bytes() > 0 && self.is_open(index) && self.new_allowed(ctx.now);
+        let data = self.send.unsent_bytes() > 0 && self.is_open(index) && self.new_allowed(ctx.now);
         if !data || self.config().pacing {
             return false;
         }
@@ -50,7 +49,7 @@ impl Association {
     /// A SACK that is due goes alone when there is no data to ride with.
     #[inline]
     fn transmit_sack_alone(&mut self, out: &mut SendBatch, tag: &mut u64) -> bool {
-        let alone = self.recv.sack_due() && self.send.queue.unsent_bytes() == 0;
+        let alone = self.recv.sack_due() && self.send.unsent_bytes() == 0;
         if !alone || self.wants_shutdown() || self.extensions.agreed().zero_checksum {
             return false;
         }

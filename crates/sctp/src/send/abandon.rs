@@ -1,9 +1,9 @@
-//! Giving messages up, and telling the peer not to wait for them.
+//! Giving messages up.
 //!
 //! Owns what is known of messages that may be given up: until when, after how
-//! many retransmissions, in favour of what. Owns the Advanced.Peer.Ack.Point
-//! and what was last said of it, and the counts. The bytes are the queue's,
-//! the chunks are `outstanding`'s; flights and timers are told to the
+//! many retransmissions, in favour of what; and the counts. The bytes are the
+//! queue's, the chunks are `outstanding`'s, what the peer is told is
+//! [`forward`](super::forward)'s; flights and timers are told to the
 //! association.
 //!
 //! A message of which nothing was sent has no number yet and just disappears.
@@ -16,18 +16,16 @@
 //! skipped or found missing: otherwise whoever gives up fast enough would send
 //! as fast as he likes, which RFC 7496 §5 rules out.
 //!
-//! Home of RFC 3758 §3.5 (A1 – A5, C1 – C5, F2, F3), §4.1, RFC 7496 §3
-//! and RFC 8260 §2.3.1 (the sender's half).
+//! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
 
 use super::SendHalf;
-use super::outstanding::{ChunkState, Entry, Outstanding};
+use super::forward::AckPoint;
+use super::outstanding::{ChunkState, Entry};
 use crate::error::SendError;
 use crate::message::Message;
 use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
-use anabranch_wire::sctp::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage, Ssn, Tsn};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Messages that are done with and forgotten at a time.
 const FORGOTTEN: usize = 24;
@@ -98,22 +96,8 @@ pub(crate) struct Limits {
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
     ages: u64,
-    /// One past the Advanced.Peer.Ack.Point.
-    advanced: u64,
-    /// One past what the last FORWARD TSN said, and when.
-    said: u64,
-    said_at: Instant,
-    /// Up to where FORWARD TSNs have said it, ascending, each with the time at which it was first said.
-    told: VecDeque<(u64, Instant)>,
-    /// Where it went.
-    pub(crate) said_to: usize,
-    /// How often T3-rtx has run out since it was said over the chunk at this offset.
-    unanswered: u32,
-    unanswered_at: u64,
-    /// It did not hold all: the rest waits until it is acknowledged.
-    cut_off: bool,
-    /// A FORWARD TSN is to be sent.
-    pub(crate) wanted: bool,
+    /// What the peer is told of those that were sent.
+    pub(super) point: AckPoint,
     /// By stream and policy.
     counts: BTreeMap<(u16, Policy), Abandoned>,
     given_up: GivenUp,
@@ -122,7 +106,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// Nothing is limited yet; `base` is the offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
-        Self { advanced: base, said: base, ..Self::default() }
+        Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
 
     /// A message is cancelled; `first` is its first chunk that is outstanding.
@@ -137,13 +121,8 @@ impl Limits {
         self.strike(message, &before);
     }
 
-    /// When the next message expires.
-    pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        self.expiries.first().map(|&(at, _)| at)
-    }
-
     /// How many were given up, on one stream or all, by one policy or all.
-    pub(crate) fn count(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
+    fn count(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
         let mut sum = Abandoned::default();
         for (&(on, by), &count) in &self.counts {
             if stream.is_none_or(|stream| stream == on) && policy.is_none_or(|policy| policy == by) {
@@ -151,46 +130,6 @@ impl Limits {
             }
         }
         sum
-    }
-
-    /// When the peer was first told to skip a chunk.
-    pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
-        let place = self.told.partition_point(|&(point, _)| point <= offset);
-        self.told.get(place).map(|&(_, at)| at)
-    }
-
-    /// What was told of chunks below `base` matters no longer.
-    pub(crate) fn forget_told(&mut self, base: u64) {
-        while self.told.front().is_some_and(|&(point, _)| point <= base) {
-            self.told.pop_front();
-        }
-    }
-
-    /// The peer has yet to answer a FORWARD TSN.
-    pub(crate) fn is_pending(&self, base: u64) -> bool {
-        self.advanced > base
-    }
-
-    /// RFC 3758 §3.5 C3, F2: said again when it was not answered within a round trip.
-    pub(crate) fn repeat(&mut self, now: Instant, base: u64, round_trip: Duration) {
-        self.wanted |= self.is_pending(base) && self.said > base && now >= self.said_at + round_trip;
-    }
-
-    /// RFC 3758 §3.5 A5: T3-rtx has run out.
-    pub(crate) fn announce_again(&mut self, base: u64) {
-        self.wanted |= self.is_pending(base);
-        if std::mem::replace(&mut self.unanswered_at, base) != base {
-            self.unanswered = 0;
-        }
-        if self.said > base {
-            self.unanswered = self.unanswered.saturating_add(1);
-        }
-    }
-
-    /// T3-rtx has run out `times` times while a FORWARD TSN was out that skips all there is.
-    pub(super) fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
-        let all = self.advanced == outstanding.end() && self.said == outstanding.end();
-        all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
     fn forget(&mut self, message: u32) {
@@ -466,88 +405,25 @@ impl SendHalf {
         self.queue.abandon(message, left);
     }
 
-    /// RFC 3758 §3.5 C1, C2: the Advanced.Peer.Ack.Point.
-    fn advance(&mut self) {
-        let base = self.outstanding.base();
-        let Some(limits) = &mut self.limits else {
-            return;
-        };
-        limits.advanced = limits.advanced.max(base);
-        while self.outstanding.get(limits.advanced).is_some_and(|e| e.state == ChunkState::Abandoned) {
-            limits.advanced += 1;
-        }
-        limits.cut_off &= limits.said > base;
-        // C3: it lies beyond what was said of it.
-        limits.wanted |= limits.advanced > limits.said.max(base) && !limits.cut_off;
-        limits.wanted &= limits.advanced > base;
-    }
-
     /// What was given up since the last call.
     pub(crate) fn take_given_up(&mut self) -> GivenUp {
         self.limits.as_mut().map(|limits| std::mem::take(&mut limits.given_up)).unwrap_or_default()
     }
 
-    /// Appends a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most
-    /// `room` bytes; false when not even the least fits.
-    #[cold]
-    pub(crate) fn write_forward(
-        &mut self,
-        now: Instant,
-        interleaving: bool,
-        buffer: &mut Vec<u8>,
-        room: usize,
-    ) -> bool {
-        let base = self.outstanding.base();
-        let Some(limits) = &mut self.limits else {
-            return false;
-        };
-        let each = if interleaving { IForwardTsn::EACH } else { ForwardTsn::EACH };
-        if room < ForwardTsn::FIXED + each {
-            return false;
-        }
-        let most = (room - ForwardTsn::FIXED) / each;
-        let mut streams = BTreeMap::new();
-        let mut point = base;
-        let mut last = None;
-        // RFC 6525 §5.2.2: the numbers of what was sent before a reset are said on their own, or they
-        // would be taken for those that come after it.
-        let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
-        while point < limits.advanced.min(fence) {
-            let Some(entry) = self.outstanding.get(point) else {
-                break;
-            };
-            if last != Some(entry.message) {
-                last = Some(entry.message);
-                let stored = self.queue.message(entry.message);
-                // C4: the highest number of each stream; without interleaving unordered messages
-                // have none.
-                if interleaving || !stored.unordered {
-                    let name = (stored.stream, stored.unordered);
-                    if streams.len() == most && !streams.contains_key(&name) {
-                        break;
-                    }
-                    streams.insert(name, stored.mid);
-                }
-            }
-            point += 1;
-        }
-        limits.cut_off = point < limits.advanced;
-        limits.said = point;
-        limits.said_at = now;
-        limits.forget_told(base);
-        if limits.told.back().is_none_or(|&(told, _)| told < point) {
-            limits.told.push_back((point, now));
-        }
-        limits.wanted = false;
-        let cumulative = Tsn(self.outstanding.tsn(point).wrapping_sub(1));
-        let skipped = streams.into_iter();
-        if interleaving {
-            let skipped = skipped.map(|((stream, unordered), mid)| SkippedMessage { stream, unordered, mid });
-            IForwardTsn::write(buffer, cumulative, skipped);
-        } else {
-            let skipped = skipped.map(|((stream, _), mid)| Skipped { stream, ssn: Ssn(mid as u16) });
-            ForwardTsn::write(buffer, cumulative, skipped);
-        }
-        true
+    /// When the next message expires.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.limits.as_ref()?.expiries.first().map(|&(at, _)| at)
+    }
+
+    /// How many messages were given up, on one stream or all, by one policy or all.
+    pub(crate) fn abandoned(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
+        self.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
+    }
+
+    /// Something outstanding was given up.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        let outstanding = &self.outstanding;
+        let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);
+        (outstanding.base()..outstanding.end()).any(is_given_up)
     }
 }

@@ -2,23 +2,12 @@
 //!
 //! Windows of congestion are the paths'; both meet in `association::outbound`.
 //!
-//! Home of RFC 9260 §6.1 A (a closed window and its probes) and D (Max.Burst).
+//! Home of RFC 9260 §6.1 A (the window; its probes are `probing`) and D (Max.Burst).
 
 use super::SendHalf;
 use super::queue::Cut;
 use crate::config::Config;
 use anabranch_base::Instant;
-
-/// The state of probing a closed window (RFC 9260 §6.1 A).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Probing {
-    /// The timer has run out: one chunk may go although the window is closed.
-    pub(crate) allowed: bool,
-    /// A SACK has come since the last probe: the peer is alive.
-    pub(crate) answered: bool,
-    /// Probes sent so far.
-    pub(crate) sent: u32,
-}
 
 impl SendHalf {
     /// Most user bytes in a chunk.
@@ -58,11 +47,6 @@ impl SendHalf {
         u64::from(length) <= self.peer_window || self.may_probe()
     }
 
-    #[cold]
-    fn may_probe(&self) -> bool {
-        self.probing.is_some_and(|probing| probing.allowed) && self.outstanding.awaits_nothing()
-    }
-
     /// Nagle's rule: a packet that is not full waits while anything is unacknowledged.
     #[inline]
     fn is_held_back(&self, config: &Config, established: bool) -> bool {
@@ -99,29 +83,6 @@ impl SendHalf {
     pub(crate) fn renew_burst(&mut self) {
         if self.outstanding.is_empty() {
             self.burst.begin();
-        }
-    }
-
-    /// RFC 9260 §6.1 A: new data waits, nothing is outstanding, and the window does not let it go.
-    pub(crate) fn is_shut_out(&self) -> bool {
-        self.outstanding.awaits_nothing()
-            && self.next_cut(usize::MAX).is_some_and(|cut| u64::from(cut.length) > self.peer_window)
-    }
-
-    /// The timer of the probe has run out.
-    pub(crate) fn allow_probe(&mut self) {
-        if let Some(probing) = &mut self.probing {
-            probing.allowed = true;
-        }
-    }
-
-    /// A probe of a closed window goes out.
-    #[cold]
-    pub(crate) fn record_probe(&mut self) {
-        if let Some(probing) = &mut self.probing {
-            probing.allowed = false;
-            probing.answered = false;
-            probing.sent += 1;
         }
     }
 }

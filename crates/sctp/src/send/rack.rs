@@ -15,15 +15,6 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_congestion::Verdict;
 
-/// What was found lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Lost {
-    /// Bytes that left the flight.
-    pub(crate) flight: u64,
-    /// User bytes that are no longer outstanding at the peer.
-    pub(crate) user: u64,
-}
-
 /// It is on its way, as far as known. RFC 3758 §3.5 F5: the loss of what was given up on its way says
 /// what any loss says.
 fn is_open(entry: &Entry) -> bool {
@@ -69,15 +60,15 @@ impl Horizon {
 const FEW: usize = 16;
 
 impl SendHalf {
-    /// Marks what is lost on `path` by now, and notes when the next may be.
+    /// Marks what is lost on `path` by now, and notes when the next may be. How many bytes leave the flight.
     pub(crate) fn lose_by_time(
         &mut self,
         now: Instant,
-        path: u8,
+        path: usize,
         by_time: &mut LossByTime,
         smoothed: Option<Duration>,
-    ) -> Lost {
-        let mut lost = Lost::default();
+    ) -> u64 {
+        let mut lost = 0;
         let sure = self.recovery.exit.is_some() || self.recovery.timeout_exit.is_some() || self.counts_loss();
         let window = by_time.window(smoothed, sure);
         let mut until: Option<Instant> = None;
@@ -86,13 +77,12 @@ impl SendHalf {
             if offset >= self.horizon.end {
                 break;
             }
-            let out = self
-                .outstanding
-                .get(offset)
-                .is_some_and(|entry| entry.path == path && entry.sent_at == at && is_open(entry));
+            let out = self.outstanding.get(offset).is_some_and(|entry| {
+                usize::from(entry.path) == path && entry.sent_at == at && is_open(entry)
+            });
             if out {
                 match by_time.judge(now, at, offset + 1, window) {
-                    Verdict::Lost => self.lose(offset, &mut lost),
+                    Verdict::Lost => lost += self.lose(offset),
                     Verdict::Until(at) => {
                         wait(at);
                         break;
@@ -104,9 +94,9 @@ impl SendHalf {
         }
         let mut offset = by_time.edge().max(self.outstanding.base());
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
-            if is_open(entry) && !entry.again && entry.path == path {
+            if is_open(entry) && !entry.again && usize::from(entry.path) == path {
                 match by_time.judge(now, entry.sent_at, offset + 1, window) {
-                    Verdict::Lost => self.lose(offset, &mut lost),
+                    Verdict::Lost => lost += self.lose(offset),
                     Verdict::Until(at) => {
                         wait(at);
                         break;
@@ -129,27 +119,30 @@ impl SendHalf {
         })
     }
 
-    fn lose(&mut self, offset: u64, lost: &mut Lost) {
-        let Some(entry) = self.outstanding.at(offset) else { return };
-        lost.flight += entry.size();
+    /// A chunk is lost. How many bytes leave the flight.
+    fn lose(&mut self, offset: u64) -> u64 {
+        let Some(entry) = self.outstanding.at(offset) else { return 0 };
+        let size = entry.size();
         if entry.state == ChunkState::Abandoned {
             entry.fast = true;
-            return;
+            return size;
         }
-        lost.user += u64::from(entry.length);
+        // RFC 9260 §6.2.1 C: it is no longer outstanding at the peer.
+        self.peer_window += u64::from(entry.length);
         self.outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
+        size
     }
 
-    /// RFC 8985 §7.3: the last chunk on its way to `path` is to be retransmitted, as a probe.
-    pub(crate) fn take_tail(&mut self, path: u8) -> Option<Lost> {
+    /// RFC 8985 §7.3: the last chunk on its way to `path` is to be retransmitted, as a probe that may go at once. How many
+    /// bytes leave the flight.
+    pub(crate) fn take_tail(&mut self, path: usize) -> Option<u64> {
         let entries = self.outstanding.base()..self.outstanding.end();
         let offset = entries.rev().find(|&offset| {
             let entry = self.outstanding.get(offset);
-            entry.is_some_and(|entry| entry.path == path && entry.state == ChunkState::InFlight)
+            entry.is_some_and(|entry| usize::from(entry.path) == path && entry.state == ChunkState::InFlight)
         })?;
-        let mut lost = Lost::default();
-        self.lose(offset, &mut lost);
-        Some(lost)
+        self.allow_free_packet();
+        Some(self.lose(offset))
     }
 }
 

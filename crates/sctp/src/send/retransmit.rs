@@ -2,11 +2,28 @@
 //!
 //! Home of RFC 9260 §6.3.3 (E3 and the marking that follows).
 
+use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
 use anabranch_base::trace::SendCause;
 
+impl SendHalf {
+    /// Marks every chunk in flight on `path` for retransmission.
+    pub(crate) fn lose_path(&mut self, path: usize, cause: SendCause) {
+        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
+        self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
+    }
+
+    /// Marks those in flight on `path` that are larger than `largest` user bytes: the network has said that it drops them.
+    /// How many bytes leave the flight.
+    pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
+        let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
+        self.peer_window += marked;
+        flight
+    }
+}
+
 /// Marks every chunk in flight on `path`. Returns the user bytes marked.
-pub(crate) fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
+fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
     let mut marked = 0;
     for offset in outstanding.base()..outstanding.end() {
         let Some(entry) = outstanding.at(offset) else {
@@ -25,14 +42,9 @@ pub(crate) fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCaus
     marked
 }
 
-/// Marks those in flight on `path` that are larger than `largest` user bytes:
-/// the network has said that it drops them. Returns the user bytes marked.
-pub(crate) fn mark_larger(
-    outstanding: &mut Outstanding,
-    path: u8,
-    largest: u32,
-    cause: SendCause,
-) -> (u64, u64) {
+/// Marks those in flight on `path` that are larger than `largest` user bytes. Returns the user bytes marked, and how many
+/// bytes leave the flight.
+fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {
         let Some(entry) = outstanding.get(offset) else {

@@ -79,6 +79,7 @@ impl SendHalf {
         // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
         let unreported = if self.outstanding.freed.is_some() { self.freed_unreported() } else { 0 };
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + unreported);
+        self.on_answered(sack.window == 0);
         Ok(())
     }
 
@@ -132,6 +133,7 @@ impl SendHalf {
         // A SHUTDOWN tells no window: what it acknowledges is taken to have left the peer's buffer,
         // or the window would shrink by every chunk sent and come down to probing.
         self.peer_window += before - self.outstanding.in_flight();
+        self.on_answered(false);
         Ok(())
     }
 

@@ -225,9 +225,7 @@ impl Association {
 
     /// What is in flight on a path that is no more is lost; its timers stop.
     fn give_up_flight(&mut self, index: usize) {
-        let outstanding = &mut self.send.outstanding;
-        self.send.peer_window +=
-            crate::send::retransmit::mark_path(outstanding, index as u8, SendCause::Timeout);
+        self.send.lose_path(index, SendCause::Timeout);
         self.paths.at(index).stand_still();
         self.timers.stop_path(index);
         self.stop_mtu_search(index);

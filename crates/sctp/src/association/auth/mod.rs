@@ -302,8 +302,8 @@ impl Association {
     /// RFC 6458 §8.3.4: the application signs nothing more with this key. It is told when nothing that was
     /// sent before needs it: the peer must not forget it until then.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
-        let until = self.send.outstanding.end();
-        let messages = self.send.queue.messages_of(key);
+        let until = self.send.end();
+        let messages = self.send.messages_of(key);
         if let Some(auth) = &mut self.extensions.auth {
             auth.leaving.retain(|leaving| leaving.key != key);
             auth.leaving.push(Leaving { key, until, messages });
@@ -321,7 +321,7 @@ impl Association {
 
     #[cold]
     fn free_keys_now(&mut self, ctx: &mut Ctx<'_>) {
-        let (base, queue) = (self.send.outstanding.base(), &self.send.queue);
+        let send = &self.send;
         let Some(auth) = &mut self.extensions.auth else {
             return;
         };
@@ -333,8 +333,8 @@ impl Association {
                 // Taken into use again, or deleted.
                 return false;
             }
-            while messages.pop_if(|message| !queue.asks_for(*message, *key)).is_some() {}
-            let used = base < *until || !messages.is_empty();
+            while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}
+            let used = send.base() < *until || !messages.is_empty();
             if !used {
                 ctx.events.push_back(Event::Key { id, key: *key, change: KeyChange::Free });
             }
@@ -346,7 +346,7 @@ impl Association {
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {
-            Some(auth) if self.extensions.agreed.auth => auth.shares(self.send.queue.message(message).key),
+            Some(auth) if self.extensions.agreed.auth => auth.shares(self.send.key_of(message)),
             _ => true,
         }
     }

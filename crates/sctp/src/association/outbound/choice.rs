@@ -11,7 +11,7 @@ use crate::association::{Association, Ctx, State};
 use crate::config::SackPath;
 use crate::fast_path::FastPath;
 use crate::path::Path;
-use crate::send::outstanding::ChunkState;
+use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent};
 
@@ -100,7 +100,7 @@ impl Association {
         if length <= self.send.largest() {
             return path;
         }
-        let size = self.send.queue.header() + (length as usize).next_multiple_of(4);
+        let size = self.send.chunk_header() + (length as usize).next_multiple_of(4);
         self.paths.wide_enough(path, size)
     }
 
@@ -114,7 +114,7 @@ impl Association {
     /// By its pace the next packet to a path has to wait.
     #[cold]
     fn is_held(&mut self, now: Instant, index: usize) -> bool {
-        let end = self.send.outstanding.end();
+        let end = self.send.end();
         let Some(at) = self.paths.at(index).hold_back(now, end) else { return false };
         self.timers.set(Timer::Pace(index), at);
         true
@@ -122,7 +122,7 @@ impl Association {
 
     /// RFC 8985 §7.3: new data may go to this path, but for the congestion window.
     pub(in crate::association) fn takes_new_on(&mut self, now: Instant, index: usize) -> bool {
-        index == self.data_target() && self.send.queue.unsent_bytes() > 0 && self.new_allowed(now)
+        index == self.data_target() && self.send.unsent_bytes() > 0 && self.new_allowed(now)
     }
 
     #[inline]
@@ -130,10 +130,10 @@ impl Association {
         if !self.state.may_send_data() {
             return None;
         }
-        if self.send.outstanding.has_lost() {
+        if self.send.has_lost() {
             return self.data_path_again(now);
         }
-        if self.send.queue.unsent_bytes() == 0 {
+        if self.send.unsent_bytes() == 0 {
             return None;
         }
         let current = self.paths.current();
@@ -144,13 +144,13 @@ impl Association {
     /// As [`data_path`](Self::data_path), with something marked for retransmission.
     #[cold]
     fn data_path_again(&mut self, now: Instant) -> Option<(usize, Allowed)> {
-        if let Some((_, path)) = self.next_again() {
+        if let Some((.., path)) = self.next_again() {
             let allowed = self.allowed(now, path);
             if allowed.again {
                 return Some((path, allowed));
             }
         }
-        if self.send.queue.unsent_bytes() == 0 {
+        if self.send.unsent_bytes() == 0 {
             return None;
         }
         let current = self.paths.current();
@@ -161,30 +161,28 @@ impl Association {
     /// The congestion window of a path is open.
     #[inline(always)]
     pub(crate) fn is_open(&self, index: usize) -> bool {
-        self.paths.get(index).is_open(|| self.send.recovery.exit.is_some())
+        self.paths.get(index).is_open(|| self.send.is_recovering())
     }
 
     /// The lowest chunk to be retransmitted, and where to.
     #[inline]
-    pub(super) fn next_again(&mut self) -> Option<(u64, usize)> {
-        let offset = self.send.outstanding.next_lost()?;
-        let entry = self.send.outstanding.get(offset)?;
+    pub(super) fn next_again(&mut self) -> Option<(u64, Entry, usize)> {
+        let (offset, entry) = self.send.next_lost()?;
         let ChunkState::Lost(cause) = entry.state else {
             return None;
         };
-        Some((offset, self.retransmission_path(usize::from(entry.path), cause, entry.length.into())))
+        let path = self.retransmission_path(usize::from(entry.path), cause, entry.length.into());
+        Some((offset, entry, path))
     }
 
     /// What may start a packet with DATA to `index`.
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
-        let again_here = self.next_again();
+        let marked = self.next_again().is_some_and(|(.., path)| path == index);
         let open = self.is_open(index);
         // RFC 9260 §7.2.4: fast retransmit has one packet regardless of the window.
-        let again =
-            again_here.is_some_and(|(_, path)| path == index) && (open || self.send.recovery.free_packet);
+        let again = marked && (open || self.send.has_free_packet());
         // RFC 9260 §6.1 C: what is marked goes first.
-        let waits_behind = again_here.is_some_and(|(_, path)| path == index);
-        let new = open && !waits_behind && self.new_allowed(now);
+        let new = open && !marked && self.new_allowed(now);
         Allowed { again, new }
     }
 
@@ -197,15 +195,13 @@ impl Association {
     /// The first chunk of a packet with the DATA that is allowed fits into `room` bytes.
     pub(super) fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
         if allowed.again {
-            let entry =
-                self.send.outstanding.next_lost().and_then(|offset| self.send.outstanding.get(offset));
-            return entry.is_some_and(|entry| entry.size() as usize <= room);
+            return self.send.next_lost().is_some_and(|(_, entry)| entry.size() as usize <= room);
         }
         allowed.new && self.send.next_new_fits(room)
     }
 
     pub(super) fn cookie_takes_new(&mut self) -> bool {
-        self.send.next_new_fits(usize::MAX) && !self.send.outstanding.has_lost()
+        self.send.next_new_fits(usize::MAX) && !self.send.has_lost()
     }
 
     /// The path new data goes to: the one of the handshake until it is over.
@@ -236,13 +232,13 @@ impl Association {
     }
 
     fn current_limit(&self) -> Limit {
-        if self.send.queue.unsent_bytes() == 0 && !self.send.outstanding.has_lost() {
+        if self.send.unsent_bytes() == 0 && !self.send.has_lost() {
             return Limit::Application;
         }
-        if self.send.recovery.timeout_exit.is_some() {
+        if self.send.repairs_timeout() {
             return Limit::Timeout;
         }
-        if self.send.recovery.exit.is_some() {
+        if self.send.is_recovering() {
             return Limit::Recovery;
         }
         let cut = self.send.next_cut(usize::MAX);

@@ -13,10 +13,12 @@ pub(crate) mod packet;
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
-use crate::send::outstanding::{ChunkState, Entry};
+use crate::send::Written;
+use crate::send::outstanding::Entry;
+use crate::send::queue::Cut;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Ecn, SendBatch};
-use anabranch_wire::sctp::{Asconf, Chunks, Data, IData, Ssn, Tsn, crc32c, packet::HEADER};
+use anabranch_wire::sctp::{Asconf, Chunks, Data, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
 /// What there is to do before DATA is sent.
@@ -237,7 +239,7 @@ impl Association {
         tag: u64,
     ) -> u64 {
         let mut written = 0;
-        while !self.send.outstanding.is_full() {
+        while !self.send.is_full() {
             let room = end.saturating_sub(buffer.len());
             if room <= Data::HEADER {
                 break;
@@ -325,10 +327,7 @@ impl Association {
         let begin = buffer.len();
         let mut written = 0_u64;
         if allowed.again {
-            while let Some((offset, path)) = self.next_again() {
-                let Some(&entry) = self.send.outstanding.get(offset) else {
-                    break;
-                };
+            while let Some((offset, entry, path)) = self.next_again() {
                 let fits = buffer.len() + entry.size() as usize <= end;
                 // A chunk cut for a larger MTU goes out whole, alone (RFC 9260 §6.9).
                 let alone = buffer.len() == begin
@@ -337,12 +336,12 @@ impl Association {
                 if path != index || !(fits || oversize) || !self.shares_key(entry.message) {
                     break;
                 }
-                self.write_again(ctx, index, offset, entry, buffer, tag);
+                self.write_again(ctx, index, (offset, entry), buffer, tag);
                 repeated = true;
                 written += 1;
             }
         }
-        let more_marked = self.send.outstanding.has_lost() && allowed.again;
+        let more_marked = self.send.has_lost() && allowed.again;
         if (allowed.new || allowed.again && !more_marked && self.follows_new(ctx.now, index))
             && index == self.data_target()
         {
@@ -355,7 +354,7 @@ impl Association {
         }
         if repeated {
             self.stats.packets_retransmitted += 1;
-            self.send.recovery.free_packet = false;
+            self.send.take_free_packet();
         }
         if fresh {
             self.send.packet_done();
@@ -365,138 +364,45 @@ impl Association {
     }
 
     #[inline(always)]
-    fn write_new(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        index: usize,
-        cut: crate::send::queue::Cut,
-        buffer: &mut Vec<u8>,
-        tag: u64,
-    ) {
-        let offset = self.send.outstanding.end();
-        self.send.queue.number(cut);
-        if self.send.queue.begins_limited(cut) {
-            self.send.begin_limited(cut.message);
-        }
-        let message = self.send.queue.message(cut.message);
-        let last = cut.offset + cut.length == message.length;
-        // RFC 9260 §6.1: the SACK is wanted at once where the application says so, and at the
-        // end of what a shutdown waits for.
-        let closing = matches!(self.state, State::ShutdownPending)
-            && self.send.queue.unsent_bytes() == u64::from(cut.length);
-        let data = Data {
-            immediate: last && (message.immediate || closing),
-            unordered: message.unordered,
-            begin: cut.offset == 0,
-            end: last,
-            tsn: Tsn(self.send.outstanding.tsn(offset)),
-            stream: message.stream,
-            ssn: Ssn(message.mid as u16),
-            ppid: message.ppid,
-            payload: &[],
-        };
-        let payload = self.send.queue.payload(message, cut.offset, cut.length);
-        if self.extensions.agreed.interleaving {
-            IData::numbered(data, message.mid, cut.number).emit_parts(buffer, payload);
-        } else {
-            data.emit_parts(buffer, payload);
-        }
-        let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
-        let probing = self.send.probing.is_some_and(|probing| probing.allowed)
-            && u64::from(cut.length) > self.send.peer_window;
-        let cause = if probing { SendCause::Probe } else { SendCause::New };
-        if probing {
-            self.send.record_probe();
-        }
-        self.send.queue.commit(cut);
-        let entry = Entry {
-            sent_at: ctx.now,
-            message: cut.message,
-            offset: cut.offset,
-            length: cut.length as u16,
-            fsn: cut.number,
-            header: self.send.queue.header() as u8,
-            state: ChunkState::InFlight,
-            path: index as u8,
-            misses: 0,
-            fast: false,
-            again: false,
-            repeats: 0,
-        };
-        self.send.outstanding.push(entry);
-        self.paths.at(index).begin_measurement(ctx.now, offset);
-        self.count_sent(ctx, index, offset, &entry, stream, from, tag, cause, false);
+    fn write_new(&mut self, ctx: &mut Ctx<'_>, index: usize, cut: Cut, buffer: &mut Vec<u8>, tag: u64) {
+        let closing = matches!(self.state, State::ShutdownPending);
+        let form = (self.extensions.agreed.interleaving, closing);
+        let written = self.send.write_new(ctx.now, index, cut, form, buffer);
+        self.paths.at(index).begin_measurement(ctx.now, written.offset);
+        self.count_sent(ctx, index, &written, tag, false);
     }
 
+    /// Retransmits a chunk that is marked.
     #[cold]
     fn write_again(
         &mut self,
         ctx: &mut Ctx<'_>,
         index: usize,
-        offset: u64,
-        entry: Entry,
+        marked: (u64, Entry),
         buffer: &mut Vec<u8>,
         tag: u64,
     ) {
-        let ChunkState::Lost(cause) = entry.state else {
+        let interleaving = self.extensions.agreed.interleaving;
+        let Some(written) = self.send.write_again(ctx.now, index, marked, interleaving, buffer) else {
             return;
         };
-        let message = self.send.queue.message(entry.message);
-        let length = u32::from(entry.length);
-        let data = Data {
-            immediate: message.immediate && entry.offset + length == message.length,
-            unordered: message.unordered,
-            begin: entry.offset == 0,
-            end: entry.offset + length == message.length,
-            tsn: Tsn(self.send.outstanding.tsn(offset)),
-            stream: message.stream,
-            ssn: Ssn(message.mid as u16),
-            ppid: message.ppid,
-            payload: &[],
-        };
-        let payload = self.send.queue.payload(message, entry.offset, length);
-        if self.extensions.agreed.interleaving {
-            IData::numbered(data, message.mid, entry.fsn).emit_parts(buffer, payload);
-        } else {
-            data.emit_parts(buffer, payload);
-        }
-        let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
-        self.send.outstanding.send_again(offset, ctx.now, index as u8);
-        self.send.outstanding.record_repeated(offset);
-        self.send.recovery.on_repaired();
-        self.paths.end_measurements_from(offset);
-        match cause {
+        // RFC 9260 §6.3.1 C5 (Karn).
+        self.paths.end_measurements_from(written.offset);
+        match written.cause {
             SendCause::Fast => self.stats.retransmitted_fast += 1,
             _ => self.stats.retransmitted_timeout += 1,
         }
-        let same_path = usize::from(entry.path) == index;
-        self.paths.at(index).on_chunk_repeated(ctx.now, offset, !same_path);
-        self.count_sent(ctx, index, offset, &entry, stream, from, tag, cause, same_path);
+        let same_path = usize::from(marked.1.path) == index;
+        self.paths.at(index).on_chunk_repeated(ctx.now, written.offset, !same_path);
+        self.count_sent(ctx, index, &written, tag, same_path);
     }
 
-    /// Windows, timer, counters and trace of a chunk that was written.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "they describe one chunk, and a struct of them would be read once"
-    )]
+    /// Timer, counters and trace of a chunk that was written; `again`: to the path that it was sent to before.
     #[inline(always)]
-    fn count_sent(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        index: usize,
-        offset: u64,
-        entry: &Entry,
-        stream: u16,
-        from: u64,
-        packet: u64,
-        cause: SendCause,
-        same_path: bool,
-    ) {
-        let length = entry.length;
-        // RFC 9260 §6.2.1 B.
-        self.send.peer_window = self.send.peer_window.saturating_sub(u64::from(length));
+    fn count_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, written: &Written, packet: u64, again: bool) {
+        let Written { offset, length, size, stream, from, cause } = *written;
         let path = self.paths.at(index);
-        let earliest_again = path.on_chunk_sent(ctx.now, offset, entry.size(), same_path);
+        let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
         // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start it, or restart it when the earliest that was sent to this
         // address is sent there again; not for a chunk that moves here from another address.

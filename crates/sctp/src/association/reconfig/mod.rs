@@ -122,13 +122,13 @@ impl Association {
             || reconfig.wanted.len() + pieces.len() > request::MAX_WAITING
             || incoming && reconfig.asks().any(|ask| ask.wants_incoming(&streams))
             || incoming && reconfig.parked.as_ref().is_some_and(|(_, parked)| meets(parked, &streams));
-        if busy || outgoing && self.send.queue.is_held(&streams) {
+        if busy || outgoing && self.send.is_held(&streams) {
             return Err(ResetError::Busy);
         }
         for piece in pieces {
             let ticket = self.reconfig().ticket();
             if outgoing {
-                self.send.queue.hold(ticket, &piece);
+                self.send.hold(ticket, &piece);
             }
             let incoming = incoming.then(|| piece.clone());
             let outgoing = outgoing.then_some(piece);
@@ -155,14 +155,14 @@ impl Association {
         // RFC 6525 §5.1.4: one in 30 s.
         let lately = reconfig.renumbered.is_some_and(|at| now < at + LIFETIME);
         let busy = reconfig.wanted.len() >= request::MAX_WAITING || reconfig.resets_association();
-        if busy || lately || self.send.queue.is_held(&[]) {
+        if busy || lately || self.send.is_held(&[]) {
             return Err(ResetError::Busy);
         }
         let reconfig = self.reconfig();
         let ticket = reconfig.ticket();
         reconfig.wanted.push_back(Ask::Association { ticket });
         reconfig.renumbered = Some(now);
-        self.send.queue.hold(ticket, &[]);
+        self.send.hold(ticket, &[]);
         Ok(())
     }
 

@@ -124,9 +124,9 @@ impl Association {
         if !self.state.may_send_data() {
             return;
         }
-        let last = self.send.outstanding.tsn(self.send.outstanding.end()).wrapping_sub(1);
+        let last = self.send.next_tsn().wrapping_sub(1);
         let path = self.paths.current();
-        let (queue, outstanding) = (&self.send.queue, &self.send.outstanding);
+        let send = &self.send;
         let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
             return;
         };
@@ -152,8 +152,8 @@ impl Association {
         // RFC 6525 §5.1.2 A3: what was given before has a TSN; §5.1.4 C2: nothing is outstanding.
         let ready = match reconfig.wanted.front() {
             None => false,
-            Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || queue.is_clear(*ticket),
-            Some(Ask::Association { ticket }) => queue.is_clear(*ticket) && outstanding.is_empty(),
+            Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || send.is_clear(*ticket),
+            Some(Ask::Association { ticket }) => send.is_clear(*ticket) && !send.has_outstanding(),
             Some(Ask::Add { .. }) => true,
         };
         if !ready {
@@ -233,7 +233,7 @@ impl Association {
             self.timers.set(Timer::Reconfig, ctx.now + rto);
             // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
             // waits for may never arrive, and it would be answered so for ever.
-            if self.send.outstanding.is_empty() {
+            if !self.send.has_outstanding() {
                 self.paths.clear_errors();
             }
             self.on_reconfig_answered(ctx, index);
@@ -303,7 +303,7 @@ impl Association {
         let id = self.id;
         let event = match (&mut flying.ask, kind) {
             (Ask::Reset { outgoing, ticket, .. }, Kind::ResetOutgoing) => {
-                self.send.queue.resume(*ticket, failed.is_none());
+                self.send.resume(*ticket, failed.is_none());
                 let streams = outgoing.take().unwrap_or_default();
                 match failed {
                     None => Event::StreamsReset { id, direction: Direction::Outgoing, streams, idle: false },
@@ -330,14 +330,14 @@ impl Association {
                 let ticket = *ticket;
                 match (failed, next) {
                     // RFC 6525 §5.2.7 H5.
-                    (None, Some((peer, ours))) if self.send.outstanding.is_empty() => {
-                        self.send.outstanding.renumber(ours.0);
-                        self.send.queue.resume(ticket, true);
+                    (None, Some((peer, ours))) if !self.send.has_outstanding() => {
+                        self.send.renumber(ours.0);
+                        self.send.resume(ticket, true);
                         self.recv.renumber(peer.0);
                         Event::AssociationReset { id, local_tsn: ours.0, remote_tsn: peer.0 }
                     }
                     (failed, _) => {
-                        self.send.queue.resume(ticket, false);
+                        self.send.resume(ticket, false);
                         let result = failed.unwrap_or(ReconfigResult::Unknown);
                         Event::ResetFailed { id, direction: None, streams: Vec::new(), result }
                     }

@@ -117,8 +117,7 @@ impl Association {
     /// RFC 6525 §5.1.7 D3, D4: the answer to an SSN/TSN reset has both TSNs, whatever its result: where nothing is renumbered
     /// those that come next.
     fn next_tsns(&self, param: &ReConfigParam<'_>, next: Option<(Tsn, Tsn)>) -> Option<(Tsn, Tsn)> {
-        let outstanding = &self.send.outstanding;
-        let as_they_are = || (outstanding.tsn(outstanding.end()), self.recv.cumulative().0.wrapping_add(1));
+        let as_they_are = || (self.send.next_tsn(), self.recv.cumulative().0.wrapping_add(1));
         let asked = matches!(param, ReConfigParam::ResetTsn { .. });
         next.or_else(|| asked.then(as_they_are).map(|(ours, theirs)| (Tsn(ours), Tsn(theirs))))
     }
@@ -302,8 +301,8 @@ impl Association {
             return outcome(result::WRONG_STREAM);
         }
         // What waits without a number belongs to what is to end, too.
-        let begun = self.send.queue.is_numbered(&streams) || self.send.queue.is_waiting(&streams);
-        let held = self.send.queue.is_held(&streams);
+        let begun = self.send.has_begun(&streams);
+        let held = self.send.is_held(&streams);
         let reconfig = self.reconfig();
         if reconfig.asked.is_some()
             || reconfig.resets_association()
@@ -336,7 +335,7 @@ impl Association {
         else {
             return;
         };
-        if self.send.queue.is_held(&asked.streams) {
+        if self.send.is_held(&asked.streams) {
             return;
         }
         let Some(Asked { number, streams }) = self.reconfig().asked.take() else {
@@ -346,12 +345,12 @@ impl Association {
         let ticket = reconfig.ticket();
         let (outgoing, answers) = (Some(streams.clone()), Some(number));
         reconfig.wanted.push_front(Ask::Reset { outgoing, incoming: None, ticket, answers });
-        self.send.queue.hold(ticket, &streams);
+        self.send.hold(ticket, &streams);
     }
 
     /// RFC 6525 §5.2.4.
     fn renumber(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
-        let idle = self.send.is_idle() && !self.send.queue.is_held(&[]) && !self.recv.is_unfinished();
+        let idle = self.send.is_idle() && !self.send.is_held(&[]) && !self.recv.is_unfinished();
         let reconfig = self.reconfig();
         let busy = reconfig.flying.is_some() || reconfig.resets_association();
         if busy || reconfig.asked.is_some() || reconfig.deferred.is_some() {
@@ -363,10 +362,10 @@ impl Association {
         }
         // G1, G2.
         let theirs = self.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
-        let ours = self.send.outstanding.tsn(self.send.outstanding.end());
+        let ours = self.send.next_tsn();
         // G4, G5.
         self.recv.renumber(theirs);
-        self.send.queue.reset();
+        self.send.reset_streams();
         self.reconfig().renumbered = Some(ctx.now);
         let id = self.id;
         ctx.events.push_back(Event::AssociationReset { id, local_tsn: ours, remote_tsn: theirs });

@@ -1,0 +1,143 @@
+//! Writing DATA and I-DATA chunks.
+//!
+//! `association::outbound` asks for the next chunk of a packet: here it is written and becomes outstanding. Whether it
+//! may go has been decided; what it does to its path and timers follows from what was [`Written`].
+//!
+//! Home of RFC 9260 §6.2.1 B, of §6.9 (fragments and their flags), and of §6.1 (the I bit).
+
+use super::SendHalf;
+use super::outstanding::{ChunkState, Entry};
+use super::queue::Cut;
+use anabranch_base::Instant;
+use anabranch_base::trace::SendCause;
+use anabranch_wire::sctp::{Data, IData, Ssn, Tsn};
+
+/// A chunk that was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub(crate) offset: u64,
+    /// User bytes, and with header and padding.
+    pub(crate) length: u16,
+    pub(crate) size: u64,
+    pub(crate) stream: u16,
+    /// Where among the bytes of its stream its own begin.
+    pub(crate) from: u64,
+    pub(crate) cause: SendCause,
+}
+
+impl SendHalf {
+    /// Appends the next new chunk; it goes to `path`. `closing`: nothing will be given any more.
+    #[inline(always)]
+    pub(crate) fn write_new(
+        &mut self,
+        now: Instant,
+        path: usize,
+        cut: Cut,
+        (interleaving, closing): (bool, bool),
+        buffer: &mut Vec<u8>,
+    ) -> Written {
+        let offset = self.outstanding.end();
+        self.queue.number(cut);
+        if self.queue.begins_limited(cut) {
+            self.begin_limited(cut.message);
+        }
+        let message = self.queue.message(cut.message);
+        let last = cut.offset + cut.length == message.length;
+        // RFC 9260 §6.1: the SACK is wanted at once where the application says so, and at the
+        // end of what a shutdown waits for.
+        let closing = closing && self.queue.unsent_bytes() == u64::from(cut.length);
+        let data = Data {
+            immediate: last && (message.immediate || closing),
+            unordered: message.unordered,
+            begin: cut.offset == 0,
+            end: last,
+            tsn: Tsn(self.outstanding.tsn(offset)),
+            stream: message.stream,
+            ssn: Ssn(message.mid as u16),
+            ppid: message.ppid,
+            payload: &[],
+        };
+        let payload = self.queue.payload(message, cut.offset, cut.length);
+        if interleaving {
+            IData::numbered(data, message.mid, cut.number).emit_parts(buffer, payload);
+        } else {
+            data.emit_parts(buffer, payload);
+        }
+        let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
+        let probing =
+            self.probing.is_some_and(|probing| probing.allowed) && u64::from(cut.length) > self.peer_window;
+        let cause = if probing { SendCause::Probe } else { SendCause::New };
+        if probing {
+            self.record_probe();
+        }
+        self.queue.commit(cut);
+        let length = cut.length as u16;
+        let entry = Entry {
+            sent_at: now,
+            message: cut.message,
+            offset: cut.offset,
+            length,
+            fsn: cut.number,
+            header: self.queue.header() as u8,
+            state: ChunkState::InFlight,
+            path: path as u8,
+            misses: 0,
+            fast: false,
+            again: false,
+            repeats: 0,
+        };
+        self.outstanding.push(entry);
+        // RFC 9260 §6.2.1 B.
+        self.peer_window = self.peer_window.saturating_sub(u64::from(length));
+        Written { offset, length, size: entry.size(), stream, from, cause }
+    }
+
+    /// Appends a chunk that is marked for retransmission; it goes to `path`.
+    #[cold]
+    pub(crate) fn write_again(
+        &mut self,
+        now: Instant,
+        path: usize,
+        (offset, entry): (u64, Entry),
+        interleaving: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Written> {
+        let ChunkState::Lost(cause) = entry.state else {
+            return None;
+        };
+        let message = self.queue.message(entry.message);
+        let length = u32::from(entry.length);
+        let last = entry.offset + length == message.length;
+        let data = Data {
+            immediate: message.immediate && last,
+            unordered: message.unordered,
+            begin: entry.offset == 0,
+            end: last,
+            tsn: Tsn(self.outstanding.tsn(offset)),
+            stream: message.stream,
+            ssn: Ssn(message.mid as u16),
+            ppid: message.ppid,
+            payload: &[],
+        };
+        let payload = self.queue.payload(message, entry.offset, length);
+        if interleaving {
+            IData::numbered(data, message.mid, entry.fsn).emit_parts(buffer, payload);
+        } else {
+            data.emit_parts(buffer, payload);
+        }
+        let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
+        self.outstanding.send_again(offset, now, path as u8);
+        self.outstanding.record_repeated(offset);
+        self.recovery.on_repaired();
+        // RFC 9260 §6.2.1 B.
+        self.peer_window = self.peer_window.saturating_sub(u64::from(length));
+        Some(Written { offset, length: entry.length, size: entry.size(), stream, from, cause })
+    }
+
+    /// The lowest chunk that is marked for retransmission, with its offset.
+    #[inline]
+    pub(crate) fn next_lost(&mut self) -> Option<(u64, Entry)> {
+        let offset = self.outstanding.next_lost()?;
+        Some((offset, *self.outstanding.get(offset)?))
+    }
+}

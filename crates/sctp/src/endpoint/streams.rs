@@ -5,7 +5,7 @@
 //! as far as the engine goes.
 
 use super::{AssociationId, Endpoint};
-use crate::association::Association;
+use crate::association::{Association, Ctx};
 use crate::config::SchedulerKind;
 use crate::error::{ResetError, SchedulerError};
 use crate::event::Direction;
@@ -88,7 +88,7 @@ impl Endpoint {
         direction: Direction,
         streams: &[u16],
     ) -> Result<(), ResetError> {
-        self.reconfigure(now, id, |association| association.reset_streams(direction, streams))
+        self.reconfigure(now, id, |association, ctx| association.reset_streams(ctx, direction, streams))
     }
 
     /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
@@ -111,7 +111,7 @@ impl Endpoint {
     /// # Errors
     /// [`ResetError`]; nothing was asked.
     pub fn reset_association(&mut self, now: Instant, id: AssociationId) -> Result<(), ResetError> {
-        self.reconfigure(now, id, |association| association.reset_association(now))
+        self.reconfigure(now, id, |association, ctx| association.reset_association(ctx))
     }
 
     /// Asks for more streams: to send on, and for the peer to send on.
@@ -134,19 +134,19 @@ impl Endpoint {
         outgoing: u16,
         incoming: u16,
     ) -> Result<(), ResetError> {
-        self.reconfigure(now, id, |association| association.add_streams(outgoing, incoming))
+        self.reconfigure(now, id, |association, ctx| association.add_streams(ctx, outgoing, incoming))
     }
 
     fn reconfigure(
         &mut self,
         now: Instant,
         id: AssociationId,
-        ask: impl FnOnce(&mut Association) -> Result<(), ResetError>,
+        ask: impl FnOnce(&mut Association, &mut Ctx<'_>) -> Result<(), ResetError>,
     ) -> Result<(), ResetError> {
         let Some(slot) = self.find(id) else {
             return Err(if self.is_past(id) { ResetError::Closing } else { ResetError::Unknown });
         };
-        self.with(now, slot, |association, _| ask(association)).unwrap_or(Err(ResetError::Unknown))
+        self.with(now, slot, ask).unwrap_or(Err(ResetError::Unknown))
     }
 
     /// Changes the order in which streams with something to send take turns

@@ -3,27 +3,46 @@
 //! Owns what this side asks of the peer ([`request`]) and what the peer asks of
 //! it ([`response`]), with the sequence numbers of both. One request is under
 //! way at a time, which may carry one of the pairs that RFC 6525 §3.1 allows;
-//! others wait in a bounded queue.
+//! others wait in a bounded queue. The association hands it the siblings that
+//! a request concerns, and sees to what an answer says of paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's wishes (§6.3).
 
 mod request;
 mod response;
 
-use super::timers::Timer;
+use super::inbound::Arrived;
+use super::stream_counts::StreamCounts;
+use super::timers::{Timer, Timers};
 use super::{Association, Ctx, State};
+use crate::config::Config;
 use crate::error::ResetError;
-use crate::event::{CloseReason, Direction};
+use crate::event::{CloseReason, Direction, Event};
+use crate::id::AssociationId;
+use crate::path::select::Paths;
+use crate::recv::RecvHalf;
+use crate::send::SendHalf;
 use crate::send::queue::Ticket;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList};
+use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList, Tsn};
 use request::{Ask, Flying};
 use response::{Answer, Asked, Deferred};
 use std::collections::VecDeque;
 
 /// RFC 6525 §5.1.4: a TSN reset within this time of the last would meet old packets.
 const LIFETIME: Duration = Duration::from_secs(30);
+
+/// RFC 6525 §4.4, Table 3.
+mod result {
+    pub(super) const NOTHING: u32 = 0;
+    pub(super) const PERFORMED: u32 = 1;
+    pub(super) const DENIED: u32 = 2;
+    pub(super) const WRONG_STREAM: u32 = 3;
+    pub(super) const ALREADY: u32 = 4;
+    pub(super) const BAD_NUMBER: u32 = 5;
+    pub(super) const IN_PROGRESS: u32 = 6;
+}
 
 /// Everything of an association that concerns RE-CONFIG.
 #[derive(Debug)]
@@ -88,11 +107,50 @@ impl Reconfig {
     }
 }
 
+/// What a re-configuration concerns beside its own state.
+struct Siblings<'a> {
+    id: AssociationId,
+    now: Instant,
+    config: &'a Config,
+    /// DATA may be sent, and requests may be made.
+    may_send: bool,
+    send: &'a mut SendHalf,
+    recv: &'a mut RecvHalf,
+    streams: &'a mut StreamCounts,
+    paths: &'a mut Paths,
+    timers: &'a mut Timers,
+    events: &'a mut VecDeque<Event>,
+    /// A request has been answered for good, and what was kept back for it may go.
+    finished: bool,
+}
+
+impl Siblings<'_> {
+    /// Hands the streams that became readable to the application.
+    fn emit_readable(&mut self) {
+        let id = self.id;
+        self.events.extend(self.recv.news().drain(..).map(|stream| Event::Readable { id, stream }));
+    }
+}
+
 impl Association {
-    /// The state of re-configuration, begun with the first chunk or wish.
-    fn reconfig(&mut self) -> &mut Reconfig {
+    /// The state of re-configuration, begun with the first chunk or wish, and what it concerns.
+    fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
-        self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)))
+        let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
+        let siblings = Siblings {
+            id: self.id,
+            now: ctx.now,
+            config: &self.config,
+            may_send: self.state.may_send_data(),
+            send: &mut self.send,
+            recv: &mut self.recv,
+            streams: &mut self.streams,
+            paths: &mut self.paths,
+            timers: &mut self.timers,
+            events: ctx.events,
+            finished: false,
+        };
+        (reconfig, siblings)
     }
 
     fn may_ask(&self) -> Result<(), ResetError> {
@@ -106,7 +164,12 @@ impl Association {
     // What the application asks for.
 
     /// RFC 6525 §6.3.2.
-    pub(crate) fn reset_streams(&mut self, direction: Direction, streams: &[u16]) -> Result<(), ResetError> {
+    pub(crate) fn reset_streams(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        direction: Direction,
+        streams: &[u16],
+    ) -> Result<(), ResetError> {
         self.may_ask()?;
         let (outgoing, incoming) = (direction.is_outgoing(), direction.is_incoming());
         let (out_limit, in_limit) = (self.streams.outbound(), self.streams.inbound());
@@ -116,58 +179,24 @@ impl Association {
         let mut streams = streams.to_vec();
         streams.sort_unstable();
         streams.dedup();
-        let pieces = self.pieces(&streams, outgoing && incoming);
-        let reconfig = self.reconfig();
-        let busy = reconfig.resets_association()
-            || reconfig.wanted.len() + pieces.len() > request::MAX_WAITING
-            || incoming && reconfig.asks().any(|ask| ask.wants_incoming(&streams))
-            || incoming && reconfig.parked.as_ref().is_some_and(|(_, parked)| meets(parked, &streams));
-        if busy || outgoing && self.send.is_held(&streams) {
-            return Err(ResetError::Busy);
-        }
-        for piece in pieces {
-            let ticket = self.reconfig().ticket();
-            if outgoing {
-                self.send.hold(ticket, &piece);
-            }
-            let incoming = incoming.then(|| piece.clone());
-            let outgoing = outgoing.then_some(piece);
-            self.reconfig().wanted.push_back(Ask::Reset { outgoing, incoming, ticket, answers: None });
-        }
-        Ok(())
-    }
-
-    /// As many requests as it takes so that each fits a packet.
-    fn pieces(&self, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
-        let smallest = self.paths.iter().map(crate::path::Path::chunk_limit).min().unwrap_or(512);
-        // Two headers of parameters, and that of the chunk; two bytes a stream, once or twice.
-        let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
-        if streams.is_empty() {
-            return vec![Vec::new()];
-        }
-        streams.chunks(most.max(1)).map(<[u16]>::to_vec).collect()
+        let (reconfig, siblings) = self.reconfig(ctx);
+        reconfig.ask_reset(siblings.send, siblings.paths, &streams, (outgoing, incoming))
     }
 
     /// RFC 6525 §6.3.3.
-    pub(crate) fn reset_association(&mut self, now: Instant) -> Result<(), ResetError> {
+    pub(crate) fn reset_association(&mut self, ctx: &mut Ctx<'_>) -> Result<(), ResetError> {
         self.may_ask()?;
-        let reconfig = self.reconfig();
-        // RFC 6525 §5.1.4: one in 30 s.
-        let lately = reconfig.renumbered.is_some_and(|at| now < at + LIFETIME);
-        let busy = reconfig.wanted.len() >= request::MAX_WAITING || reconfig.resets_association();
-        if busy || lately || self.send.is_held(&[]) {
-            return Err(ResetError::Busy);
-        }
-        let reconfig = self.reconfig();
-        let ticket = reconfig.ticket();
-        reconfig.wanted.push_back(Ask::Association { ticket });
-        reconfig.renumbered = Some(now);
-        self.send.hold(ticket, &[]);
-        Ok(())
+        let (reconfig, siblings) = self.reconfig(ctx);
+        reconfig.ask_renumbering(siblings.now, siblings.send)
     }
 
     /// RFC 6525 §6.3.4.
-    pub(crate) fn add_streams(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
+    pub(crate) fn add_streams(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        outgoing: u16,
+        incoming: u16,
+    ) -> Result<(), ResetError> {
         self.may_ask()?;
         let most = |have: u16, more: u16| have.checked_add(more).is_none();
         if outgoing == 0 && incoming == 0
@@ -176,13 +205,7 @@ impl Association {
         {
             return Err(ResetError::TooManyStreams);
         }
-        let reconfig = self.reconfig();
-        let adds = reconfig.asks().any(|ask| matches!(ask, Ask::Add { .. }));
-        if adds || reconfig.wanted.len() >= request::MAX_WAITING {
-            return Err(ResetError::Busy);
-        }
-        reconfig.wanted.push_back(Ask::Add { outgoing, incoming, answers: None });
-        Ok(())
+        self.reconfig(ctx).0.ask_more(outgoing, incoming)
     }
 
     // What is to be sent.
@@ -190,15 +213,11 @@ impl Association {
     /// The path that a RE-CONFIG is wanted to, if one is.
     #[inline]
     pub(super) fn reconfig_path(&mut self) -> Option<usize> {
-        self.extensions.reconfig.as_ref()?;
-        self.launch();
-        let reconfig = self.extensions.reconfig.as_deref()?;
-        if reconfig.send
-            && let Some(flying) = &reconfig.flying
-        {
-            return Some(flying.path);
+        let reconfig = self.extensions.reconfig.as_deref_mut()?;
+        if self.state.may_send_data() {
+            reconfig.launch(&mut self.send, &mut self.timers, self.paths.current());
         }
-        (!reconfig.replies.is_empty()).then_some(reconfig.reply_path)
+        reconfig.wanted_path()
     }
 
     /// Writes what is wanted to `index`, as far as it fits behind what is there.
@@ -213,39 +232,8 @@ impl Association {
         let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
             return;
         };
-        let flying = reconfig.flying.as_ref().filter(|flying| reconfig.send && flying.path == index);
-        let mut requests = flying.map(Flying::params).unwrap_or_default();
-        // RFC 6525 §3.1: a response may share the chunk with a reset of outgoing streams, and
-        // §5.2.1: what answers one chunk should be in one chunk.
-        let together = reconfig.replies.len() == 1
-            && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
-            && reconfig.reply_path == index;
-        let mut replies = Vec::new();
-        if together {
-            requests.insert(0, reconfig.replies[0]);
-        } else if reconfig.reply_path == index {
-            replies.clone_from(&reconfig.replies);
-        }
-        let mut chunks = Vec::new();
-        if !replies.is_empty() {
-            ReConfig::write(&mut chunks, &replies);
-        }
-        if !requests.is_empty() {
-            ReConfig::write(&mut chunks, &requests);
-        }
-        if chunks.is_empty() || !alone && buffer.len() + chunks.len() > end {
-            return;
-        }
-        let asked = flying.is_some();
-        if together || !replies.is_empty() {
-            reconfig.replies.clear();
-        }
-        if let Some(flying) = reconfig.flying.as_mut().filter(|_| asked) {
-            flying.said = ctx.now;
-            reconfig.send = false;
-        }
-        buffer.extend_from_slice(&chunks);
-        if asked {
+        let room = if alone { usize::MAX } else { end.saturating_sub(buffer.len()) };
+        if reconfig.write(ctx.now, index, room, buffer) {
             // RFC 6525 §5.1.1: the timer runs as long as a request is not answered.
             let rto = self.paths.get(index).rto();
             self.timers.set(Timer::Reconfig, ctx.now + rto);
@@ -268,10 +256,9 @@ impl Association {
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {
-            let most = self.config.path_max_retrans;
             let path = self.paths.at(index);
             path.back_off();
-            let health = path.on_error(ctx.now, most);
+            let health = path.on_error(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
             if self.paths.are_silent(&self.config, ctx.now) {
@@ -280,10 +267,100 @@ impl Association {
             }
         }
         let path = if counts { self.paths.alternate(index).unwrap_or(index) } else { index };
-        let reconfig = self.reconfig();
-        reconfig.send = true;
-        if let Some(flying) = &mut reconfig.flying {
-            flying.path = path;
+        if let Some(reconfig) = self.extensions.reconfig.as_deref_mut() {
+            reconfig.send_again(Some(path));
+        }
+    }
+
+    // What the peer says.
+
+    pub(super) fn on_re_config(&mut self, ctx: &mut Ctx<'_>, chunk: &ReConfig<'_>, arrived: &Arrived) {
+        if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
+            return;
+        }
+        let params: Vec<_> = chunk.params().take(3).collect();
+        if !response::is_allowed(&params) {
+            return;
+        }
+        if !params.iter().all(|param| matches!(param, ReConfigParam::Response { .. })) {
+            // RFC 6525 §5.2.1: with the response a SACK, so that what it waits for is retransmitted soon.
+            self.recv.sack_now();
+        }
+        let mut first = true;
+        for param in params {
+            let is_response = matches!(param, ReConfigParam::Response { .. });
+            if let ReConfigParam::Response { response, result, .. } = param
+                && !self.on_answered(ctx, response, result)
+            {
+                continue;
+            }
+            let (reconfig, mut siblings) = self.reconfig(ctx);
+            match param {
+                ReConfigParam::Response { response, result, next } => {
+                    reconfig.on_response(&mut siblings, response, result, next);
+                }
+                request => reconfig.on_request(&mut siblings, &request, first, arrived.path),
+            }
+            first &= is_response;
+            if siblings.finished {
+                // What was kept back may find the peer's window closed, and nothing outstanding.
+                self.check_probe(ctx.now);
+            }
+        }
+    }
+
+    /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says. False when it is none: RFC 6525
+    /// §5.2.7 H1: what is not waited for means nothing.
+    fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
+        let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
+        let Some(flying) = flying.filter(|flying| flying.kind_of(number).is_some()) else {
+            return false;
+        };
+        let index = flying.path;
+        // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
+        // waits for may never arrive, and it would be answered so for ever.
+        if result != result::IN_PROGRESS || !self.send.has_outstanding() {
+            self.paths.clear_errors();
+        }
+        let path = self.paths.at(index);
+        if path.is_confirmed() && path.on_answer(ctx.now) {
+            self.on_path_up(ctx, index, true);
+        }
+        true
+    }
+
+    /// A packet has been read: what waited for a TSN may go on.
+    #[cold]
+    pub(super) fn advance_reconfig(&mut self, ctx: &mut Ctx<'_>, path: usize) {
+        let (reconfig, mut siblings) = self.reconfig(ctx);
+        reconfig.advance_deferred(&mut siblings, path);
+    }
+
+    /// A chunk that may be of the numbering to come: it is not taken yet.
+    #[cold]
+    pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
+        self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
+    }
+
+    /// The peer may have renumbered its TSNs already, and its answer be lost or late.
+    #[cold]
+    pub(super) fn may_be_renumbered(&self) -> bool {
+        self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
+    }
+
+    /// Refuses such a chunk. It shows that our request or its answer has not arrived: the request is
+    /// repeated where the chunk came from, once a round trip, or the peer might lose patience with
+    /// its data before our timer (RFC 6525 §5.1.1) runs out.
+    #[cold]
+    pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
+        self.recv.refuse();
+        let path = self.paths.get(arrived.path);
+        // The peer's timer may be far shorter than ours where nothing has been measured yet.
+        let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
+        if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
+            && reconfig.is_renumbering_since(now, round_trip)
+        {
+            reconfig.send_again(path.is_usable().then_some(arrived.path));
         }
     }
 

@@ -2,13 +2,16 @@
 //!
 //! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
-use super::super::timers::Timer;
-use super::super::{Association, Ctx};
-use super::encode;
+use super::super::timers::{Timer, Timers};
+use super::{LIFETIME, Reconfig, Siblings, encode};
+use crate::error::ResetError;
 use crate::event::{Direction, Event, ReconfigResult};
+use crate::path::Path;
+use crate::path::select::Paths;
+use crate::send::SendHalf;
 use crate::send::queue::Ticket;
 use anabranch_base::Instant;
-use anabranch_wire::sctp::{ReConfigParam, StreamList, Tsn};
+use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList, Tsn};
 
 /// Most requests that wait.
 pub(super) const MAX_WAITING: usize = 256;
@@ -112,45 +115,148 @@ impl Flying {
         self.accepted && left.all(|part| matches!(part.1, Kind::ResetIncoming | Kind::AddIncoming))
     }
 
+    /// Which of its parts has this number, unless that has been answered.
+    pub(super) fn kind_of(&self, number: u32) -> Option<Kind> {
+        self.parts.iter().find(|part| part.0 == number && !part.2).map(|part| part.1)
+    }
+
     /// It has an unanswered part of this kind.
     pub(super) fn awaits(&self, kind: Kind) -> Option<u32> {
         self.parts.iter().find(|&&(_, k, done)| k == kind && !done).map(|part| part.0)
     }
 }
 
-impl Association {
-    /// Makes the next request, if none is under way and its time has come.
-    pub(super) fn launch(&mut self) {
-        if !self.state.may_send_data() {
-            return;
+impl Reconfig {
+    // What the application asks for.
+
+    /// RFC 6525 §6.3.2: `streams` (none: all) are to begin anew, those going out, those coming in, or both.
+    pub(super) fn ask_reset(
+        &mut self,
+        send: &mut SendHalf,
+        paths: &Paths,
+        streams: &[u16],
+        (outgoing, incoming): (bool, bool),
+    ) -> Result<(), ResetError> {
+        let pieces = pieces(paths, streams, outgoing && incoming);
+        let busy = self.resets_association()
+            || self.wanted.len() + pieces.len() > MAX_WAITING
+            || incoming && self.asks().any(|ask| ask.wants_incoming(streams))
+            || incoming && self.parked.as_ref().is_some_and(|(_, parked)| super::meets(parked, streams));
+        if busy || outgoing && send.is_held(streams) {
+            return Err(ResetError::Busy);
         }
-        let last = self.send.next_tsn().wrapping_sub(1);
-        let path = self.paths.current();
-        let send = &self.send;
-        let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
-            return;
-        };
+        for piece in pieces {
+            let ticket = self.ticket();
+            if outgoing {
+                send.hold(ticket, &piece);
+            }
+            let incoming = incoming.then(|| piece.clone());
+            let outgoing = outgoing.then_some(piece);
+            self.wanted.push_back(Ask::Reset { outgoing, incoming, ticket, answers: None });
+        }
+        Ok(())
+    }
+
+    /// RFC 6525 §6.3.3: all SSNs and TSNs are to begin anew.
+    pub(super) fn ask_renumbering(&mut self, now: Instant, send: &mut SendHalf) -> Result<(), ResetError> {
+        // RFC 6525 §5.1.4: one in 30 s.
+        let lately = self.renumbered.is_some_and(|at| now < at + LIFETIME);
+        let busy = self.wanted.len() >= MAX_WAITING || self.resets_association();
+        if busy || lately || send.is_held(&[]) {
+            return Err(ResetError::Busy);
+        }
+        let ticket = self.ticket();
+        self.wanted.push_back(Ask::Association { ticket });
+        self.renumbered = Some(now);
+        send.hold(ticket, &[]);
+        Ok(())
+    }
+
+    /// RFC 6525 §6.3.4: more streams are wanted.
+    pub(super) fn ask_more(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
+        let adds = self.asks().any(|ask| matches!(ask, Ask::Add { .. }));
+        if adds || self.wanted.len() >= MAX_WAITING {
+            return Err(ResetError::Busy);
+        }
+        self.wanted.push_back(Ask::Add { outgoing, incoming, answers: None });
+        Ok(())
+    }
+
+    // What is sent.
+
+    /// The path that a RE-CONFIG is wanted to, if one is.
+    pub(super) fn wanted_path(&self) -> Option<usize> {
+        let request = self.flying.as_ref().filter(|_| self.send).map(|flying| flying.path);
+        request.or((!self.replies.is_empty()).then_some(self.reply_path))
+    }
+
+    /// Appends what is wanted to `index`, if it takes no more than `room` bytes. True when a request is among it.
+    pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
+        let flying = self.flying.as_ref().filter(|flying| self.send && flying.path == index);
+        let mut requests = flying.map(Flying::params).unwrap_or_default();
+        // RFC 6525 §3.1: a response may share the chunk with a reset of outgoing streams, and
+        // §5.2.1: what answers one chunk should be in one chunk.
+        let together = self.replies.len() == 1
+            && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
+            && self.reply_path == index;
+        let mut replies = Vec::new();
+        if together {
+            requests.insert(0, self.replies[0]);
+        } else if self.reply_path == index {
+            replies.clone_from(&self.replies);
+        }
+        let mut chunks = Vec::new();
+        if !replies.is_empty() {
+            ReConfig::write(&mut chunks, &replies);
+        }
+        if !requests.is_empty() {
+            ReConfig::write(&mut chunks, &requests);
+        }
+        if chunks.is_empty() || chunks.len() > room {
+            return false;
+        }
+        let asked = flying.is_some();
+        if together || !replies.is_empty() {
+            self.replies.clear();
+        }
+        if let Some(flying) = self.flying.as_mut().filter(|_| asked) {
+            flying.said = now;
+            self.send = false;
+        }
+        buffer.extend_from_slice(&chunks);
+        asked
+    }
+
+    /// The request is sent again, by another path if one is named.
+    pub(super) fn send_again(&mut self, path: Option<usize>) {
+        self.send = true;
+        if let Some(flying) = &mut self.flying {
+            flying.path = path.unwrap_or(flying.path);
+        }
+    }
+
+    /// Makes the next request, if none is under way and its time has come; it goes to `path`.
+    pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request at a time. Where both sides wait for the other's request, that
         // would be for ever: what the peer is at already need not be waited for (§5.2.7 H1). Nor may a
         // wish of our own, which has to go first because it is about the same streams.
-        if let Some(flying) = &reconfig.flying {
-            let owed = reconfig.asked.is_some()
-                || reconfig.wanted.front().is_some_and(|ask| ask.answers().is_some());
-            let owed = owed && !reconfig.wanted.is_empty();
+        if let Some(flying) = &self.flying {
+            let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
+            let owed = owed && !self.wanted.is_empty();
             if !(owed && flying.is_peers_turn()) {
                 return;
             }
             if let (Some(number), Ask::Reset { incoming: Some(streams), .. }) =
                 (flying.awaits(Kind::ResetIncoming), &flying.ask)
             {
-                reconfig.parked = Some((number, streams.clone()));
+                self.parked = Some((number, streams.clone()));
             }
-            reconfig.flying = None;
-            reconfig.send = false;
-            self.timers.stop(Timer::Reconfig);
+            self.flying = None;
+            self.send = false;
+            timers.stop(Timer::Reconfig);
         }
         // RFC 6525 §5.1.2 A3: what was given before has a TSN; §5.1.4 C2: nothing is outstanding.
-        let ready = match reconfig.wanted.front() {
+        let ready = match self.wanted.front() {
             None => false,
             Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || send.is_clear(*ticket),
             Some(Ask::Association { ticket }) => send.is_clear(*ticket) && !send.has_outstanding(),
@@ -159,7 +265,7 @@ impl Association {
         if !ready {
             return;
         }
-        let Some(ask) = reconfig.wanted.pop_front() else {
+        let Some(ask) = self.wanted.pop_front() else {
             return;
         };
         let kinds: &[Kind] = match &ask {
@@ -173,13 +279,13 @@ impl Association {
             Ask::Add { outgoing: 0, .. } => &[Kind::AddIncoming],
             Ask::Add { .. } => &[Kind::AddOutgoing, Kind::AddIncoming],
         };
-        let first = reconfig.next;
+        let first = self.next;
         let number = |(i, &kind): (usize, &Kind)| (first.wrapping_add(i as u32), kind, false);
         let parts: Vec<_> = kinds.iter().enumerate().map(number).collect();
-        reconfig.next = first.wrapping_add(parts.len() as u32);
+        self.next = first.wrapping_add(parts.len() as u32);
         // RFC 6525 §5.1.2 A4: what it responds to; what is still to be responded to is left out.
         let response = ask.answers().unwrap_or_else(|| {
-            reconfig.asked.as_ref().map_or(reconfig.expected, |asked| asked.number).wrapping_sub(1)
+            self.asked.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
         });
         let resets = matches!(ask, Ask::Reset { outgoing: Some(_), .. });
         let lists = match &ask {
@@ -188,11 +294,11 @@ impl Association {
             }
             _ => Default::default(),
         };
-        reconfig.flying = Some(Flying {
+        self.flying = Some(Flying {
             ask,
             lists,
             parts,
-            last,
+            last: send.next_tsn().wrapping_sub(1),
             response,
             path,
             said: Instant::ZERO,
@@ -200,110 +306,88 @@ impl Association {
             accepted: false,
             performed: false,
         });
-        reconfig.send = true;
+        self.send = true;
         if resets {
-            self.send.record_reset();
+            send.record_reset();
         }
     }
 
-    /// The peer answers request `number`.
+    // What the peer answers.
+
+    /// The peer answers request `number`, which is waited for.
     pub(super) fn on_response(
         &mut self,
-        ctx: &mut Ctx<'_>,
+        siblings: &mut Siblings<'_>,
         number: u32,
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
-        const IN_PROGRESS: u32 = 6;
-        let Some(flying) =
-            self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut())
-        else {
+        let Some(flying) = &mut self.flying else {
             return;
         };
-        // RFC 6525 §5.2.7 H1: what is not waited for means nothing.
-        let Some(&(_, kind, _)) = flying.parts.iter().find(|part| part.0 == number && !part.2) else {
+        let Some(kind) = flying.kind_of(number) else {
             return;
         };
-        let index = flying.path;
-        if result == IN_PROGRESS {
+        if result == super::result::IN_PROGRESS {
             // RFC 6525 §5.2.7 H2: the timer begins again, and does not count.
             flying.patient = true;
             flying.accepted = true;
-            let rto = self.paths.get(index).rto();
-            self.timers.set(Timer::Reconfig, ctx.now + rto);
-            // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
-            // waits for may never arrive, and it would be answered so for ever.
-            if !self.send.has_outstanding() {
-                self.paths.clear_errors();
-            }
-            self.on_reconfig_answered(ctx, index);
+            let rto = siblings.paths.get(flying.path).rto();
+            siblings.timers.set(Timer::Reconfig, siblings.now + rto);
             return;
         }
-        self.paths.clear_errors();
-        self.on_reconfig_answered(ctx, index);
-        self.finish(ctx, number, kind, result, next);
-    }
-
-    /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says.
-    fn on_reconfig_answered(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        let path = self.paths.at(index);
-        if path.is_confirmed() && path.on_answer(ctx.now) {
-            self.on_path_up(ctx, index, true);
-        }
+        self.finish(siblings, number, kind, result, next);
     }
 
     /// A part of the request has been answered for good.
     pub(super) fn finish(
         &mut self,
-        ctx: &mut Ctx<'_>,
+        siblings: &mut Siblings<'_>,
         number: u32,
         kind: Kind,
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
-        let Some(mut reconfig) = self.extensions.reconfig.take() else {
-            return;
-        };
-        self.paths.clear_errors();
-        if let Some(flying) = &mut reconfig.flying {
+        siblings.paths.clear_errors();
+        if let Some(flying) = &mut self.flying {
             for part in flying.parts.iter_mut().filter(|part| part.0 == number) {
                 part.2 = true;
             }
             let failed = ReconfigResult::failure(result);
             if kind == Kind::ResetTsn {
-                reconfig.renumbered = Some(ctx.now);
+                self.renumbered = Some(siblings.now);
             }
-            self.conclude(ctx, flying, kind, (result, failed), next);
+            if let Some(event) = flying.conclude(siblings, kind, (result, failed), next) {
+                siblings.events.push_back(event);
+            }
             if let Some(asked) = flying.ask.answers() {
                 let answer = if failed.is_none() { 1 } else { 2 };
-                reconfig.answered.iter_mut().filter(|a| a.number == asked).for_each(|a| a.result = answer);
+                self.answered.iter_mut().filter(|a| a.number == asked).for_each(|a| a.result = answer);
             }
             if flying.parts.iter().all(|part| part.2) {
-                reconfig.flying = None;
-                reconfig.send = false;
-                self.timers.stop(Timer::Reconfig);
+                self.flying = None;
+                self.send = false;
+                siblings.timers.stop(Timer::Reconfig);
             }
         }
-        self.extensions.reconfig = Some(reconfig);
-        self.advance_asked();
-        // What was kept back may find the peer's window closed, and nothing outstanding.
-        self.check_probe(ctx.now);
+        self.advance_asked(siblings.send);
+        siblings.finished = true;
     }
+}
 
+impl Flying {
     /// RFC 6525 §5.2.7 H3 to H6.
     fn conclude(
         &mut self,
-        ctx: &mut Ctx<'_>,
-        flying: &mut Flying,
+        siblings: &mut Siblings<'_>,
         kind: Kind,
         (result, failed): (u32, Option<ReconfigResult>),
         next: Option<(Tsn, Tsn)>,
-    ) {
-        const NOTHING: u32 = 0;
-        let id = self.id;
-        let event = match (&mut flying.ask, kind) {
+    ) -> Option<Event> {
+        let id = siblings.id;
+        let event = match (&mut self.ask, kind) {
             (Ask::Reset { outgoing, ticket, .. }, Kind::ResetOutgoing) => {
-                self.send.resume(*ticket, failed.is_none());
+                siblings.send.resume(*ticket, failed.is_none());
                 let streams = outgoing.take().unwrap_or_default();
                 match failed {
                     None => Event::StreamsReset { id, direction: Direction::Outgoing, streams, idle: false },
@@ -316,9 +400,9 @@ impl Association {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
                     // The peer's own request tells, or has told.
-                    None if flying.performed => return,
+                    None if self.performed => return None,
                     None => {
-                        let idle = result == NOTHING;
+                        let idle = result == super::result::NOTHING;
                         Event::StreamsReset { id, direction: Direction::Incoming, streams, idle }
                     }
                     Some(result) => {
@@ -330,14 +414,14 @@ impl Association {
                 let ticket = *ticket;
                 match (failed, next) {
                     // RFC 6525 §5.2.7 H5.
-                    (None, Some((peer, ours))) if !self.send.has_outstanding() => {
-                        self.send.renumber(ours.0);
-                        self.send.resume(ticket, true);
-                        self.recv.renumber(peer.0);
+                    (None, Some((peer, ours))) if !siblings.send.has_outstanding() => {
+                        siblings.send.renumber(ours.0);
+                        siblings.send.resume(ticket, true);
+                        siblings.recv.renumber(peer.0);
                         Event::AssociationReset { id, local_tsn: ours.0, remote_tsn: peer.0 }
                     }
                     (failed, _) => {
-                        self.send.resume(ticket, false);
+                        siblings.send.resume(ticket, false);
                         let result = failed.unwrap_or(ReconfigResult::Unknown);
                         Event::ResetFailed { id, direction: None, streams: Vec::new(), result }
                     }
@@ -345,19 +429,30 @@ impl Association {
             }
             (Ask::Add { outgoing, incoming, .. }, kind) => match failed {
                 None if kind == Kind::AddOutgoing => {
-                    self.streams.add_outbound(*outgoing);
+                    siblings.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
                 // The peer's own request adds them.
-                None => return,
+                None => return None,
                 Some(result) => {
                     let (outgoing, incoming) =
                         if kind == Kind::AddOutgoing { (*outgoing, 0) } else { (0, *incoming) };
                     Event::AddFailed { id, outgoing, incoming, result }
                 }
             },
-            _ => return,
+            _ => return None,
         };
-        ctx.events.push_back(event);
+        Some(event)
     }
+}
+
+/// As many requests as it takes so that each fits a packet.
+fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
+    let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
+    // Two headers of parameters, and that of the chunk; two bytes a stream, once or twice.
+    let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
+    if streams.is_empty() {
+        return vec![Vec::new()];
+    }
+    streams.chunks(most.max(1)).map(<[u16]>::to_vec).collect()
 }

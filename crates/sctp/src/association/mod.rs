@@ -241,7 +241,7 @@ impl Association {
 
     /// An address of the peer, where its kind is what counts.
     pub(crate) fn peer(&self) -> IpAddr {
-        self.paths.get(0).address().ip()
+        self.paths.peer()
     }
 
     /// A path to `address`, with a local address that suits it.

@@ -253,6 +253,27 @@ impl Paths {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
 
+    /// An address of the peer, where its kind is what counts.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.list[0].address.ip()
+    }
+
+    /// The path whose ends have most in common (RFC 6724 §6 rule 9). Who has lost the address that
+    /// data left from knows no better where its other addresses lead: from one network there may
+    /// be no route to the peer's address in the other, and a T4 would pass until that is noticed.
+    pub(crate) fn nearest(&self) -> usize {
+        let near = |index: usize| {
+            let path = &self.list[index];
+            common_bits(path.source.ip(), path.address.ip())
+        };
+        let usable = (0..self.list.len()).filter(|&index| {
+            let path = &self.list[index];
+            !path.removed && path.is_usable()
+        });
+        // The current one among equals.
+        usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
+    }
+
     /// Another usable path than `path`, the next in order.
     pub(crate) fn alternate(&self, path: usize) -> Option<usize> {
         let n = self.list.len();
@@ -302,12 +323,17 @@ impl Paths {
 /// prefix with it; `turn` decides among equals, so that the paths of
 /// multi-homed hosts pair up in order.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
-    let shared = |source: &SocketAddr| match (source.ip(), target) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        _ => None,
-    };
+    let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;
     let equals = || local.iter().filter(|source| shared(source) == Some(longest));
     equals().nth(turn % equals().count()).copied()
+}
+
+/// How many leading bits two addresses share; `None` of different versions.
+fn common_bits(one: IpAddr, other: IpAddr) -> Option<u32> {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => Some((one.to_bits() ^ other.to_bits()).leading_zeros()),
+        (IpAddr::V6(one), IpAddr::V6(other)) => Some((one.to_bits() ^ other.to_bits()).leading_zeros()),
+        _ => None,
+    }
 }

@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
 
-use super::{Asconf, Association, Ctx, Waiting};
+use super::super::{Association, Ctx};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::{in_scope, is_unicast};
 use crate::association::{State, path_to};
@@ -28,6 +28,9 @@ const KEPT: usize = 8;
 /// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
 const ADD_OR_DELETE: [u16; 2] = [0xc001, 0xc002];
 
+/// Chunks that wait to be sent, with their targets.
+type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
+
 /// What is remembered of the peer's ASCONFs.
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -47,6 +50,38 @@ impl Answers {
     /// The path on which an answer waits.
     pub(super) fn due(&self) -> Option<usize> {
         self.waiting.front().map(|(path, ..)| *path)
+    }
+
+    /// RFC 5061 §5.2 E1: an ASCONF is the next one, and is to be done.
+    fn takes(&mut self, serial: u32) -> bool {
+        let next = serial == self.last.wrapping_add(1);
+        if next {
+            self.last = serial;
+        }
+        next
+    }
+
+    /// Answers an ASCONF that was `done` now, or before, to a path and an address.
+    fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
+        if let Some(answer) = done {
+            if self.kept.len() == KEPT {
+                self.kept.pop_front();
+            }
+            self.kept.push_back((serial, answer));
+        }
+        // E2: done before, answered again. E5: neither the next nor one that was.
+        if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
+            && self.waiting.len() < KEPT
+        {
+            self.waiting.push_back((path, target, answer.clone()));
+        }
+    }
+
+    /// Appends the answer that is due; where it goes.
+    fn write(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+        let (_, target, answer) = self.waiting.pop_front()?;
+        buffer.extend_from_slice(&answer);
+        Some(target)
     }
 
     /// Where that answer goes.
@@ -89,35 +124,16 @@ impl Association {
         let Some(asconf) = &mut self.extensions.asconf else {
             return;
         };
-        let answers = &mut asconf.answers;
-        let answer = if chunk.serial == answers.last.wrapping_add(1) {
-            answers.last = chunk.serial;
-            let answer = self.do_requests(ctx, chunk, arrived);
-            let Some(Asconf { answers, .. }) = self.extensions.asconf.as_deref_mut() else {
-                return;
-            };
-            if answers.kept.len() == KEPT {
-                answers.kept.pop_front();
-            }
-            answers.kept.push_back((chunk.serial, answer.clone()));
-            answer
-        } else {
-            // E2: done before, answered again. E5: neither the next nor one that was.
-            match answers.kept.iter().find(|(serial, _)| *serial == chunk.serial) {
-                Some((_, answer)) => answer.clone(),
-                None => return,
-            }
-        };
+        let new = asconf.answers.takes(chunk.serial);
+        let done = new.then(|| self.do_requests(ctx, chunk, arrived));
         // E6: to where it came from, be it part of the association or not.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
             let path = arrived.path;
             (!self.paths.get(path).is_removed()).then_some(path)
         });
         let path = path.unwrap_or(self.paths.current());
-        if let Some(asconf) = &mut self.extensions.asconf
-            && asconf.answers.waiting.len() < KEPT
-        {
-            asconf.answers.waiting.push_back((path, arrived.source, answer));
+        if let Some(asconf) = &mut self.extensions.asconf {
+            asconf.answers.answer(chunk.serial, done, (path, arrived.source));
         }
     }
 
@@ -129,12 +145,10 @@ impl Association {
         index: usize,
         buffer: &mut Vec<u8>,
     ) {
-        let Some((_, target, answer)) =
-            self.extensions.asconf.as_mut().and_then(|a| a.answers.waiting.pop_front())
+        let Some(target) = self.extensions.asconf.as_mut().and_then(|asconf| asconf.answers.write(buffer))
         else {
             return;
         };
-        buffer.extend_from_slice(&answer);
         let path = self.paths.get(index);
         if path.address() == target && path.wants_heartbeat() {
             self.write_heartbeat(ctx, index, buffer);
@@ -261,9 +275,8 @@ impl Association {
             self.outbox.ask_cookie_ack(heir);
         }
         self.measure();
-        if let Some(super::Outstanding { path, .. }) = self.outstanding_asconf()
-            && *path == index
-        {
+        let asconf = self.extensions.asconf.as_ref();
+        if asconf.and_then(|asconf| asconf.under_way()).is_some_and(|(path, _)| path == index) {
             self.aim_asconf(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {

@@ -1,0 +1,355 @@
+//! What this side asks of the peer.
+//!
+//! There is no queue of changes. What the peer knows of this side is compared
+//! with what this side has, and the difference asked for in one ASCONF at a
+//! time; whatever changes meanwhile is part of the next difference.
+//!
+//! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
+
+use super::super::Ctx;
+use super::super::outbound::Job;
+use super::super::timers::{Timer, Timers};
+use super::answer::Answers;
+use crate::event::{AddressChange, Event};
+use crate::id::AssociationId;
+use crate::path::select::{Paths, source_for};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_wire::sctp::{Asconf as Chunk, AsconfAck, Param, Params, cause::Causes};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// Addresses remembered that the peer has let go of.
+const MAX_GONE: usize = 32;
+
+/// How long a packet and its answer may be under way.
+const UNDER_WAY: Duration = Duration::from_secs(30);
+
+/// Requests in one ASCONF; the rest waits for the next.
+const MAX_REQUESTS: usize = 12;
+
+/// Dynamic addresses of one association.
+#[derive(Debug)]
+pub(crate) struct Asconf {
+    /// Sequence number of the next ASCONF.
+    serial: u32,
+    /// Correlation id of the next request.
+    next_id: u32,
+    /// This side's addresses as the peer knows them.
+    known: Vec<IpAddr>,
+    /// Addresses that this association leaves alone: by the application's wish or the peer's.
+    withheld: Vec<IpAddr>,
+    /// Addresses that the peer does not let go of.
+    stuck: Vec<IpAddr>,
+    /// Addresses that the peer has let go of, the last ones, and since when each is back.
+    gone: VecDeque<(IpAddr, Option<Instant>)>,
+    /// Where this side wants to be reached.
+    wish: Option<IpAddr>,
+    outstanding: Option<Outstanding>,
+    /// The peer does not do such things.
+    refused: bool,
+    /// It knows no Set Primary Address.
+    primary_refused: bool,
+    /// What the peer has asked for.
+    pub(super) answers: Answers,
+}
+
+/// The ASCONF that has not been answered.
+#[derive(Debug)]
+struct Outstanding {
+    serial: u32,
+    chunk: Vec<u8>,
+    requests: Vec<(u32, Request)>,
+    path: usize,
+    ends: (SocketAddr, SocketAddr),
+    /// It is to be sent with the next poll.
+    wanted: bool,
+    /// The host knew no way when it was last to be sent.
+    unsent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Request {
+    Add(IpAddr),
+    Delete(IpAddr),
+    Primary(IpAddr),
+}
+
+/// What an ASCONF ACK answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answered {
+    /// What was answered before.
+    Old,
+    /// What was never asked.
+    NeverAsked,
+    /// The outstanding ASCONF, which went to this path last.
+    By(usize),
+}
+
+impl Asconf {
+    /// RFC 5061 §5.1 A2: the sequence numbers begin with the first TSNs.
+    pub(in crate::association) fn new(local_tsn: u32, peer_tsn: u32, known: Vec<IpAddr>) -> Self {
+        Self {
+            serial: local_tsn,
+            next_id: 1,
+            known,
+            withheld: Vec::new(),
+            stuck: Vec::new(),
+            gone: VecDeque::new(),
+            wish: None,
+            outstanding: None,
+            refused: false,
+            primary_refused: false,
+            answers: Answers::new(peer_tsn),
+        }
+    }
+
+    /// The local addresses that an association with this peer should have.
+    pub(super) fn wanted(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
+        ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
+    }
+
+    /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from. Not one that has come
+    /// back before the peer has answered that it gives it up: it may have done so.
+    pub(super) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
+        let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
+        self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
+    }
+
+    /// The application wants or does not want a local address. False when there are too many that it does not.
+    pub(super) fn want(&mut self, address: IpAddr, wanted: bool) -> bool {
+        self.withheld.retain(|other| *other != address);
+        self.stuck.retain(|other| *other != address);
+        if !wanted {
+            if self.withheld.len() >= MAX_REQUESTS * 2 {
+                return false;
+            }
+            self.withheld.push(address);
+        }
+        true
+    }
+
+    /// The application wants the peer to send to `address` first. RFC 5061 §5.3 F3b: who does not know the request is not
+    /// asked again.
+    pub(super) fn wish_primary(&mut self, address: IpAddr) -> bool {
+        if !self.primary_refused {
+            self.wish = Some(address);
+        }
+        !self.primary_refused
+    }
+
+    /// The path that the outstanding ASCONF goes to, and from where.
+    pub(super) fn under_way(&self) -> Option<(usize, SocketAddr)> {
+        self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
+    }
+
+    /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is, by `path`.
+    pub(super) fn plan(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
+        let wanted: Vec<IpAddr> = self.wanted(ctx, paths.peer()).iter().map(SocketAddr::ip).collect();
+        if self.outstanding.is_some() || self.refused || wanted.is_empty() {
+            return;
+        }
+        // RFC 5061 §5.3 F5: what is added stands before what is deleted, so that something is left.
+        let adds = wanted.iter().filter(|address| !self.known.contains(address)).map(|&a| Request::Add(a));
+        let known = |address: &IpAddr| self.known.contains(address) || wanted.contains(address);
+        let primary = self.wish.filter(known).filter(|_| !self.primary_refused).map(Request::Primary);
+        let gone = self.known.iter().filter(|a| !wanted.contains(a) && !self.stuck.contains(a));
+        let requests: Vec<Request> =
+            adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MAX_REQUESTS).collect();
+        if requests.is_empty() {
+            return;
+        }
+        if requests.iter().any(|request| matches!(request, Request::Primary(_))) {
+            self.wish = None;
+        }
+        let serial = self.serial;
+        self.serial = serial.wrapping_add(1);
+        // RFC 5061 §5.3.2: an address that the peer knows, be it one that goes.
+        let stays = self.known.iter().find(|address| wanted.contains(address));
+        let Some(&address) = stays.or(self.known.first()) else {
+            return;
+        };
+        let mut chunk = Vec::new();
+        let mut writer = Chunk { serial, address, params: Params::default() }.open(&mut chunk);
+        let mut numbered = Vec::new();
+        for request in requests {
+            let id = self.next_id;
+            self.next_id = id.wrapping_add(1);
+            match request {
+                Request::Add(address) => Param::AddAddress { id, address }.emit(&mut writer),
+                Request::Delete(address) => Param::DeleteAddress { id, address }.emit(&mut writer),
+                Request::Primary(address) => Param::SetPrimary { id, address }.emit(&mut writer),
+            };
+            numbered.push((id, request));
+        }
+        writer.close();
+        let ends = (paths.get(path).source(), paths.get(path).address());
+        self.outstanding =
+            Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true, unsent: false });
+        self.aim(ctx, paths, timers, path);
+    }
+
+    /// From where to where the outstanding ASCONF goes next.
+    pub(super) fn aim(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
+        let target = paths.get(path).address();
+        // RFC 5061 §5.3 F1, F6: a new address may carry it, one that goes may not.
+        let source = [self.usable(ctx, paths.peer()), self.wanted(ctx, paths.peer())]
+            .iter()
+            .find_map(|locals| source_for(locals, target.ip(), path));
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.path = path;
+            outstanding.wanted = source.is_some();
+            if let Some(source) = source {
+                outstanding.ends = (source, target);
+            }
+        }
+        if source.is_none() && !timers.is_set(Timer::Asconf) {
+            timers.set(Timer::Asconf, ctx.now + paths.get(path).rto());
+        }
+    }
+
+    /// A packet from `source` to `target` could not be sent.
+    pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.unsent |= (outstanding.ends.0.ip(), outstanding.ends.1.ip()) == (source, target);
+        }
+    }
+
+    /// What could not be sent is sent now.
+    pub(super) fn send_again(&mut self) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
+        }
+    }
+
+    /// An answer or an ASCONF that is to be sent.
+    pub(super) fn job(&self) -> Option<Job> {
+        let ask = || self.outstanding.as_ref().filter(|outstanding| outstanding.wanted);
+        self.answers.due().map(Job::AsconfAck).or_else(|| ask().map(|ask| Job::Asconf(ask.path)))
+    }
+
+    /// Source and target of an ASCONF or its answer.
+    pub(super) fn ends(&self, job: Job, paths: &Paths) -> Option<(SocketAddr, SocketAddr)> {
+        match job {
+            Job::Asconf(_) => self.outstanding.as_ref().map(|outstanding| outstanding.ends),
+            Job::AsconfAck(path) => self.answers.target().map(|target| (paths.get(path).source(), target)),
+            _ => None,
+        }
+    }
+
+    /// Appends the outstanding ASCONF.
+    pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.wanted = false;
+            buffer.extend_from_slice(&outstanding.chunk);
+        }
+    }
+
+    /// RFC 5061 §5.1 A5 to A8: tells the application what has become of the requests.
+    pub(super) fn on_ack(&mut self, ctx: &mut Ctx<'_>, id: AssociationId, ack: &AsconfAck<'_>) -> Answered {
+        let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
+        else {
+            // RFC 5061 §5.3 F0: the answer to what was never asked.
+            let never = self.outstanding.is_none() && ack.serial.wrapping_sub(self.serial) < 1 << 31;
+            return if never { Answered::NeverAsked } else { Answered::Old };
+        };
+        let mut done = vec![None; outstanding.requests.len()];
+        for param in ack.params.flatten() {
+            let place = param
+                .correlation()
+                .and_then(|id| outstanding.requests.iter().position(|(other, _)| *other == id));
+            let Some(place) = place else {
+                continue;
+            };
+            match param {
+                Param::RequestDone(_) => done[place] = Some(Ok(())),
+                Param::RequestFailed { causes, .. } => {
+                    let cause = Causes::new(causes).next().and_then(Result::ok);
+                    done[place] = Some(Err(cause.map_or(0, |cause| cause.code())));
+                }
+                _ => {}
+            }
+        }
+        let mut failed = false;
+        for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
+            // RFC 5061 §5.1 A7, A8: silence is consent, until something was refused.
+            let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
+            let (address, change) = self.on_result(ctx.now, request, result, failed);
+            ctx.events.push_back(Event::LocalAddress { id, address, change });
+            failed |= result.is_err();
+        }
+        Answered::By(outstanding.path)
+    }
+
+    /// What has become of one request; a failure with its cause code. `behind`: one before it in the same ASCONF has failed.
+    fn on_result(
+        &mut self,
+        now: Instant,
+        request: Request,
+        result: Result<(), u16>,
+        behind: bool,
+    ) -> (IpAddr, AddressChange) {
+        /// RFC 9260 §3.3.10.8: unrecognized parameters.
+        const UNRECOGNIZED: u16 = 8;
+        // RFC 5061 §5.3 F3a: who does not know the request is not asked again.
+        match request {
+            Request::Primary(_) => self.primary_refused |= result == Err(UNRECOGNIZED),
+            Request::Add(_) | Request::Delete(_) => self.refused |= result == Err(UNRECOGNIZED),
+        }
+        match (request, result) {
+            (Request::Add(address), Ok(())) => {
+                self.known.push(address);
+                for (_, back) in self.gone.iter_mut().filter(|(other, _)| *other == address) {
+                    *back = Some(now);
+                }
+                (address, AddressChange::Added)
+            }
+            (Request::Delete(address), Ok(())) => {
+                self.known.retain(|other| *other != address);
+                self.gone.retain(|(other, _)| *other != address);
+                if self.gone.len() >= MAX_GONE {
+                    self.gone.pop_front();
+                }
+                self.gone.push_back((address, None));
+                (address, AddressChange::Removed)
+            }
+            (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
+            (Request::Add(address), Err(cause)) => {
+                // RFC 5061 §5.3 F10: it is not part of the association.
+                self.withheld.push(address);
+                (address, AddressChange::Refused(cause))
+            }
+            (Request::Delete(address), Err(cause)) => {
+                // RFC 5061 §5.3 F11: behind one that failed it had to fail, and may be asked for again.
+                if !behind {
+                    self.stuck.push(address);
+                }
+                (address, AddressChange::Refused(cause))
+            }
+            (Request::Primary(address), Err(cause)) => (address, AddressChange::Refused(cause)),
+        }
+    }
+
+    /// RFC 5061 §5.1 A9: the peer knows no chunk like `chunk`: whether that is an ASCONF. Nothing is asked again.
+    pub(super) fn is_refused_by(&mut self, chunk: &[u8]) -> bool {
+        let refused = chunk.first() == Some(&Chunk::KIND);
+        if refused {
+            self.refused = true;
+            self.outstanding = None;
+        }
+        refused
+    }
+
+    /// The peer lets go of an address, or has lately: what it says to that means nothing.
+    pub(super) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
+        let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
+        let gone = self.gone.iter().any(|&(other, back)| other == address && late(back));
+        self.is_deleting(address) || gone
+    }
+
+    /// The peer has been asked to let go of it, and has not answered.
+    fn is_deleting(&self, address: IpAddr) -> bool {
+        let asked = |(_, request): &(u32, Request)| *request == Request::Delete(address);
+        self.outstanding.as_ref().is_some_and(|outstanding| outstanding.requests.iter().any(asked))
+    }
+}

@@ -14,9 +14,12 @@ pub(crate) mod mac;
 use super::{Association, Ctx};
 use crate::config::{ChunkSet, SharedKeys};
 use crate::event::{Event, KeyChange};
+use crate::id::AssociationId;
+use crate::send::SendHalf;
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth as AuthChunk, Cause, RawChunk, packet};
 use keys::{Said, association_key};
 use mac::{Keyed, LONGEST};
+use std::collections::VecDeque;
 
 /// Authentication of one association.
 #[derive(Clone, Debug)]
@@ -59,8 +62,8 @@ struct Leaving {
 /// What an AUTH is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is good.
-    Good,
+    /// It is good, by this key.
+    Good(u16),
     /// It is not, or not one at all.
     Bad,
     /// There is no such key.
@@ -154,6 +157,31 @@ impl Auth {
         self.leaving.extend(keys.map(|key| Leaving { key, until: 0, messages: Vec::new() }));
     }
 
+    /// Nothing more is signed with a key; what was sent, or waits to be, may still need it.
+    fn deactivate(&mut self, key: u16, send: &SendHalf) {
+        self.leaving.retain(|leaving| leaving.key != key);
+        self.leaving.push(Leaving { key, until: send.end(), messages: send.messages_of(key) });
+    }
+
+    /// Tells which of the keys that were deactivated nothing needs any more.
+    #[cold]
+    fn free_keys(&mut self, id: AssociationId, send: &SendHalf, events: &mut VecDeque<Event>) {
+        let (active, keys) = (self.keys.active(), &self.keys);
+        self.leaving.retain_mut(|leaving| {
+            let Leaving { key, until, messages } = leaving;
+            if *key == active || keys.find(*key).is_none() {
+                // Taken into use again, or deleted.
+                return false;
+            }
+            while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}
+            let used = send.base() < *until || !messages.is_empty();
+            if !used {
+                events.push_back(Event::Key { id, key: *key, change: KeyChange::Free });
+            }
+            used
+        });
+    }
+
     /// A key has been changed or is gone: what was made of it is forgotten.
     pub(crate) fn forget(&mut self, key: u16) {
         self.keyed.retain(|(id, ..)| *id != key);
@@ -175,7 +203,31 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: checks an AUTH with everything `behind` it.
+    /// RFC 4895 §6.3: checks an AUTH with everything `behind` it, and tells what is news of keys.
+    pub(crate) fn check(
+        &mut self,
+        id: AssociationId,
+        raw: RawChunk<'_>,
+        behind: &[u8],
+        events: &mut VecDeque<Event>,
+    ) -> Verdict {
+        let verdict = self.verify(raw, behind);
+        match verdict {
+            Verdict::Good(key) => {
+                if std::mem::replace(&mut self.peer_uses, key) != key {
+                    events.push_back(Event::Key { id, key, change: KeyChange::PeerUses });
+                }
+            }
+            Verdict::UnknownKey(key) => {
+                if self.reported.replace(key) != Some(key) {
+                    events.push_back(Event::Key { id, key, change: KeyChange::Unknown });
+                }
+            }
+            Verdict::Bad | Verdict::UnknownHmac(_) => {}
+        }
+        verdict
+    }
+
     pub(crate) fn verify(&mut self, raw: RawChunk<'_>, behind: &[u8]) -> Verdict {
         let Ok(chunk) = AuthChunk::parse(raw) else {
             return Verdict::Bad;
@@ -195,7 +247,7 @@ impl Auth {
         if !keyed.verify(&parts, chunk.mac) {
             return Verdict::Bad;
         }
-        Verdict::Good
+        Verdict::Good(chunk.key)
     }
 
     /// RFC 6458 §5.3.8: messages of different keys are not bundled. Whether one that wants `key` can go
@@ -279,34 +331,19 @@ impl Association {
         let Some(auth) = &mut self.extensions.auth else {
             return false;
         };
-        match auth.verify(raw, behind) {
-            Verdict::Good => {
-                let key = AuthChunk::parse(raw).map_or(0, |chunk| chunk.key);
-                if std::mem::replace(&mut auth.peer_uses, key) != key {
-                    ctx.events.push_back(Event::Key { id: self.id, key, change: KeyChange::PeerUses });
-                }
-                return true;
-            }
-            Verdict::Bad => {}
-            Verdict::UnknownKey(key) => {
-                if auth.reported.replace(key) != Some(key) {
-                    ctx.events.push_back(Event::Key { id: self.id, key, change: KeyChange::Unknown });
-                }
-            }
-            // RFC 4895 §6.3: the one mistake that the peer hears of.
-            Verdict::UnknownHmac(hmac) => self.report(path, &Cause::UnsupportedHmac(hmac)),
+        let verdict = auth.check(self.id, raw, behind, ctx.events);
+        // RFC 4895 §6.3: the one mistake that the peer hears of.
+        if let Verdict::UnknownHmac(hmac) = verdict {
+            self.report(path, &Cause::UnsupportedHmac(hmac));
         }
-        false
+        matches!(verdict, Verdict::Good(_))
     }
 
     /// RFC 6458 §8.3.4: the application signs nothing more with this key. It is told when nothing that was
     /// sent before needs it: the peer must not forget it until then.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
-        let until = self.send.end();
-        let messages = self.send.messages_of(key);
         if let Some(auth) = &mut self.extensions.auth {
-            auth.leaving.retain(|leaving| leaving.key != key);
-            auth.leaving.push(Leaving { key, until, messages });
+            auth.deactivate(key, &self.send);
         }
         self.free_keys(ctx);
     }
@@ -314,32 +351,11 @@ impl Association {
     /// RFC 6458 §6.1.8: after any change: keys that are not used any more are free.
     #[inline]
     pub(super) fn free_keys(&mut self, ctx: &mut Ctx<'_>) {
-        if self.extensions.auth.as_ref().is_some_and(|auth| !auth.leaving.is_empty()) {
-            self.free_keys_now(ctx);
+        if let Some(auth) = &mut self.extensions.auth
+            && !auth.leaving.is_empty()
+        {
+            auth.free_keys(self.id, &self.send, ctx.events);
         }
-    }
-
-    #[cold]
-    fn free_keys_now(&mut self, ctx: &mut Ctx<'_>) {
-        let send = &self.send;
-        let Some(auth) = &mut self.extensions.auth else {
-            return;
-        };
-        let id = self.id;
-        let (active, keys) = (auth.keys.active(), &auth.keys);
-        auth.leaving.retain_mut(|leaving| {
-            let Leaving { key, until, messages } = leaving;
-            if *key == active || keys.find(*key).is_none() {
-                // Taken into use again, or deleted.
-                return false;
-            }
-            while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}
-            let used = send.base() < *until || !messages.is_empty();
-            if !used {
-                ctx.events.push_back(Event::Key { id, key: *key, change: KeyChange::Free });
-            }
-            used
-        });
     }
 
     /// A chunk of this message can go into the packet that is being written, as far as keys go.

@@ -1,0 +1,106 @@
+//! Messages that are put together at the end of their lane, and may be handed out before they are whole.
+//!
+//! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as one stream is concerned.
+
+use super::read_queue::Tail;
+use super::{Delivery, Order, Stream};
+use crate::recv::Violation;
+use crate::recv::pool::Pool;
+
+impl Order {
+    /// An ordered message begins; true when it is its turn, and its bytes
+    /// come by [`extend_direct`](Self::extend_direct).
+    pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
+        let Delivery { stream, ssn, ppid, tsn, .. } = to;
+        let slot = self.slot(stream);
+        let state = self.streams.at(slot);
+        if ssn != state.next_ssn {
+            return Ok(false);
+        }
+        if state.ordered.tail.is_some() {
+            return Err(Violation("6.5: a stream sequence number was used twice"));
+        }
+        state.ordered.tail = Some(Tail { have: 0, ssn, ppid, tsn, exposed: false });
+        Ok(true)
+    }
+
+    /// Takes over an unfinished message from its own buffer when it may be
+    /// handed out in parts now.
+    pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
+        let Delivery { stream, ssn, ppid, tsn, unordered } = to;
+        let slot = self.slot(stream);
+        let state = self.streams.at(slot);
+        if !unordered && ssn != state.next_ssn {
+            return false;
+        }
+        let lane = state.lane(unordered);
+        if lane.tail.is_some() {
+            return false;
+        }
+        lane.bytes.extend(bytes);
+        lane.tail = Some(Tail { have: bytes.len() as u32, ssn, ppid, tsn, exposed: true });
+        self.arrive(stream, unordered, 1);
+        self.emit_readable(slot, stream);
+        true
+    }
+
+    /// More bytes of the unfinished message at the end of a lane.
+    pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, ssn: u16, payload: &[u8]) {
+        let slot = self.streams.slot(stream, Stream::default);
+        let lane = self.streams.at(slot).lane(unordered);
+        let Some(tail) = lane.tail.as_mut().filter(|tail| unordered || tail.ssn == ssn) else {
+            // The message has been given up.
+            self.skips.get_or_insert_default().dropped += payload.len() as u64;
+            return;
+        };
+        lane.bytes.extend(payload);
+        tail.have += payload.len() as u32;
+        if tail.exposed {
+            self.emit_readable(slot, stream);
+        }
+    }
+
+    /// The unfinished message at the end of a lane may be handed out in parts
+    /// if it is large, or when room is short.
+    pub(crate) fn expose(&mut self, stream: u16, unordered: bool, eager: bool) {
+        let partial_delivery = self.partial_delivery;
+        let slot = self.streams.slot(stream, Stream::default);
+        if let Some(tail) = &mut self.streams.at(slot).lane(unordered).tail
+            && !tail.exposed
+            && (eager || u64::from(tail.have) >= partial_delivery)
+        {
+            tail.exposed = true;
+            self.arrive(stream, unordered, 1);
+            self.emit_readable(slot, stream);
+        }
+    }
+
+    /// The unfinished message at the end of a lane is complete.
+    pub(crate) fn finish_direct(
+        &mut self,
+        stream: u16,
+        unordered: bool,
+        ssn: u16,
+        pool: &mut Pool,
+    ) -> Result<(), Violation> {
+        let slot = self.streams.slot(stream, Stream::default);
+        let state = self.streams.at(slot);
+        let lane = state.lane(unordered);
+        let Some(tail) = lane.tail.take_if(|tail| unordered || tail.ssn == ssn) else {
+            return Ok(());
+        };
+        let seen = tail.exposed;
+        lane.messages.push_back(tail.end(false));
+        let released = if unordered {
+            state.let_pass(pool)
+        } else {
+            state.next_ssn = state.next_ssn.wrapping_add(1);
+            state.release(pool)
+        };
+        self.completed += 1;
+        self.arrive(stream, unordered, u64::from(!seen));
+        self.pass(stream, unordered, released);
+        self.emit_readable(slot, stream);
+        Ok(())
+    }
+}

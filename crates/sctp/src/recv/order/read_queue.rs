@@ -1,0 +1,218 @@
+//! What can be read of one lane of a stream: bytes, and where messages end in them.
+//!
+//! Memory is kept for what comes next, and given back after a backlog.
+//!
+//! Home of RFC 9260 §11.1.7 (Receive), as far as one lane is concerned.
+
+use super::Delivery;
+use super::last_packet::LastPacket;
+use crate::message::Received;
+use std::collections::VecDeque;
+
+/// A complete message in a lane. No buffer has 4 GiB.
+#[derive(Debug)]
+pub(super) struct Boundary {
+    pub(super) left: u32,
+    pub(super) ppid: u32,
+    pub(super) tsn: u32,
+    pub(super) ssn: u16,
+    /// Parts of it were handed out, and the rest will not come.
+    pub(super) incomplete: bool,
+}
+
+/// An unfinished message whose bytes lie at the end of a lane.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) have: u32,
+    pub(super) ssn: u16,
+    pub(super) ppid: u32,
+    pub(super) tsn: u32,
+    /// Whether the message is handed out in parts.
+    pub(super) exposed: bool,
+}
+
+impl Boundary {
+    #[inline]
+    pub(super) fn of(to: Delivery, length: usize) -> Self {
+        let Delivery { ssn, ppid, tsn, .. } = to;
+        Self { left: length as u32, ppid, tsn, ssn, incomplete: false }
+    }
+}
+
+impl Tail {
+    /// Where the message ends.
+    pub(super) fn end(self, incomplete: bool) -> Boundary {
+        let Self { have, ssn, ppid, tsn, .. } = self;
+        Boundary { left: if incomplete { 0 } else { have }, ppid, tsn, ssn, incomplete }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ReadQueue {
+    pub(super) bytes: VecDeque<u8>,
+    /// How many of `bytes`, the first, have been read already.
+    pub(super) taken: usize,
+    pub(super) messages: VecDeque<Boundary>,
+    pub(super) tail: Option<Tail>,
+}
+
+impl ReadQueue {
+    pub(super) fn push(&mut self, payload: &[u8], to: Delivery) {
+        assert!(self.tail.is_none(), "a message inside another");
+        self.bytes.extend(payload);
+        self.messages.push_back(Boundary::of(to, payload.len()));
+    }
+
+    /// A message whose bytes lie in the [`LastPacket`].
+    #[inline]
+    pub(super) fn push_kept(&mut self, length: usize, to: Delivery) {
+        self.messages.push_back(Boundary::of(to, length));
+    }
+
+    pub(super) fn readable(&self) -> bool {
+        !self.messages.is_empty() || self.tail.as_ref().is_some_and(|tail| tail.exposed && tail.have > 0)
+    }
+
+    /// Bytes that one read can return.
+    pub(super) fn first(&self) -> usize {
+        match (self.messages.front(), &self.tail) {
+            (Some(message), _) => message.left as usize,
+            (None, Some(tail)) if tail.exposed => tail.have as usize,
+            _ => 0,
+        }
+    }
+
+    /// Takes the next bytes out.
+    #[inline]
+    pub(super) fn copy(&mut self, out: &mut [u8]) {
+        /// Room is made in one go for many small messages.
+        const AT_ONCE: usize = 4096;
+        let (front, back) = self.bytes.as_slices();
+        let end = self.taken + out.len();
+        if end <= front.len() {
+            out.copy_from_slice(&front[self.taken..end]);
+        } else if self.taken >= front.len() {
+            out.copy_from_slice(&back[self.taken - front.len()..end - front.len()]);
+        } else {
+            let (head, tail) = out.split_at_mut(front.len() - self.taken);
+            head.copy_from_slice(&front[self.taken..]);
+            tail.copy_from_slice(&back[..end - front.len()]);
+        }
+        self.taken = end;
+        if end == self.bytes.len() {
+            // Begins at the start of its memory again.
+            self.bytes.clear();
+            self.taken = 0;
+        } else if end >= AT_ONCE {
+            self.bytes.drain(..end);
+            self.taken = 0;
+        }
+    }
+
+    /// Gives memory back that holds nothing: a stream whose turn came late had all that waited behind a lost packet, and
+    /// one that is used once and never again must not keep any. The first stream keeps what a bulk transfer fills between
+    /// two reads, or the allocator would take and clear pages for each message.
+    #[inline]
+    pub(super) fn rest(&mut self, slot: usize, shared: bool) {
+        let most = match slot {
+            _ if shared => return self.rest_little(),
+            0 => 512 << 10,
+            1..16 => 128 << 10,
+            16..256 => 16 << 10,
+            _ => 0,
+        };
+        if self.bytes.is_empty() && self.bytes.capacity() > most {
+            self.bytes = VecDeque::new();
+        }
+        if self.messages.is_empty() && self.messages.capacity() * size_of::<Boundary>() > most {
+            self.messages = VecDeque::new();
+        }
+    }
+
+    /// As [`rest`](Self::rest), where memory is shared with others: no more is kept than twice what is in use, and what is little anyway.
+    #[inline]
+    pub(super) fn rest_little(&mut self) {
+        const LITTLE: usize = 2048;
+        let length = self.bytes.len();
+        if self.bytes.capacity() > 2 * length + LITTLE {
+            self.drop_read();
+            self.bytes.shrink_to(self.bytes.len() + self.bytes.len() / 4);
+        }
+        let count = self.messages.len();
+        if self.messages.capacity() > 2 * count + LITTLE / size_of::<Boundary>() {
+            self.messages.shrink_to(count + count / 4);
+        }
+    }
+
+    /// Lets go what has been read.
+    pub(super) fn drop_read(&mut self) {
+        self.bytes.drain(..std::mem::take(&mut self.taken));
+    }
+
+    /// RFC 9260 §11.1.7: at most the rest of one message. The bytes of the first one may lie in the `last` packet.
+    #[inline]
+    pub(super) fn read(&mut self, out: &mut [u8], unordered: bool, last: Option<&mut LastPacket>) -> Option<Received> {
+        let mut incomplete = false;
+        let (left, ppid, tsn, ssn, whole) = match (self.messages.front_mut(), &mut self.tail) {
+            (Some(message), _) => {
+                incomplete = message.incomplete;
+                (&mut message.left, message.ppid, message.tsn, message.ssn, true)
+            }
+            (None, Some(tail)) if tail.exposed && tail.have > 0 => {
+                (&mut tail.have, tail.ppid, tail.tsn, tail.ssn, false)
+            }
+            _ => return None,
+        };
+        let bytes = out.len().min(*left as usize);
+        *left -= bytes as u32;
+        let end_of_message = whole && *left == 0;
+        match last {
+            Some(last) => last.copy(&mut out[..bytes]),
+            None => self.copy(&mut out[..bytes]),
+        }
+        if end_of_message {
+            self.messages.pop_front();
+        }
+        Some(Received { bytes, ppid, tsn, ssn, end_of_message, incomplete, unordered })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first stream keeps what a bulk transfer fills between two reads; a buffer that is larger it gives back.
+    #[test]
+    fn the_first_stream_keeps_its_buffer() {
+        for (slot, filled, keeps) in
+            [(0, 300 << 10, true), (0, 600 << 10, false), (1, 100 << 10, true), (1, 300 << 10, false)]
+        {
+            let mut lane = ReadQueue::default();
+            lane.bytes.reserve_exact(filled);
+            let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
+            lane.push(&vec![1; filled], to);
+            let capacity = lane.bytes.capacity();
+            assert!(lane.read(&mut vec![0; filled], false, None).is_some_and(|read| read.bytes == filled));
+            lane.rest(slot, false);
+            assert_eq!(lane.bytes.capacity(), if keeps { capacity } else { 0 }, "{slot}: {filled}");
+        }
+    }
+
+    /// What a lost packet made wait comes at once, and then not again.
+    #[test]
+    fn a_stream_keeps_little_of_what_a_backlog_took() {
+        for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {
+            let mut lane = ReadQueue::default();
+            let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
+            for _ in 0..100_000 {
+                lane.push(&[1; 100], to);
+            }
+            let mut out = [0; 100];
+            while lane.read(&mut out, false, None).is_some() {
+                lane.rest(slot, false);
+            }
+            let kept = (lane.bytes.capacity(), lane.messages.capacity() * size_of::<Boundary>());
+            assert!(kept.0 <= most && kept.1 <= most, "{slot}: {kept:?}");
+        }
+    }
+}

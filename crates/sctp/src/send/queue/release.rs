@@ -1,0 +1,88 @@
+//! Bytes that are acknowledged for good, and what becomes of the memory they were in.
+//!
+//! A SACK acknowledges many messages at once: what it frees of one stream is given back in one piece.
+//!
+//! Home of no rule: when bytes may go is RFC 9260 §6.2.1's.
+
+use super::Queue;
+use super::limited::Promise;
+use std::ops::Range;
+
+impl Queue {
+    /// `length` more bytes of a message are acknowledged for good.
+    #[inline]
+    pub(crate) fn release(&mut self, message: u32, length: u32) {
+        self.release_later(message, 0, length);
+        self.release_now();
+    }
+
+    /// As [`release`](Self::release), with the memory given back by the next
+    /// [`release_now`](Self::release_now): once for many messages.
+    #[inline]
+    pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
+        if !matches!(self.messages[message as usize].promise, Promise::Abandoned(_)) {
+            self.buffered -= u64::from(length);
+        }
+        self.release_owed(message, offset, length);
+    }
+
+    /// So many bytes count no longer, though they are still here.
+    pub(in crate::send) fn owe(&mut self, bytes: u64) {
+        self.buffered -= bytes;
+    }
+
+    /// As [`release_later`](Self::release_later), of bytes that count no longer.
+    #[inline]
+    pub(in crate::send) fn release_owed(&mut self, message: u32, offset: u32, length: u32) {
+        let stored = &mut self.messages[message as usize];
+        if stored.promise != Promise::Full {
+            return self.release_limited(message, length);
+        }
+        let from = stored.place + u64::from(offset);
+        let to = from + u64::from(length);
+        stored.scattered |= offset != stored.released;
+        stored.released += length;
+        let (slot, done) = (stored.slot, stored.released == stored.length);
+        if done {
+            self.free.push(&mut self.messages, message);
+        }
+        if self.freeing.0 == slot && self.freeing.1.end == from {
+            self.freeing.1.end = to;
+            return;
+        }
+        self.release_now();
+        self.freeing = (slot, from..to);
+    }
+
+    #[inline]
+    pub(crate) fn release_now(&mut self) {
+        let (slot, Range { start, end }) = self.freeing.clone();
+        if start == end {
+            return;
+        }
+        self.freeing.1.start = end;
+        let bytes = &mut self.streams.at(slot as usize).bytes;
+        bytes.free(start, end - start);
+        if bytes.is_empty() {
+            self.rest(slot as usize);
+        } else if self.holds_much() {
+            self.trim(slot as usize);
+        }
+    }
+
+    /// A stream has nothing to send any more: its memory is kept for the next
+    /// message, as long as all that is kept so is less than one send buffer.
+    fn rest(&mut self, slot: usize) {
+        let most = self.most_resting();
+        let bytes = &mut self.streams.at(slot).bytes;
+        if self.resting + bytes.capacity() <= most {
+            self.resting += bytes.capacity();
+        } else {
+            let (before, left) = (bytes.capacity(), most.saturating_sub(self.resting));
+            bytes.release_spare(if self.purse.is_some() { left } else { 0 });
+            self.resting += bytes.capacity();
+            self.stored -= before - bytes.capacity();
+            self.settle();
+        }
+    }
+}

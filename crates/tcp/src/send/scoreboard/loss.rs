@@ -1,0 +1,183 @@
+//! What is taken for lost: by counting, by time, by a timer, or because it was too large.
+//!
+//! Who calls knows why; here segments are marked, and where the search for the next to retransmit begins.
+//!
+//! Home of RFC 6675 §4 (IsLost); of RFC 8985 §6.2 step 5 and §6.3 as far as segments are concerned.
+
+use super::{AMBIGUOUS, LOST, REPAIRED, SACKED, Scoreboard};
+use anabranch_base::Instant;
+use anabranch_congestion::Verdict;
+
+impl Scoreboard {
+    /// RFC 6675 §4, IsLost: takes for lost whatever has `dupthresh` separate
+    /// SACKed runs, or more than `dupthresh - 1` full segments SACKed, above it.
+    pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
+        if self.sacked == 0 {
+            return;
+        }
+        let enough = u64::from(dupthresh.saturating_sub(1)) * mss;
+        let (mut bytes, mut runs, mut in_run) = (0, 0, false);
+        let mut index = self.index_at_or_after(self.high_sacked);
+        while index > 0 {
+            index -= 1;
+            let segment = self.segments[index];
+            if segment.start <= self.lost_edge {
+                return;
+            }
+            if !segment.has(SACKED) {
+                in_run = false;
+                continue;
+            }
+            bytes += segment.len();
+            runs += u32::from(!in_run);
+            in_run = true;
+            if bytes > enough || runs >= dupthresh {
+                self.lose_before(segment.start);
+                return;
+            }
+        }
+    }
+
+    /// Takes the oldest segment for lost, retransmitted before or not.
+    pub(crate) fn lose_head(&mut self) {
+        let Some(head) = self.segments.front().copied() else { return };
+        if head.has(SACKED) {
+            return;
+        }
+        self.mark(0, (head.marks | LOST) & !REPAIRED);
+        self.lost_edge = self.lost_edge.max(head.end);
+        self.repair_from = self.una;
+    }
+
+    /// The oldest segment is taken for lost.
+    pub(crate) fn head_is_lost(&self) -> bool {
+        self.segments.front().is_some_and(|head| head.has(LOST) && !head.has(SACKED))
+    }
+
+    /// The oldest segment was taken for lost and has been retransmitted since.
+    pub(crate) fn head_is_repaired(&self) -> bool {
+        self.segments.front().is_some_and(|head| head.has(REPAIRED) && !head.has(SACKED))
+    }
+
+    /// The retransmission timer ran out: everything not SACKed is lost, and has to be retransmitted.
+    pub(crate) fn lose_all(&mut self) {
+        // RFC 2018 §8, RFC 6675 §5.1: when the segment that the receiver waits for was
+        // reported by SACK, the receiver has thrown data away: no report counts any more.
+        let reneged = self.segments.front().is_some_and(|head| head.has(SACKED));
+        let keep = if reneged { AMBIGUOUS } else { AMBIGUOUS | SACKED };
+        for index in 0..self.segments.len() {
+            let marks = self.segments[index].marks & keep;
+            self.mark(index, if marks & SACKED == 0 { marks | LOST } else { marks });
+        }
+        if reneged {
+            self.high_sacked = self.una;
+            self.seen = Default::default();
+        }
+        self.lost_edge = self.next;
+        self.repair_from = self.una;
+    }
+
+    /// RFC 8985 §6.3: the retransmission timer ran out: the oldest segment is lost, and of the others
+    /// those that are `overdue`.
+    pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
+        if self.segments.front().is_some_and(|head| head.has(SACKED)) {
+            return self.lose_all();
+        }
+        let mut edge = None;
+        for index in 0..self.segments.len() {
+            let segment = self.segments[index];
+            if segment.has(SACKED) {
+                continue;
+            }
+            if index == 0 || overdue(segment.at) {
+                self.mark(index, segment.marks & AMBIGUOUS | LOST);
+            } else if !segment.has(LOST) {
+                edge = edge.or(Some(segment.start));
+            }
+        }
+        self.lost_edge = edge.unwrap_or(self.next);
+        self.repair_from = self.una;
+    }
+
+    /// RFC 8985 §6.2 step 5, of what was sent once: takes for lost what `judge` says, from the
+    /// oldest on, and stops at the first that may still come. Returns until when that may.
+    pub(crate) fn lose_by_time(&mut self, judge: impl Fn(Instant, u64) -> Verdict) -> Option<Instant> {
+        let mut index = self.index_at_or_after(self.lost_edge);
+        let from = self.lost_edge;
+        let mut until = None;
+        while let Some(segment) = self.segments.get(index).copied() {
+            if !segment.has(SACKED | LOST) {
+                match judge(segment.at, segment.end) {
+                    Verdict::Lost => self.mark(index, segment.marks & AMBIGUOUS | LOST),
+                    Verdict::Until(at) => {
+                        until = Some(at);
+                        break;
+                    }
+                    Verdict::Unknown => break,
+                }
+            }
+            self.lost_edge = segment.end;
+            index += 1;
+        }
+        if self.lost_edge > from {
+            self.repair_from = self.repair_from.min(from);
+        }
+        until
+    }
+
+    /// The end of the segment at `start`, if what was retransmitted at `at` is still out.
+    pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
+        let segment = self.segments.get(self.index_at_or_after(start))?;
+        let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
+        out.then_some(segment.end)
+    }
+
+    /// What was retransmitted at `start` is lost too.
+    pub(crate) fn lose_repair(&mut self, start: u64) {
+        let index = self.index_at_or_after(start);
+        let Some(segment) = self.segments.get(index).copied() else { return };
+        if segment.has(LOST) {
+            self.mark(index, segment.marks & !REPAIRED);
+            self.repair_from = self.repair_from.min(segment.start);
+        }
+    }
+
+    /// Segments larger than `size` are known not to have passed: lost.
+    pub(crate) fn lose_larger_than(&mut self, size: u64) {
+        for index in 0..self.segments.len() {
+            let segment = self.segments[index];
+            if segment.len() > size && !segment.has(SACKED) {
+                self.mark(index, (segment.marks | LOST) & !REPAIRED);
+            }
+        }
+        self.lost_edge = self.lost_edge.max(self.una);
+        self.repair_from = self.una;
+    }
+
+    /// The losses were none: nothing counts as lost or retransmitted.
+    pub(crate) fn forgive(&mut self) {
+        for index in 0..self.segments.len() {
+            let marks = self.segments[index].marks & !(LOST | REPAIRED);
+            self.mark(index, marks);
+        }
+        self.lost_edge = self.una;
+        self.repair_from = self.una;
+    }
+
+    /// Takes for lost what lies before `edge` and has not been reported.
+    fn lose_before(&mut self, edge: u64) {
+        let mut index = self.index_at_or_after(self.lost_edge.min(edge));
+        // A segment cut by a partial acknowledgement begins at the edge itself.
+        while let Some(segment) = self.segments.get(index).copied() {
+            if segment.start >= edge {
+                break;
+            }
+            if segment.marks & (SACKED | LOST) == 0 {
+                self.mark(index, segment.marks | LOST);
+            }
+            index += 1;
+        }
+        self.repair_from = self.repair_from.min(self.lost_edge);
+        self.lost_edge = self.lost_edge.max(edge);
+    }
+}

@@ -232,7 +232,9 @@ impl Association {
 
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
     pub(crate) fn measure(&mut self) {
-        let largest = (self.paths.smallest_chunk_limit() - self.send.chunk_header() - self.extensions.auth_room()) as u32;
+        let largest = (self.paths.smallest_chunk_limit()
+            - self.send.chunk_header()
+            - self.extensions.auth_room()) as u32;
         self.send.set_largest(self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3);
         self.timers.grow(self.paths.len());
     }

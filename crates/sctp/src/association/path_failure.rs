@@ -162,7 +162,8 @@ impl Association {
         } else if !confirmed && active {
             // RFC 9260 §5.4: once an RTO until it is verified or fails; of several, HB.Max.Burst (1)
             // an RTO, in turn.
-            let unverified = self.paths.iter().filter(|path| path.is_active() && !path.is_confirmed()).count() as u32;
+            let unverified =
+                self.paths.iter().filter(|path| path.is_active() && !path.is_confirmed()).count() as u32;
             if unverified > 1 {
                 let rto = self.paths.get(index).rto();
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unverified - 1));

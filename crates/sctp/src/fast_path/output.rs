@@ -16,8 +16,7 @@ impl Association {
         out: &mut SendBatch,
         tag: &mut u64,
     ) -> bool {
-        if self.fast_path != FastPath::Eligible || out.max_segments() != 1 || self.send.has_lost()
-        {
+        if self.fast_path != FastPath::Eligible || out.max_segments() != 1 || self.send.has_lost() {
             return false;
         }
         if self.recv.sack_pending() {

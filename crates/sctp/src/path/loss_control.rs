@@ -10,7 +10,8 @@ use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{
-    Controller, Delivered, LossProbe, Pacer, Progress, Prr, Rack, SlowStart, SlowStartEnd, SlowStartExit, Verdict,
+    Controller, Delivered, LossProbe, Pacer, Progress, Prr, Rack, SlowStart, SlowStartEnd, SlowStartExit,
+    Verdict,
 };
 use std::collections::VecDeque;
 
@@ -253,7 +254,8 @@ impl Path {
     #[inline]
     pub(crate) fn reduce_in_proportion(&mut self, acked: u64, safe: bool) {
         if self.loss_control.is_some() {
-            let (mss, threshold, flight) = (self.chunk_limit() as u64, self.congestion.ssthresh(), self.flight);
+            let (mss, threshold, flight) =
+                (self.chunk_limit() as u64, self.congestion.ssthresh(), self.flight);
             if let Some(prr) = self.loss_control.as_mut().and_then(|control| control.reduction.as_mut()) {
                 prr.on_delivered(acked, safe, threshold, flight, mss);
             }

@@ -23,7 +23,6 @@ pub(crate) mod verify;
 use crate::config::{Config, GRANULARITY};
 use crate::stats::{PathInfo, PathState, PathStats};
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
 use anabranch_congestion::{Algorithm, Controller, RttConfig, RttEstimator};
 use heartbeat::Heartbeat;
 use std::net::SocketAddr;

@@ -77,10 +77,9 @@ impl SendHalf {
             if offset >= self.horizon.end {
                 break;
             }
-            let out = self
-                .outstanding
-                .get(offset)
-                .is_some_and(|entry| usize::from(entry.path) == path && entry.sent_at == at && is_open(entry));
+            let out = self.outstanding.get(offset).is_some_and(|entry| {
+                usize::from(entry.path) == path && entry.sent_at == at && is_open(entry)
+            });
             if out {
                 match by_time.judge(now, at, offset + 1, window) {
                     Verdict::Lost => lost += self.lose(offset),

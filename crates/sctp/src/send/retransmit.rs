@@ -44,12 +44,7 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
 
 /// Marks those in flight on `path` that are larger than `largest` user bytes. Returns the user bytes marked, and how many
 /// bytes leave the flight.
-fn mark_larger(
-    outstanding: &mut Outstanding,
-    path: u8,
-    largest: u32,
-    cause: SendCause,
-) -> (u64, u64) {
+fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {
         let Some(entry) = outstanding.get(offset) else {

@@ -64,8 +64,8 @@ impl SendHalf {
             data.emit_parts(buffer, payload);
         }
         let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
-        let probing = self.probing.is_some_and(|probing| probing.allowed)
-            && u64::from(cut.length) > self.peer_window;
+        let probing =
+            self.probing.is_some_and(|probing| probing.allowed) && u64::from(cut.length) > self.peer_window;
         let cause = if probing { SendCause::Probe } else { SendCause::New };
         if probing {
             self.record_probe();

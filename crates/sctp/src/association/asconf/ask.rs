@@ -232,9 +232,7 @@ impl Asconf {
     pub(super) fn ends(&self, job: Job, paths: &Paths) -> Option<(SocketAddr, SocketAddr)> {
         match job {
             Job::Asconf(_) => self.outstanding.as_ref().map(|outstanding| outstanding.ends),
-            Job::AsconfAck(path) => {
-                self.answers.target().map(|target| (paths.get(path).source(), target))
-            }
+            Job::AsconfAck(path) => self.answers.target().map(|target| (paths.get(path).source(), target)),
             _ => None,
         }
     }

@@ -364,14 +364,7 @@ impl Association {
     }
 
     #[inline(always)]
-    fn write_new(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        index: usize,
-        cut: Cut,
-        buffer: &mut Vec<u8>,
-        tag: u64,
-    ) {
+    fn write_new(&mut self, ctx: &mut Ctx<'_>, index: usize, cut: Cut, buffer: &mut Vec<u8>, tag: u64) {
         let closing = matches!(self.state, State::ShutdownPending);
         let form = (self.extensions.agreed.interleaving, closing);
         let written = self.send.write_new(ctx.now, index, cut, form, buffer);

@@ -136,8 +136,7 @@ impl Association {
     /// The state of re-configuration, begun with the first chunk or wish, and what it concerns.
     fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
-        let reconfig =
-            self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
+        let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
         let siblings = Siblings {
             id: self.id,
             now: ctx.now,

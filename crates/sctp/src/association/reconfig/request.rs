@@ -241,8 +241,7 @@ impl Reconfig {
         // would be for ever: what the peer is at already need not be waited for (§5.2.7 H1). Nor may a
         // wish of our own, which has to go first because it is about the same streams.
         if let Some(flying) = &self.flying {
-            let owed = self.asked.is_some()
-                || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
+            let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();
             if !(owed && flying.is_peers_turn()) {
                 return;

@@ -99,7 +99,9 @@ impl Reconfig {
                 self.acknowledged_by(siblings, response);
                 self.reset_incoming(siblings, number, last.0, decode(streams))
             }
-            ReConfigParam::ResetIncoming { streams, .. } => self.reset_outgoing(siblings, number, decode(streams)),
+            ReConfigParam::ResetIncoming { streams, .. } => {
+                self.reset_outgoing(siblings, number, decode(streams))
+            }
             ReConfigParam::ResetTsn { .. } => self.renumber(siblings),
             ReConfigParam::AddOutgoing { streams, .. } => self.add_incoming(siblings, streams),
             ReConfigParam::AddIncoming { streams, .. } => self.add_outgoing(siblings, number, streams),
@@ -141,7 +143,13 @@ impl Reconfig {
     }
 
     /// RFC 6525 §5.2.2: the peer's streams begin anew.
-    fn reset_incoming(&mut self, siblings: &mut Siblings<'_>, number: u32, last: u32, streams: Vec<u16>) -> Outcome {
+    fn reset_incoming(
+        &mut self,
+        siblings: &mut Siblings<'_>,
+        number: u32,
+        last: u32,
+        streams: Vec<u16>,
+    ) -> Outcome {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.inbound()) {
             return outcome(result::WRONG_STREAM);
         }
@@ -191,7 +199,8 @@ impl Reconfig {
     /// A chunk that may be of the numbering to come: it is not taken yet.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: held back until the reset is done; the peer holds it for us.
-        let held = |deferred: &Deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last));
+        let held =
+            |deferred: &Deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last));
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
     }
 
@@ -215,7 +224,7 @@ impl Reconfig {
         // What waits without a number belongs to what is to end, too.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
-                if self.asked.is_some()
+        if self.asked.is_some()
             || self.resets_association()
             || self.wanted.len() >= super::request::MAX_WAITING
         {
@@ -230,19 +239,20 @@ impl Reconfig {
         if under_way || idle {
             return outcome(result::NOTHING);
         }
-                self.asked = Some(Asked { number, streams });
+        self.asked = Some(Asked { number, streams });
         self.advance_asked(siblings.send);
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
         // The request that resets them is the answer, unless that takes a while.
-                let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
+        let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
     /// What the peer asked for becomes a request of ours when none of its streams is being reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
-        let Some(Asked { number, streams }) = self.asked.take_if(|asked| !send.is_held(&asked.streams)) else {
+        let Some(Asked { number, streams }) = self.asked.take_if(|asked| !send.is_held(&asked.streams))
+        else {
             return;
         };
         let ticket = self.ticket();
@@ -254,7 +264,7 @@ impl Reconfig {
     /// RFC 6525 §5.2.4.
     fn renumber(&mut self, siblings: &mut Siblings<'_>) -> Outcome {
         let idle = siblings.send.is_idle() && !siblings.send.is_held(&[]) && !siblings.recv.is_unfinished();
-                let busy = self.flying.is_some() || self.resets_association();
+        let busy = self.flying.is_some() || self.resets_association();
         if busy || self.asked.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
@@ -299,7 +309,7 @@ impl Reconfig {
     fn add_outgoing(&mut self, siblings: &mut Siblings<'_>, number: u32, more: u16) -> Outcome {
         let limit = siblings.config.max_streams;
         let fits = siblings.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
-                if more == 0 {
+        if more == 0 {
             return outcome(result::NOTHING);
         }
         if !fits {

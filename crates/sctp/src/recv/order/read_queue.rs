@@ -151,7 +151,12 @@ impl ReadQueue {
 
     /// RFC 9260 §11.1.7: at most the rest of one message. The bytes of the first one may lie in the `last` packet.
     #[inline]
-    pub(super) fn read(&mut self, out: &mut [u8], unordered: bool, last: Option<&mut LastPacket>) -> Option<Received> {
+    pub(super) fn read(
+        &mut self,
+        out: &mut [u8],
+        unordered: bool,
+        last: Option<&mut LastPacket>,
+    ) -> Option<Received> {
         let mut incomplete = false;
         let (left, ppid, tsn, ssn, whole) = match (self.messages.front_mut(), &mut self.tail) {
             (Some(message), _) => {

@@ -72,7 +72,7 @@ impl Queue {
 
     /// A stream has nothing to send any more: its memory is kept for the next
     /// message, as long as all that is kept so is less than one send buffer.
-    fn rest(&mut self, slot: usize) {
+    pub(super) fn rest(&mut self, slot: usize) {
         let most = self.most_resting();
         let bytes = &mut self.streams.at(slot).bytes;
         if self.resting + bytes.capacity() <= most {

@@ -86,7 +86,6 @@ pub mod config;
 pub mod endpoint;
 mod error;
 mod event;
-mod fast_path;
 mod id;
 mod message;
 mod path;

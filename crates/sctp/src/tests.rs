@@ -500,8 +500,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let association =
         ends[0].slots.iter_mut().find_map(|slot| slot.association.as_mut()).expect("it is open");
     let controller = anabranch_congestion::Algorithm::Other(Box::new(controller));
-    association.paths.at(0).use_controller(&Config::default(), controller);
-    association.invalidate_fast_path();
+    association.use_controller(0, controller);
     for _ in 0..60 {
         ends[0].send(now, id, Message::default(), &[7; 1000]).expect("there is room");
     }

@@ -15,6 +15,7 @@ pub(crate) mod collision;
 pub(crate) mod cookie;
 mod ecn;
 pub(crate) mod extensions;
+pub(crate) mod fast_path;
 mod forward;
 pub(crate) mod handshake;
 pub(crate) mod identity;
@@ -34,10 +35,9 @@ mod stream_counts;
 pub(crate) mod timers;
 mod tuning;
 
-use crate::config::{Config, SharedKeys};
+use crate::config::{Config, SchedulerKind, SharedKeys};
 use crate::error::{PrimaryError, SchedulerError, SendError};
 use crate::event::{CloseReason, Event};
-use crate::fast_path::FastPath;
 use crate::id::AssociationId;
 use crate::message::{Message, Received};
 use crate::path::Path;
@@ -51,6 +51,7 @@ use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
 use auth::Auth;
+use fast_path::FastPath;
 use handshake::Handshake;
 use identity::Identity;
 use negotiate::in_scope;
@@ -133,22 +134,22 @@ impl Trace {
 /// One association.
 #[derive(Debug)]
 pub(crate) struct Association {
-    pub(crate) id: AssociationId,
+    id: AssociationId,
     config: Arc<Config>,
-    pub(crate) state: State,
-    pub(crate) identity: Identity,
+    state: State,
+    identity: Identity,
     streams: StreamCounts,
-    pub(crate) paths: Paths,
+    paths: Paths,
     timers: Timers,
     /// Whether it may take the fast path.
-    pub(crate) fast_path: FastPath,
-    pub(crate) send: SendHalf,
-    pub(crate) recv: RecvHalf,
+    fast_path: FastPath,
+    send: SendHalf,
+    recv: RecvHalf,
     outbox: Outbox,
     handshake: Handshake,
     closing: Closing,
-    pub(crate) extensions: ActiveExtensions,
-    pub(crate) stats: AssociationStats,
+    extensions: ActiveExtensions,
+    stats: AssociationStats,
     rng: Rng,
     /// What the trace was told last that holds the sender back.
     limit: Option<Limit>,
@@ -201,6 +202,42 @@ impl Association {
         &self.config
     }
 
+    /// Its owners, for the endpoint to ask.
+    #[inline]
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    #[inline]
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    #[inline]
+    pub(crate) fn sending(&self) -> &SendHalf {
+        &self.send
+    }
+
+    #[inline]
+    pub(crate) fn receiving(&self) -> &RecvHalf {
+        &self.recv
+    }
+
+    #[inline]
+    pub(crate) fn extensions(&self) -> &ActiveExtensions {
+        &self.extensions
+    }
+
+    /// Authentication, where this side wants it: its keys may change.
+    pub(crate) fn auth_mut(&mut self) -> Option<&mut Auth> {
+        self.extensions.auth_mut()
+    }
+
+    /// The handshake is under way, as this side began it.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_))
+    }
+
     /// How many streams there are each way.
     pub(crate) fn streams(&self) -> &StreamCounts {
         &self.streams
@@ -237,6 +274,14 @@ impl Association {
             - self.extensions.auth_room()) as u32;
         self.send.set_largest(self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3);
         self.timers.grow(self.paths.len());
+    }
+
+    /// RFC 6951 §5.4, §6.1: the UDP port that a path's address is reached at; 0 without UDP.
+    #[cold]
+    pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
+        self.paths.set_udp_port(path, port);
+        // RFC 6951 §5.6: with or without eight bytes for the UDP header.
+        self.measure();
     }
 
     /// An address of the peer, where its kind is what counts.
@@ -350,6 +395,11 @@ impl Association {
         read
     }
 
+    /// RFC 8260 §3: another order of streams from now on.
+    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+        self.send.set_scheduler(kind);
+    }
+
     pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) -> Result<(), SchedulerError> {
         if stream >= self.streams.outbound() {
             return Err(SchedulerError::NoSuchStream);
@@ -388,6 +438,14 @@ impl Association {
     /// The counters, with those that live elsewhere.
     pub(crate) fn stats(&self) -> AssociationStats {
         AssociationStats { messages_received: self.recv.messages_completed(), ..self.stats }
+    }
+
+    /// Has a controller decide over a path.
+    #[cfg(test)]
+    pub(crate) fn use_controller(&mut self, path: usize, controller: anabranch_congestion::Algorithm) {
+        let config = self.config.clone();
+        self.paths.at(path).use_controller(&config, controller);
+        self.invalidate_fast_path();
     }
 
     // Time.

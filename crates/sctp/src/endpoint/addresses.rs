@@ -71,7 +71,8 @@ impl Endpoint {
 
     fn locals_changed(&mut self, now: Instant) {
         for slot in 0..self.slots.len() as u32 {
-            if self.slots[slot as usize].association.as_ref().is_some_and(|a| a.extensions.agreed().asconf) {
+            if self.slots[slot as usize].association.as_ref().is_some_and(|a| a.extensions().agreed().asconf)
+            {
                 self.with(now, slot, |association, ctx| association.locals_changed(ctx));
             }
         }

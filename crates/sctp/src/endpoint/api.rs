@@ -252,7 +252,7 @@ impl Endpoint {
         };
         let received = association.recv(stream, buffer);
         let closed = association.is_closed();
-        if closed || association.recv.sack_due() {
+        if closed || association.receiving().sack_due() {
             self.settle(now, slot);
         }
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
@@ -292,7 +292,7 @@ impl Endpoint {
         };
         let received = association.recv_next(buffer);
         let closed = association.is_closed();
-        if closed || association.recv.sack_due() {
+        if closed || association.receiving().sack_due() {
             self.settle(now, slot);
         }
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
@@ -307,7 +307,7 @@ impl Endpoint {
     /// Messages that have arrived in full, and those of them that were read to their end.
     pub(crate) fn messages_arrived_and_read(&self, id: AssociationId) -> Option<(u64, u64)> {
         let slot = self.find(id)?;
-        let recv = &self.slots[slot as usize].association.as_ref()?.recv;
+        let recv = self.slots[slot as usize].association.as_ref()?.receiving();
         Some((recv.messages_completed(), recv.messages_read()))
     }
 
@@ -354,7 +354,7 @@ impl Endpoint {
         };
         let (bytes, dry) = association.recv_bytes(stream, buffer, wanted);
         let closed = association.is_closed();
-        if closed || association.recv.sack_due() {
+        if closed || association.receiving().sack_due() {
             self.settle(now, slot);
         }
         if closed && bytes == 0 { Err(RecvError::Closed) } else { Ok((bytes, dry)) }

@@ -18,23 +18,16 @@ use std::net::SocketAddr;
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
     // RFC 6951 §5.4: the port of the last valid packet (a NAT may have changed it); one that came
     // without UDP header ends the encapsulation.
-    let address = association.paths.get(path).address();
+    let address = association.paths().get(path).address();
     // RFC 5061 §5.2 D2: a packet may have come from an address that is not the path's.
     if address.port() != source.port() && address.ip() == source.ip() {
-        move_port(association, path, source.port());
+        association.set_udp_port(path, source.port());
     }
-}
-
-#[cold]
-fn move_port(association: &mut Association, path: usize, port: u16) {
-    association.paths.set_udp_port(path, port);
-    // RFC 6951 §5.6: with or without eight bytes for the UDP header.
-    association.measure();
 }
 
 /// A cookie that was accepted for a living association came from `source`.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
-    if let Some(path) = association.paths.find(source.ip()) {
+    if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);
     }
 }
@@ -66,9 +59,9 @@ impl Endpoint {
     ) -> Result<(), PrimaryError> {
         let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
         let set = self.with(now, slot, |association, _| {
-            let known = path < association.paths.len();
+            let known = path < association.paths().len();
             if known {
-                move_port(association, path, port);
+                association.set_udp_port(path, port);
             }
             known
         });

@@ -4,16 +4,47 @@
 //! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
 
 use super::{Endpoint, checksum, encap, out_of_the_blue};
+use crate::association::fast_path::SoleChunk;
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::event::Event;
-use crate::fast_path::SoleChunk;
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, SendBatch};
 use anabranch_wire::sctp::{self as wire, Auth, Chunk, Chunks, CookieEcho, PacketView, RawChunk, crc32c};
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 
 impl Endpoint {
+    /// Takes in a packet of one DATA or SACK chunk, if it qualifies ([`fast_path`](crate::association::fast_path)). False
+    /// when it does not, and nothing has been done.
+    #[inline(always)]
+    fn handle_on_fast_path(
+        &mut self,
+        now: Instant,
+        ends: (&SocketAddr, u64),
+        chunk: SoleChunk,
+        mut packet: PacketBytes<'_>,
+    ) -> bool {
+        let Some(slot) = self.demux.by_tag(chunk.tag()) else { return false };
+        let (mut ctx, slots) = self.context(now);
+        let Some(place) = slots.get_mut(slot as usize) else { return false };
+        let Some(association) = place.association.as_deref_mut() else { return false };
+        if !association.handle_sole_chunk(&mut ctx, ends, chunk, &mut packet) {
+            return false;
+        }
+        let next = association.timeout_before(place.armed);
+        // The trace wants to know what holds the sender back.
+        let quiet = association.sends_nothing() && !ctx.trace.on;
+        let waits = quiet || std::mem::replace(&mut place.queued, true);
+        if !waits {
+            self.ready.push_back(slot);
+        }
+        if let Some(next) = next {
+            self.arm_at(slot, next);
+        }
+        true
+    }
+
     /// A packet for the association in `slot`, its tag checked.
     #[inline]
     pub(super) fn on_own_tag(
@@ -31,15 +62,15 @@ impl Endpoint {
             return;
         };
         let header = view.header;
-        let known = association.paths.find(packet.source.ip());
+        let known = association.paths().find(packet.source.ip());
         let known = known.or_else(|| association.path_of_init_ack(view.chunks()));
         let stranger = known.is_none();
         // RFC 5061 §5.2 D2: an ASCONF may come from an address that is only now becoming the peer's.
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
-        let ports = association.identity.has_ports_of(header);
+        let ports = association.identity().has_ports_of(header);
         // RFC 9260 §8.4: an association is between two ports; RFC 5061 §5.3 F13: what the peer has given up is no address of
         // it. From an address that was never told of, nothing counts, but the peer may have more than are kept here.
-        if !ports || known.is_none() && association.paths.had(packet.source.ip()) {
+        if !ports || known.is_none() && association.paths().had(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
         let Some(path) = known else {

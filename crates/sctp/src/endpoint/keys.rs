@@ -133,13 +133,13 @@ impl Endpoint {
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;
-        association.extensions.auth().map(|auth| auth.keys.active())
+        association.extensions().auth().map(|auth| auth.keys.active())
     }
 
     /// What the peer of an association takes only authenticated (RFC 6458 §8.2.3).
     pub(crate) fn peer_auth_chunks(&self, id: AssociationId) -> ChunkSet {
         let association = self.find(id).and_then(|slot| self.slots[slot as usize].association.as_ref());
-        let auth = association.and_then(|association| association.extensions.auth());
+        let auth = association.and_then(|association| association.extensions().auth());
         auth.map(|auth| auth.signed()).unwrap_or_default()
     }
 
@@ -154,7 +154,7 @@ impl Endpoint {
         };
         let slot = self.find(id).ok_or(KeyError::Unknown)?;
         let association = self.slots[slot as usize].association.as_mut().ok_or(KeyError::Unknown)?;
-        let auth = association.extensions.auth_mut().ok_or(KeyError::NotAuthenticated)?;
+        let auth = association.auth_mut().ok_or(KeyError::NotAuthenticated)?;
         if let Some(key) = change(&mut auth.keys)? {
             auth.forget(key);
         }
@@ -215,11 +215,11 @@ impl Endpoint {
         let Some((auth, behind)) = signature else {
             return !self.config_at(cookie.local_port).guarded_chunks().has(CookieEcho::KIND);
         };
-        let alive = slot.filter(|&slot| self.alive(slot).is_some_and(|a| a.extensions.agreed().auth));
+        let alive = slot.filter(|&slot| self.alive(slot).is_some_and(|a| a.extensions().agreed().auth));
         if let Some(slot) = alive {
             return self
                 .with(now, slot, |association, ctx| {
-                    let path = association.paths.current();
+                    let path = association.paths().current();
                     association.verify(ctx, auth, behind, path)
                 })
                 .unwrap_or(false);

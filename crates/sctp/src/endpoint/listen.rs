@@ -62,8 +62,8 @@ impl Endpoint {
                     association.invalidate_fast_path();
                     let answer = association.answer_init(&offer, packet.source.ip(), fresh);
                     if let Answer::InitAck { tag, .. } = answer
-                        && tag == association.identity.local_tag()
-                        && let Some(auth) = association.extensions.auth()
+                        && tag == association.identity().local_tag()
+                        && let Some(auth) = association.extensions().auth()
                     {
                         // RFC 4895 §6.1: with the tag goes the random number.
                         random = Some(auth.ours.random);
@@ -252,7 +252,7 @@ impl Endpoint {
             inbound_streams: association.streams().inbound(),
         };
         self.events.push_back(event);
-        if let Some(code) = association.extensions.peer_adaptation() {
+        if let Some(code) = association.extensions().peer_adaptation() {
             self.events.push_back(Event::Adaptation { id, code });
         }
         self.totals.associations += 1;

@@ -5,7 +5,6 @@
 use super::Endpoint;
 use super::demux::{Demux, Pair};
 use super::encap;
-use crate::association::State;
 use crate::association::cookie::{Cookie, Echoed, Opened};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
@@ -71,8 +70,8 @@ impl Endpoint {
         let Some(association) = self.alive(slot) else {
             return;
         };
-        let reflected = view.header.tag == association.identity.peer_tag() && view.header.tag != 0;
-        let opening = matches!(association.state, State::CookieWait(_) | State::CookieEchoed(_));
+        let reflected = view.header.tag == association.identity().peer_tag() && view.header.tag != 0;
+        let opening = association.is_opening();
         let first = view.chunks().flatten().find(|chunk| {
             matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))
         });
@@ -82,7 +81,9 @@ impl Endpoint {
                 self.totals.discarded += 1
             }
             // RFC 4895 §6.3: one that counts only authenticated cannot come from who has lost the keys.
-            Some(Chunk::Abort(_)) if association.extensions.guards(Abort::KIND) => self.totals.discarded += 1,
+            Some(Chunk::Abort(_)) if association.extensions().guards(Abort::KIND) => {
+                self.totals.discarded += 1
+            }
             Some(Chunk::Abort(abort)) if abort.reflected && reflected => {
                 self.with(now, slot, |association, ctx| association.on_abort(ctx, &abort));
             }
@@ -252,7 +253,7 @@ impl Endpoint {
         let first = chunks.next_raw().and_then(Result::ok);
         self.with(now, slot, |association, ctx| {
             let arrived = Arrived {
-                path: association.paths.find_or_current(packet.source.ip()),
+                path: association.paths().find_or_current(packet.source.ip()),
                 source: packet.source,
                 ecn: packet.ecn,
                 tag: packet.tag,

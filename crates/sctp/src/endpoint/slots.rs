@@ -100,8 +100,8 @@ impl Endpoint {
             self.retire(now, slot);
             return;
         }
-        let moved = place.tag != Some(association.identity.local_tag())
-            || place.changes != association.paths.changes();
+        let moved = place.tag != Some(association.identity().local_tag())
+            || place.changes != association.paths().changes();
         let next = association.timeout_before(place.armed);
         if !place.queued {
             place.queued = true;
@@ -146,22 +146,23 @@ impl Endpoint {
         let Some(association) = &place.association else {
             return;
         };
-        if place.tag != Some(association.identity.local_tag()) {
-            if let Some(old) = place.tag.replace(association.identity.local_tag()) {
+        if place.tag != Some(association.identity().local_tag()) {
+            if let Some(old) = place.tag.replace(association.identity().local_tag()) {
                 self.demux.remove_tag(old);
             } else {
-                *self.ports.entry(association.identity.local_port()).or_insert(0) += 1;
+                *self.ports.entry(association.identity().local_port()).or_insert(0) += 1;
             }
-            self.demux.add_tag(association.identity.local_tag(), slot);
+            self.demux.add_tag(association.identity().local_tag(), slot);
         }
-        let (peer_port, local_port) = (association.identity.peer_port(), association.identity.local_port());
-        if place.changes == association.paths.changes() {
+        let (peer_port, local_port) =
+            (association.identity().peer_port(), association.identity().local_port());
+        if place.changes == association.paths().changes() {
             return;
         }
-        place.changes = association.paths.changes();
-        let present = association.paths.iter().filter(|path| !path.is_removed());
+        place.changes = association.paths().changes();
+        let present = association.paths().iter().filter(|path| !path.is_removed());
         // Mostly it is one, of very many associations.
-        let mut pairs = Vec::with_capacity(association.paths.len());
+        let mut pairs = Vec::with_capacity(association.paths().len());
         pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
         let before = std::mem::take(&mut place.pairs);
         for &pair in before.iter().filter(|pair| !pairs.contains(pair)) {
@@ -184,15 +185,15 @@ impl Endpoint {
         let place = &mut self.slots[slot as usize];
         if let Some(tag) = place.tag.take() {
             self.demux.remove_tag(tag);
-            if place.association.as_ref().is_some_and(|association| !association.identity.is_initiator()) {
+            if place.association.as_ref().is_some_and(|association| !association.identity().is_initiator()) {
                 self.used_cookies.add(now, self.config.cookie_life + listen::MAX_PRESERVED, tag);
             }
             if let Some(association) = &place.association
-                && let Some(count) = self.ports.get_mut(&association.identity.local_port())
+                && let Some(count) = self.ports.get_mut(&association.identity().local_port())
             {
                 *count -= 1;
                 if *count == 0 {
-                    self.ports.remove(&association.identity.local_port());
+                    self.ports.remove(&association.identity().local_port());
                 }
             }
         }
@@ -203,7 +204,7 @@ impl Endpoint {
             }
         }
         let place = &self.slots[slot as usize];
-        if place.association.as_ref().is_some_and(|association| !association.recv.has_unread()) {
+        if place.association.as_ref().is_some_and(|association| !association.receiving().has_unread()) {
             self.forget(slot);
         }
     }

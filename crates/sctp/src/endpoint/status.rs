@@ -74,18 +74,18 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn writable_bytes(&self, id: AssociationId) -> usize {
-        self.association(id).map_or(0, |association| association.send.writable_bytes() as usize)
+        self.association(id).map_or(0, |association| association.sending().writable_bytes() as usize)
     }
 
     /// Bytes of `stream` that a `recv` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
-        self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
+        self.association(id).map_or(0, |association| association.receiving().readable_bytes(stream))
     }
 
     /// The message that [`recv_next`](Self::recv_next) would return now, or begin to return.
     pub(crate) fn upcoming(&self, id: AssociationId) -> Option<Upcoming> {
-        self.association(id)?.recv.upcoming()
+        self.association(id)?.receiving().upcoming()
     }
 
     /// The largest message that is not fragmented, bytes.
@@ -97,7 +97,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn fragment_size(&self, id: AssociationId) -> usize {
-        self.association(id).map_or(0, |association| association.send.largest() as usize)
+        self.association(id).map_or(0, |association| association.sending().largest() as usize)
     }
 
     /// A large message does not hold up those of other streams: both ends know
@@ -113,12 +113,12 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn interleaves(&self, id: AssociationId) -> bool {
-        self.association(id).is_some_and(|association| association.extensions.agreed().interleaving)
+        self.association(id).is_some_and(|association| association.extensions().agreed().interleaving)
     }
 
     /// The highest TSN up to which everything has arrived; 0 when nothing is known of the association.
     pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
-        self.association(id).map_or(0, |association| association.recv.cumulative().0)
+        self.association(id).map_or(0, |association| association.receiving().cumulative().0)
     }
 
     /// The `connection` of this association's trace records: the initiator's port.

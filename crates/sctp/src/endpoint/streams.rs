@@ -175,7 +175,7 @@ impl Endpoint {
         kind: SchedulerKind,
     ) -> Result<(), SchedulerError> {
         let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
-        let set = self.with(now, slot, |association, _| association.send.set_scheduler(kind));
+        let set = self.with(now, slot, |association, _| association.set_scheduler(kind));
         set.ok_or(SchedulerError::Unknown)
     }
 

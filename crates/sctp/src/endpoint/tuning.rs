@@ -89,4 +89,18 @@ impl Endpoint {
     pub(super) fn config_at(&self, port: u16) -> &Arc<Config> {
         self.tuned.get(&port).unwrap_or(&self.config)
     }
+
+    /// Whether associations may take the fast path. They may until told otherwise. Off, every
+    /// packet takes the slow path and comes out the same: for tests and measurements.
+    ///
+    /// ```
+    /// # let mut endpoint = anabranch_sctp::testing::Pair::new(Default::default(), Default::default(), 1, 1).a;
+    /// endpoint.set_fast_path(false);
+    /// ```
+    pub fn set_fast_path(&mut self, on: bool) {
+        self.fast_path = on;
+        for association in self.slots.iter_mut().filter_map(|slot| slot.association.as_mut()) {
+            association.invalidate_fast_path();
+        }
+    }
 }

@@ -9,7 +9,6 @@ use super::{Allowed, ControlJob, Job};
 use crate::association::timers::Timer;
 use crate::association::{Association, Ctx, State};
 use crate::config::SackPath;
-use crate::fast_path::FastPath;
 use crate::path::Path;
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::Instant;
@@ -17,11 +16,11 @@ use anabranch_base::trace::{Limit, SendCause, TraceEvent};
 
 impl Association {
     pub(super) fn next_job(&mut self, ctx: &Ctx<'_>) -> Option<Job> {
-        if self.fast_path == FastPath::Unknown {
+        if !self.is_eligibility_known() {
             match self.control_job() {
                 ControlJob::Job(job) => return Some(job),
                 ControlJob::Wait => return None,
-                ControlJob::Go => self.fast_path = self.eligibility(ctx.fast_path),
+                ControlJob::Go => self.find_eligibility(ctx.fast_path),
             }
         } else {
             debug_assert!(matches!(self.control_job(), ControlJob::Go), "a control chunk waits unseen");

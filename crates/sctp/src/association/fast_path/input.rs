@@ -2,13 +2,12 @@
 //! advances the cumulative TSN, for an association that is found by its tag, from the address that is expected.
 
 use super::FastPath;
-use crate::Endpoint;
 use crate::association::{Association, Ctx};
 use crate::event::Event;
 use crate::path::flight::NewlyAcked;
 use crate::recv::order::Delivery;
+use anabranch_base::PacketBytes;
 use anabranch_base::trace::TraceEvent;
-use anabranch_base::{Instant, PacketBytes};
 use anabranch_wire::sctp::packet::HEADER;
 use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
@@ -44,6 +43,12 @@ impl SoleChunk {
         Some(Self { header: packet.header, kind, flags, end: HEADER + length })
     }
 
+    /// The verification tag of the packet.
+    #[inline(always)]
+    pub(crate) fn tag(self) -> u32 {
+        self.header.tag
+    }
+
     #[inline(always)]
     fn raw(self, packet: &[u8]) -> Option<RawChunk<'_>> {
         let bytes = packet.get(HEADER..self.end)?;
@@ -51,54 +56,33 @@ impl SoleChunk {
     }
 }
 
-impl Endpoint {
+impl Association {
     /// Takes in a packet of one DATA or SACK chunk, if it qualifies. False when it does not, and nothing has been done.
     #[inline(always)]
-    pub(crate) fn handle_on_fast_path(
+    pub(crate) fn handle_sole_chunk(
         &mut self,
-        now: Instant,
+        ctx: &mut Ctx<'_>,
         (source, tag): (&SocketAddr, u64),
         chunk: SoleChunk,
-        mut packet: PacketBytes<'_>,
+        packet: &mut PacketBytes<'_>,
     ) -> bool {
-        let header = chunk.header;
-        let Some(slot) = self.demux.by_tag(header.tag) else { return false };
-        let (mut ctx, slots) = self.context(now);
-        let Some(place) = slots.get_mut(slot as usize) else { return false };
-        let Some(association) = place.association.as_deref_mut() else { return false };
         let is_data = chunk.kind == Data::KIND;
-        let path = if is_data { association.paths.data_from() } else { association.paths.current() };
-        let known = association.paths.get(path);
-        let expected = association.fast_path == FastPath::Eligible
+        let path = if is_data { self.paths.data_from() } else { self.paths.current() };
+        let known = self.paths.get(path);
+        let expected = self.fast_path == FastPath::Eligible
             && known.address() == *source
             && !known.is_removed()
-            && association.identity.has_ports_of(header);
+            && self.identity.has_ports_of(chunk.header);
         if !expected {
             return false;
         }
-        let taken = if is_data {
-            association.on_next_data(&mut ctx, chunk, &mut packet, path, tag)
+        if is_data {
+            self.on_next_data(ctx, chunk, packet, path, tag)
         } else {
-            association.on_advancing_sack(&mut ctx, chunk, packet.bytes(), path)
-        };
-        if !taken {
-            return false;
+            self.on_advancing_sack(ctx, chunk, packet.bytes(), path)
         }
-        let next = association.timeout_before(place.armed);
-        // The trace wants to know what holds the sender back.
-        let quiet = association.sends_nothing() && !ctx.trace.on;
-        let waits = quiet || std::mem::replace(&mut place.queued, true);
-        if !waits {
-            self.ready.push_back(slot);
-        }
-        if let Some(next) = next {
-            self.arm_at(slot, next);
-        }
-        true
     }
-}
 
-impl Association {
     /// Takes in a packet from `path` that is one DATA chunk and nothing else; its buffer may be kept. False when its
     /// message is not the one that comes next.
     #[inline(always)]

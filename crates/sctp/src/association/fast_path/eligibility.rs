@@ -24,19 +24,25 @@ impl Association {
         self.fast_path = FastPath::Unknown;
     }
 
-    /// The eligibility, given that no control chunk waits; `on` as [`Endpoint::set_fast_path`](crate::Endpoint)
+    /// Whether no control chunk waits: nothing has changed since that was found out.
+    #[inline]
+    pub(crate) fn is_eligibility_known(&self) -> bool {
+        self.fast_path != FastPath::Unknown
+    }
+
+    /// Finds the eligibility out, given that no control chunk waits; `on` as [`Endpoint::set_fast_path`](crate::Endpoint::set_fast_path)
     /// has it.
     #[cold]
-    pub(crate) fn eligibility(&self, on: bool) -> FastPath {
+    pub(crate) fn find_eligibility(&mut self, on: bool) {
         let no_control = matches!(self.state, State::Established)
             && !self.extensions.have_control()
             && !self.send.has_limits();
         let controlled = self.paths.iter().any(Path::is_controlled);
-        match (on && no_control, self.extensions.touch_data() || controlled) {
+        self.fast_path = match (on && no_control, self.extensions.touch_data() || controlled) {
             (false, _) => FastPath::Unknown,
             (true, true) => FastPath::NoControl,
             (true, false) => FastPath::Eligible,
-        }
+        };
     }
 
     /// Whether there is certainly nothing to send now, as far as a glance tells.

@@ -58,21 +58,16 @@ impl Association {
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
         let timer = Timer::Loss(index);
-        match self.paths.at(index).loss_deadline() {
+        let is_quiet = || self.state.may_send_data() && self.send.is_quiet();
+        match self.paths.at(index).loss_deadline(is_quiet) {
             None => {}
             Some(LossDeadline::Lost(at)) => self.timers.set(timer, at.max(now)),
-            // RFC 8985 §7.2: not while a loss is known or suspected; and no later than T3-rtx, which starts anew with the
-            // probe.
-            Some(LossDeadline::Probe(wait)) if self.is_quiet(index) => {
+            // RFC 8985 §7.2: no later than T3-rtx, which starts anew with the probe.
+            Some(LossDeadline::Probe(wait)) => {
                 self.timers.set(timer, (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
             }
-            Some(LossDeadline::Probe(_) | LossDeadline::Never) => self.timers.stop(timer),
+            Some(LossDeadline::Never) => self.timers.stop(timer),
         }
-    }
-
-    /// Something is out on this path, and nothing speaks of a loss.
-    fn is_quiet(&self, index: usize) -> bool {
-        self.paths.get(index).flight() > 0 && self.state.may_send_data() && self.send.is_quiet()
     }
 
     pub(super) fn on_loss_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
@@ -94,7 +89,7 @@ impl Association {
             }
             self.rearm_t3(ctx.now, index, false, lost > 0);
             self.set_loss_timer(ctx.now, index);
-        } else if self.is_quiet(index) {
+        } else if self.send.is_quiet() {
             self.probe_tail(ctx.now, index);
         }
     }

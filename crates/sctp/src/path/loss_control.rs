@@ -67,7 +67,7 @@ impl LossByTime {
 pub(crate) enum LossDeadline {
     /// RFC 8985 §6.2 step 5: then something is lost.
     Lost(Instant),
-    /// RFC 8985 §7.2: so long after this instant the tail is probed, if nothing is known of a loss.
+    /// RFC 8985 §7.2: so long after this instant the tail is probed.
     Probe(Duration),
     /// It does not run.
     Never,
@@ -304,9 +304,9 @@ impl Path {
         }
     }
 
-    /// Until when the loss timer runs; `None` where there is none.
+    /// Until when the loss timer runs; `None` where there is none. `is_quiet`: nothing is known of a loss.
     #[inline]
-    pub(crate) fn loss_deadline(&mut self) -> Option<LossDeadline> {
+    pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let control = self.loss_control.as_mut()?;
         let by_time = control.by_time.as_mut()?;
         if self.flight == 0 {
@@ -316,8 +316,8 @@ impl Path {
         if let Some(at) = by_time.reorder_at {
             return Some(LossDeadline::Lost(at));
         }
-        // RFC 8985 §7.2: one probe at a time.
-        if !control.probes || control.probe.is_pending() || self.flight == 0 {
+        // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
+        if !control.probes || control.probe.is_pending() || self.flight == 0 || !is_quiet() {
             return Some(LossDeadline::Never);
         }
         let alone = self.flight <= self.chunk_limit() as u64;

@@ -112,6 +112,7 @@ impl Paths {
     }
 
     /// The path of an address that the peer has now.
+    #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
     }

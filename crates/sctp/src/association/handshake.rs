@@ -359,7 +359,7 @@ impl Association {
             ..wire::Init::default()
         };
         let mut chunk = init.open(buffer);
-        let auth = self.extensions.auth.as_ref().map(|auth| &auth.ours);
+        let auth = self.extensions.auth.as_ref().map(|auth| auth.ours());
         let locals = ctx.locals_for(self.peer());
         write_addresses(&mut chunk, locals.clone().map(|local| local.ip()));
         let ours = Extensions::of(&self.config);

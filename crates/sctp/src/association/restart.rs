@@ -114,7 +114,7 @@ impl Association {
         // RFC 4895 §6.1: with the tag goes the random number.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
-            let keys = before.as_ref().map_or(ctx.keys, |auth| &auth.keys).clone();
+            let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
             // What was under way under them is gone.
             auth.leave(before.iter().flat_map(|auth| auth.leaving()));

@@ -133,7 +133,7 @@ impl Endpoint {
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;
-        association.extensions().auth().map(|auth| auth.keys.active())
+        association.extensions().auth().map(|auth| auth.keys().active())
     }
 
     /// What the peer of an association takes only authenticated (RFC 6458 §8.2.3).
@@ -154,11 +154,7 @@ impl Endpoint {
         };
         let slot = self.find(id).ok_or(KeyError::Unknown)?;
         let association = self.slots[slot as usize].association.as_mut().ok_or(KeyError::Unknown)?;
-        let auth = association.auth_mut().ok_or(KeyError::NotAuthenticated)?;
-        if let Some(key) = change(&mut auth.keys)? {
-            auth.forget(key);
-        }
-        Ok(())
+        association.auth_mut().ok_or(KeyError::NotAuthenticated)?.change_keys(change)
     }
 
     /// A random number for INIT or INIT ACK; drawn only where it is wanted.

@@ -66,7 +66,7 @@ impl Endpoint {
                         && let Some(auth) = association.extensions().auth()
                     {
                         // RFC 4895 §6.1: with the tag goes the random number.
-                        random = Some(auth.ours.random);
+                        random = Some(auth.ours().random);
                     }
                     answer
                 });

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(crate) struct Auth {
     /// What this side has said.
-    pub(crate) ours: Said,
+    ours: Said,
     /// What the peer has said; until then nothing can be signed or checked.
     peer: Option<Said>,
     /// Chunks that the peer takes only signed.
@@ -36,7 +36,7 @@ pub(crate) struct Auth {
     algorithm: mac::Algorithm,
     /// Bytes that an AUTH takes off any packet; 0 when only ASCONFs are signed.
     room: usize,
-    pub(crate) keys: SharedKeys,
+    keys: SharedKeys,
     /// HMACs that were used already, by key and algorithm.
     keyed: Vec<(u16, mac::Algorithm, Keyed)>,
     /// The key that the peer used last.
@@ -182,10 +182,25 @@ impl Auth {
         });
     }
 
-    /// A key has been changed or is gone: what was made of it is forgotten.
-    pub(crate) fn forget(&mut self, key: u16) {
-        self.keyed.retain(|(id, ..)| *id != key);
-        self.reported = None;
+    /// What this side has said.
+    pub(crate) fn ours(&self) -> &Said {
+        &self.ours
+    }
+
+    pub(crate) fn keys(&self) -> &SharedKeys {
+        &self.keys
+    }
+
+    /// Changes the keys; the change names the one whose value is another now, or gone: what was made of it is forgotten.
+    pub(crate) fn change_keys<E>(
+        &mut self,
+        change: impl FnOnce(&mut SharedKeys) -> Result<Option<u16>, E>,
+    ) -> Result<(), E> {
+        if let Some(key) = change(&mut self.keys)? {
+            self.keyed.retain(|(id, ..)| *id != key);
+            self.reported = None;
+        }
+        Ok(())
     }
 
     /// The HMAC with this key. RFC 4895 §6.1; made at its first use.

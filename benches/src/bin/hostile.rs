@@ -7,7 +7,8 @@
 //! adds. The aim is 50 us and 64 kB a packet, however it is built. (The dearest
 //! also shows what else ran on the machine.)
 
-use anabranch_base::{SendBatch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_base::testing::{packets, sent};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_sctp::config::InitialWindow;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, Reliability};
@@ -383,20 +384,13 @@ impl Victim {
         let now = Instant::ZERO;
         engine.listen(81).expect("free");
         let id = engine.associate(now, Associate::to(peer, 80)).expect("free");
-        let (mut seen, mut batch) = (Vec::new(), SendBatch::new(1));
+        let mut seen = Vec::new();
         for _ in 0..3 {
             for from in 0..2 {
-                loop {
-                    let (a, b) =
-                        if from == 0 { (&mut engine, &mut other) } else { (&mut other, &mut engine) };
-                    batch.clear();
-                    if !a.poll_transmit(now, &mut batch) {
-                        break;
-                    }
-                    for packet in batch.packets() {
-                        seen.push(packet.payload.to_vec());
-                        b.handle_packet(now, packet);
-                    }
+                let (a, b) = if from == 0 { (&mut engine, &mut other) } else { (&mut other, &mut engine) };
+                for packet in sent(a, now) {
+                    b.handle_packet(now, packet.packet());
+                    seen.push(packet.bytes);
                 }
             }
         }
@@ -426,12 +420,7 @@ impl Victim {
         for _ in 0..outstanding {
             victim.engine.send(now, victim.id, message, b"x").expect("room");
         }
-        loop {
-            batch.clear();
-            if !victim.engine.poll_transmit(now, &mut batch) {
-                break;
-            }
-        }
+        packets(&mut victim.engine, now);
         while victim.engine.poll_event().is_some() {}
         victim
     }

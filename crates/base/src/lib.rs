@@ -11,6 +11,8 @@ pub mod engine;
 pub mod knobs;
 pub mod rng;
 pub mod serial;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod trace;
 pub mod units;

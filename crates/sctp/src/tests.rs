@@ -1,6 +1,6 @@
 //! Whole-endpoint tests over a [`Pair`].
 
-use crate::testing::{Pair, Side, address};
+use crate::testing::{Pair, Side, address, sent};
 use crate::{Associate, AssociationId, Config, Event, Message};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
@@ -408,7 +408,6 @@ fn mutated_packets_never_panic() {
 #[test]
 fn a_clock_that_stands_still_does_not_stop_the_sender() {
     use crate::Endpoint;
-    use anabranch_base::{RecvBatch, SendBatch};
     use std::net::SocketAddr;
 
     let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
@@ -421,10 +420,8 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     }
     for _ in 0..100 {
         for from in [0, 1] {
-            let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
-            while ends[from].poll_transmit(now, &mut batch) {
-                arrived.receive(&mut batch);
-                ends[1 - from].handle_batch(now, &mut arrived);
+            for packet in sent(&mut ends[from], now) {
+                ends[1 - from].handle_packet(now, packet.packet());
             }
         }
     }
@@ -478,19 +475,16 @@ impl anabranch_congestion::Controller for FixedRate {
 /// What leaves, a controller sees packet by packet; and packets leave at its rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
-    use anabranch_base::{RecvBatch, SendBatch};
     let addresses = [1, 2].map(|n| std::net::SocketAddr::from(([10, 0, 0, n], 0)));
     let mut ends = addresses.map(|a| crate::Endpoint::new(Config::default(), vec![a], Rng::new(1)));
     let mut now = Instant::ZERO;
     ends[1].listen(80).expect("free");
     let id = ends[0].associate(now, Associate::to(addresses[1], 80)).expect("begun");
-    let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
-    let mut exchange = |ends: &mut [crate::Endpoint; 2], now| {
+    let exchange = |ends: &mut [crate::Endpoint; 2], now| {
         for from in [0, 1, 0, 1, 0, 1] {
             ends[from].handle_timeout(now);
-            while ends[from].poll_transmit(now, &mut batch) {
-                arrived.receive(&mut batch);
-                ends[1 - from].handle_batch(now, &mut arrived);
+            for packet in sent(&mut ends[from], now) {
+                ends[1 - from].handle_packet(now, packet.packet());
             }
         }
     };

@@ -1,8 +1,9 @@
 //! Tests of two endpoints that reach into one of them.
 
+use crate::testing::sent;
 use crate::{Config, Endpoint, Event};
 use anabranch_base::time::Duration;
-use anabranch_base::{Engine, Instant, RecvBatch, Rng, SendBatch};
+use anabranch_base::{Engine, Instant, Rng};
 use std::net::{IpAddr, SocketAddr};
 
 /// A controller of the test's own: a wide window, one rate, and a list of what has left.
@@ -41,13 +42,11 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let mut now = Instant::ZERO;
     ends[1].listen(80, 0).expect("free");
     let id = ends[0].connect(now, None, SocketAddr::new(ips[1], 80)).expect("begun");
-    let (mut batch, mut arrived) = (SendBatch::new(1), RecvBatch::new(1));
-    let mut exchange = |ends: &mut [Endpoint; 2], now| {
+    let exchange = |ends: &mut [Endpoint; 2], now| {
         for from in [0, 1, 0, 1, 0, 1] {
             ends[from].handle_timeout(now);
-            while ends[from].poll_transmit(now, &mut batch) {
-                arrived.receive(&mut batch);
-                ends[1 - from].handle_batch(now, &mut arrived);
+            for packet in sent(&mut ends[from], now) {
+                ends[1 - from].handle_packet(now, packet.packet());
             }
         }
         while let Some(event) = ends[1].poll_event() {

@@ -1,8 +1,8 @@
 //! What the network reports (RFC 9293 §3.9.2.2, RFC 5927), and IPv6.
 
 use crate::common::*;
-use anabranch_base::{Engine, IcmpKind, Instant, Rng, SendBatch};
-use anabranch_tcp::testing::{Fate, Pair};
+use anabranch_base::{Engine, IcmpKind, Instant, Rng};
+use anabranch_tcp::testing::{Fate, Pair, sent};
 use anabranch_tcp::{CloseReason, Endpoint, Event};
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -88,14 +88,12 @@ fn over_ipv6() {
     let now = Instant::ZERO;
     let id = hosts[0].connect(now, None, SocketAddr::new(ips[1], 80)).expect("reachable");
     hosts[0].send(now, id, &pattern(5_000)).expect("open");
-    let mut batch = SendBatch::new(4);
     let mut got = Vec::new();
     for _ in 0..20 {
         for turn in 0..2 {
-            while hosts[turn].poll_transmit(now, &mut batch) {
-                assert!(batch.source.is_ipv6() && batch.source.port() == 0);
-                batch.packets().for_each(|packet| hosts[1 - turn].handle_packet(now, packet));
-                batch.clear();
+            for packet in sent(&mut hosts[turn], now) {
+                assert!(packet.source.is_ipv6() && packet.source.port() == 0);
+                hosts[1 - turn].handle_packet(now, packet.packet());
             }
         }
         while let Some(event) = hosts[1].poll_event() {

@@ -7,7 +7,8 @@
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
-use anabranch_base::{SendBatch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_sctp::testing::packets;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, Reliability};
 use anabranch_wire::sctp::{
     Auth, Chunk, ChunkWriter, Data, ForwardTsn, GapBlock, IData, IForwardTsn, PacketView, ReConfig,
@@ -129,20 +130,10 @@ fn configuration(source: &mut Source<'_>) -> Config {
 
 /// Everything that wants out or wants to be told.
 fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [Towards; 2]) {
-    let mut batch = SendBatch::new(4);
     for (from, host) in hosts.iter_mut().enumerate() {
-        let mut packets = 0;
-        loop {
-            batch.clear();
-            if !host.engine.poll_transmit(now, &mut batch) {
-                break;
-            }
-            for packet in batch.packets() {
-                packets += 1;
-                assert!(packets < PACKETS, "a packet storm");
-                learn(&mut towards[1 - from], packet.payload);
-            }
-        }
+        let packets = packets(&mut host.engine, now);
+        assert!(packets.len() < PACKETS, "a packet storm");
+        packets.iter().for_each(|packet| learn(&mut towards[1 - from], packet));
         while let Some(event) = host.engine.poll_event() {
             match event {
                 Event::Accepted { id, .. } => host.ids.push(id),
@@ -448,7 +439,6 @@ pub fn tcp(input: &[u8]) {
     ends[1].listen(80, 4).expect("free");
     let id = ends[0].connect(now, Some(addresses[0]), SocketAddr::new(addresses[1], 80)).expect("a port");
     let mut flying: [Vec<Vec<u8>>; 2] = Default::default();
-    let mut batch = SendBatch::new(4);
     while !source.is_over() {
         let to = source.below(2) as usize;
         match source.below(8) {
@@ -481,20 +471,10 @@ pub fn tcp(input: &[u8]) {
             _ => drop(ends[0].recv(now, id, &mut [0; 100])),
         }
         for from in [0, 1] {
-            let mut packets = 0;
-            loop {
-                batch.clear();
-                if !ends[from].poll_transmit(now, &mut batch) {
-                    break;
-                }
-                for packet in batch.packets() {
-                    packets += 1;
-                    assert!(packets < PACKETS, "a packet storm");
-                    if flying[1 - from].len() < 100 {
-                        flying[1 - from].push(packet.payload.to_vec());
-                    }
-                }
-            }
+            let packets = packets(&mut ends[from], now);
+            assert!(packets.len() < PACKETS, "a packet storm");
+            let room = 100_usize.saturating_sub(flying[1 - from].len());
+            flying[1 - from].extend(packets.into_iter().take(room));
             while ends[from].poll_event().is_some() {}
         }
     }

@@ -5,8 +5,9 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use crate::running::{LONG, Running, Scratch, noise};
+use anabranch_base::testing::sent;
 use anabranch_base::time::nanos;
-use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::{Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read};
@@ -143,13 +144,11 @@ impl Peer {
         }
         let now = self.now();
         self.engine.handle_timeout(now);
-        let mut batch = SendBatch::new(1);
-        while self.engine.poll_transmit(now, &mut batch) {
-            let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == batch.source.ip());
-            let (_, socket, sent) = from.expect("an address of ours");
-            socket.send(batch.bytes(), batch.target);
-            *sent += 1;
-            batch.clear();
+        for packet in sent(&mut self.engine, now) {
+            let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == packet.source.ip());
+            let (_, socket, count) = from.expect("an address of ours");
+            socket.send(&packet.bytes, packet.target);
+            *count += 1;
         }
         while let Some(event) = self.engine.poll_event() {
             self.events.push(event);

@@ -3,6 +3,7 @@
 use super::inbox::MAX_WAITING;
 use super::*;
 use crate::config::Config;
+use crate::testing::{packets, sent};
 use anabranch_base::Rng;
 use std::net::SocketAddr;
 
@@ -21,20 +22,12 @@ fn pair() -> [Sockets; 2] {
 
 /// Carries packets until both sides are silent.
 fn settle(ends: &mut [Sockets; 2], now: Instant) {
-    let mut batch = SendBatch::new(1);
-    let mut idle = 0;
-    let mut from = 0;
-    while idle < 2 {
-        batch.clear();
-        if ends[from].poll_transmit(now, &mut batch) {
-            idle = 0;
-            let [a, b] = &mut *ends;
-            let to = if from == 0 { b } else { a };
-            batch.packets().for_each(|packet| to.handle_packet(now, packet));
-        } else {
-            idle += 1;
-            from = 1 - from;
-        }
+    let (mut silent, mut from) = (0, 0);
+    while silent < 2 {
+        let packets = sent(&mut ends[from], now);
+        silent = if packets.is_empty() { silent + 1 } else { 0 };
+        from = 1 - from;
+        packets.iter().for_each(|packet| ends[from].handle_packet(now, packet.packet()));
     }
 }
 
@@ -191,8 +184,8 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     ends[0].set_option(NOW, client, Scope::Future, SocketOption::PeerAddrParams(params)).expect("an option");
     // Deadlines that were stopped may still wake the driver, but nothing comes of it.
     ends[0].handle_timeout(Instant::from_millis(100_000));
-    let sent = ends[0].poll_transmit(Instant::from_millis(100_000), &mut SendBatch::new(1));
-    assert!(!sent && ends[0].poll_timeout().is_none(), "no heartbeat is due any more");
+    let sent = packets(&mut ends[0], Instant::from_millis(100_000));
+    assert!(sent.is_empty() && ends[0].poll_timeout().is_none(), "no heartbeat is due any more");
     let Ok(SocketOption::Status(status)) = ends[0].option(client, Scope::Future, OptionName::Status) else {
         panic!("a status");
     };
@@ -330,16 +323,10 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     let info = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
     ends[0].send(NOW, client, &[1; 200], info).expect("room");
     // It leaves and is lost; its time passes before it can be retransmitted.
-    let mut batch = SendBatch::new(1);
-    while ends[0].poll_transmit(NOW, &mut batch) {
-        batch.clear();
-    }
+    packets(&mut ends[0], NOW);
     while let Some(due) = ends[0].poll_timeout().filter(|&due| due < Instant::from_millis(5_000)) {
         ends[0].handle_timeout(due);
-        batch.clear();
-        while ends[0].poll_transmit(due, &mut batch) {
-            batch.clear();
-        }
+        packets(&mut ends[0], due);
     }
     let told = ends[0].recv(NOW, client, &mut [0; 10]);
     let Ok(Incoming::Notification(Notification::SendFailed { sent, context, stream, bytes, .. })) = told
@@ -426,15 +413,11 @@ fn messages_that_die_with_their_association_have_failed() {
             let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
             ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");
         }
-        let mut batch = SendBatch::new(1);
-        assert!(ends[0].poll_transmit(NOW, &mut batch), "some of it leaves");
+        assert!(ends[0].poll_transmit(NOW, &mut SendBatch::new(1)), "some of it leaves");
         if by_peer {
             ends[1].send(NOW, server, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
-            batch.clear();
-            while ends[1].poll_transmit(NOW, &mut batch) {
-                batch.packets().for_each(|packet| ends[0].handle_packet(NOW, packet));
-                batch.clear();
-            }
+            let aborted = sent(&mut ends[1], NOW);
+            aborted.iter().for_each(|packet| ends[0].handle_packet(NOW, packet.packet()));
         } else {
             ends[0].send(NOW, client, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
         }
@@ -457,9 +440,7 @@ fn the_data_of_an_abort_is_its_reason() {
         let mut ends = pair();
         let (client, _) = connected(&mut ends);
         ends[0].send(NOW, client, reason, SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
-        let mut batch = SendBatch::new(1);
-        assert!(ends[0].poll_transmit(NOW, &mut batch));
-        let packet = batch.packets().next().expect("an ABORT").payload.to_vec();
+        let packet = packets(&mut ends[0], NOW).into_iter().next().expect("an ABORT");
         // RFC 9260 §3.3.7, §3.3.10.12: the chunk, and the cause of a user-initiated abort.
         let (chunk, cause) = packet[12..].split_at(4);
         let length = |header: &[u8]| usize::from(u16::from_be_bytes([header[2], header[3]]));

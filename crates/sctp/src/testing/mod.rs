@@ -4,15 +4,14 @@
 //! delay, loss, reordering, duplication and outages, all from one seed.
 //! [`sent`] and [`packets`] are for tests that move packets themselves.
 
-mod packets;
 mod sockets;
 
-pub use packets::{Sent, packets, sent};
+pub use anabranch_base::testing::{Sent, packets, sent};
 pub use sockets::SocketPair;
 
 use crate::{Associate, AssociationId, Config, Endpoint, Event};
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Instant, Packet, Ratio, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Instant, Packet, Ratio, Rng};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, SocketAddr};
@@ -125,7 +124,6 @@ pub struct Pair {
     rng: Rng,
     flying: BinaryHeap<Reverse<Flying>>,
     order: u64,
-    batch: SendBatch,
 }
 
 /// Address of a side on a path (an IPv4 pair for even paths, IPv6 for odd ones).
@@ -160,7 +158,6 @@ impl Pair {
             rng: rng.fork("network"),
             flying: BinaryHeap::new(),
             order: 0,
-            batch: SendBatch::new(1),
         }
     }
 
@@ -202,37 +199,28 @@ impl Pair {
 
     /// Lets `side` send all it wants.
     pub fn flush(&mut self, side: Side) {
-        let mut batch = std::mem::replace(&mut self.batch, SendBatch::new(1));
-        loop {
-            batch.clear();
-            let now = self.now;
-            if !self.endpoint(side).poll_transmit(now, &mut batch) {
-                assert!(batch.is_empty());
-                break;
-            }
-            for packet in batch.packets() {
-                self.put(side, packet);
-            }
+        let now = self.now;
+        for packet in sent(self.endpoint(side), now) {
+            self.put(side, packet);
         }
-        self.batch = batch;
     }
 
-    fn put(&mut self, side: Side, packet: Packet<'_>) {
+    fn put(&mut self, side: Side, packet: Sent) {
         self.sent += 1;
         let path = (0..16)
             .find(|&path| [Side::A, Side::B].iter().any(|&s| address(s, path).ip() == packet.target.ip()));
         let cut = path.is_some_and(|path| self.network.cut.contains(&path));
-        let chosen = self.lose.as_mut().is_some_and(|lose| lose(side, path.unwrap_or(0), packet.payload));
+        let chosen = self.lose.as_mut().is_some_and(|lose| lose(side, path.unwrap_or(0), &packet.bytes));
         let lost = cut || chosen || self.rng.chance(self.network.loss);
         if let Some(observer) = &mut self.observer {
-            observer(self.now, side, packet.payload, !lost);
+            observer(self.now, side, &packet.bytes, !lost);
         }
         if lost {
             return;
         }
         let copies = 1 + usize::from(self.rng.chance(self.network.duplicate));
         for _ in 0..copies {
-            let mut payload = packet.payload.to_vec();
+            let mut payload = packet.bytes.clone();
             if self.rng.chance(self.network.corrupt) {
                 let at = self.rng.below(payload.len() as u64) as usize;
                 payload[at] ^= 1 << self.rng.below(8);

@@ -3,11 +3,11 @@
 //! [`SocketPair`] carries packets between them without delay or loss; [`Pair`]
 //! has a network for those who want one.
 
-use super::{Pair, Side, address};
+use super::{Pair, Side, address, sent};
 use crate::Config;
 use crate::socket::{SocketId, Sockets, Style};
 use anabranch_base::time::Duration;
-use anabranch_base::{Engine, Instant, SendBatch};
+use anabranch_base::{Engine, Instant};
 
 /// Two endpoints' sockets, and the time.
 #[derive(Debug)]
@@ -49,20 +49,15 @@ impl SocketPair {
     /// Goes on for a second.
     pub fn settle(&mut self) {
         let end = self.now + Duration::from_secs(1);
-        let mut batch = SendBatch::new(1);
         loop {
             let now = self.now;
             let [mut from, mut to] = [&mut self.a, &mut self.b];
             let mut silent = 0;
             while silent < 2 {
-                batch.clear();
-                if from.poll_transmit(now, &mut batch) {
-                    silent = 0;
-                    batch.packets().for_each(|packet| to.handle_packet(now, packet));
-                } else {
-                    silent += 1;
-                    (from, to) = (to, from);
-                }
+                let packets = sent(from, now);
+                silent = if packets.is_empty() { silent + 1 } else { 0 };
+                packets.iter().for_each(|packet| to.handle_packet(now, packet.packet()));
+                (from, to) = (to, from);
             }
             let deadlines = [self.a.poll_timeout(), self.b.poll_timeout()];
             let Some(next) = deadlines.into_iter().flatten().min().filter(|&next| next <= end) else {

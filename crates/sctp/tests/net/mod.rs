@@ -12,7 +12,9 @@ pub mod rules;
 
 use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Icmp, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Ecn, Engine, Icmp, Instant, Rng, SendBatch};
+/// A packet under way.
+pub use anabranch_sctp::testing::Sent as Flight;
 use anabranch_sctp::{Associate, AssociationId, AssociationState, Config, Endpoint, Event};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use app::App;
@@ -33,18 +35,6 @@ pub struct End {
     pub ids: Vec<AssociationId>,
     /// What the engine told.
     pub events: Vec<Event>,
-}
-
-/// A packet under way.
-#[derive(Clone)]
-pub struct Flight {
-    pub source: SocketAddr,
-    pub target: SocketAddr,
-    pub ecn: Ecn,
-    pub tag: u64,
-    /// The network may cut it (RFC 9260 §6.9).
-    pub may_fragment: bool,
-    pub bytes: Vec<u8>,
 }
 
 /// The largest packet a network takes, IP header included.
@@ -270,14 +260,7 @@ impl Net {
                     watch.arrives(self, to, &flight);
                 }
                 let now = self.now;
-                let packet = Packet {
-                    source: flight.source,
-                    target: flight.target,
-                    ecn: flight.ecn,
-                    tag: flight.tag,
-                    payload: &flight.bytes,
-                };
-                self.end(to).engine.handle_packet(now, packet);
+                self.end(to).engine.handle_packet(now, flight.packet());
                 self.settle(fate, &mut watch);
             }
             for side in [A, B] {

@@ -2,7 +2,8 @@
 
 use crate::net::{A, B, Narrow, address};
 use crate::script::Script;
-use anabranch_base::{Engine, SendBatch};
+use anabranch_base::Engine;
+use anabranch_sctp::testing::sent;
 use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
@@ -144,8 +145,8 @@ fn a_time_that_nothing_waits_for() {
         4.407  A.2 ◄── B.2   SACK          cum=4 rwnd=64k
     "#]]);
     script.send(A, 0, 500);
-    let (now, engine, mut batch) = (script.net.now, &mut script.net.ends[0].engine, SendBatch::new(1));
-    assert!(engine.poll_transmit(now, &mut batch) && batch.target == address(B, 1));
+    let (now, engine) = (script.net.now, &mut script.net.ends[0].engine);
+    assert!(sent(engine, now).iter().all(|packet| packet.target == address(B, 1)));
     assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }
 

@@ -1,59 +1,67 @@
-//! What an engine has sent, taken out whole, for tests that move packets themselves.
+//! What an engine sends, taken out whole, for tests that move packets themselves.
 
-use anabranch_base::{Ecn, Engine, Instant, Packet, SendBatch};
+use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;
 
 /// A packet that an engine has sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// Whence.
+    /// Where it comes from.
     pub source: SocketAddr,
-    /// Where to.
+    /// Where it goes.
     pub target: SocketAddr,
-    /// Its mark.
+    /// Its ECN mark.
     pub ecn: Ecn,
     /// The engine's number for it.
     pub tag: u64,
-    /// The SCTP header and what follows.
+    /// Whether the network may cut it into IP fragments ([`SendBatch::may_fragment`]).
+    pub may_fragment: bool,
+    /// The transport header and what follows.
     pub bytes: Vec<u8>,
 }
 
 impl Sent {
-    /// As it arrives.
+    /// The packet as it arrives.
     #[must_use]
     pub fn packet(&self) -> Packet<'_> {
-        let &Self { source, target, ecn, tag, ref bytes } = self;
+        let &Self { source, target, ecn, tag, ref bytes, .. } = self;
         Packet { source, target, ecn, tag, payload: bytes }
     }
 }
 
-/// All that `engine` wants to send at `now`, with where it goes.
+/// All that `engine` sends at `now`.
 ///
 /// # Panics
-/// When the engine says that it sends and does not, or the other way round.
+/// When the engine says that it sends and does not, or the other way round, or when it never stops.
 pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
-    let (mut batch, mut sent) = (SendBatch::new(1), Vec::new());
+    let (mut batch, mut sent) = (SendBatch::new(4), Vec::new());
     loop {
         let more = engine.poll_transmit(now, &mut batch);
         assert_eq!(more, !batch.is_empty(), "what poll_transmit says is what it did");
         if !more {
             return sent;
         }
+        let may_fragment = batch.may_fragment;
         sent.extend(batch.packets().map(|packet| Sent {
             source: packet.source,
             target: packet.target,
             ecn: packet.ecn,
             tag: packet.tag,
+            may_fragment,
             bytes: packet.payload.to_vec(),
         }));
         batch.clear();
+        assert!(sent.len() < MAX_AT_ONCE, "an engine that never stops sending");
     }
 }
 
-/// The bytes of all that `engine` wants to send at `now`.
+/// The bytes of all that `engine` sends at `now`.
 ///
 /// # Panics
 /// As [`sent`] does.
 pub fn packets(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>> {
     sent(engine, now).into_iter().map(|sent| sent.bytes).collect()
 }
+
+/// Packets of one instant: more than any buffer holds.
+const MAX_AT_ONCE: usize = 1_000_000;

@@ -10,9 +10,9 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
+use anabranch_world::World;
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::os::{MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
-use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -226,8 +226,6 @@ impl Servers {
             complain("ending: exchanges in flight will finish; a second signal ends at once");
         }
         stop.stop();
-        let mut timer = world.timer();
-        timer.set(Some(world.now() + grace));
         let Self { tasks, hosts, mut signals, worker, .. } = self;
         let mut finish = std::pin::pin!(async {
             for task in tasks {
@@ -237,12 +235,11 @@ impl Servers {
                 host.close().await;
             }
         });
-        let in_time = poll_fn(|cx| match finish.as_mut().poll(cx) {
+        let ended = poll_fn(|cx| match finish.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending if signals.poll(cx).is_ready() => Poll::Ready(false),
-            Poll::Pending => timer.poll(cx).map(|()| false),
-        })
-        .await;
+            Poll::Pending => signals.poll(cx).map(|()| false),
+        });
+        let in_time = world.timeout(grace, ended).await == Some(true);
         worker.count(hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum());
         if !in_time && worker.is_alone() {
             complain("some exchanges did not finish");

@@ -210,11 +210,10 @@ pub async fn connect_any<W: World, C: Connector>(
     count: usize,
     timeout: Duration,
 ) -> Result<C::Session, ReachError> {
-    let deadline = world.now() + timeout;
     let (mut timer, mut next, mut due) = (world.timer(), 0, world.now());
     let mut begun: Vec<C::Session> = Vec::new();
     let mut failed = ReachError::Timeout;
-    let found = poll_fn(|cx| {
+    let any = poll_fn(|cx| {
         loop {
             let mut at = 0;
             while at < begun.len() {
@@ -228,14 +227,11 @@ pub async fn connect_any<W: World, C: Connector>(
                     }
                 }
             }
-            if begun.is_empty() && next == count {
-                return Poll::Ready(Err(failed.clone()));
+            if next == count {
+                return if begun.is_empty() { Poll::Ready(Err(failed.clone())) } else { Poll::Pending };
             }
             let now = world.now();
-            if now >= deadline {
-                return Poll::Ready(Err(ReachError::Timeout));
-            }
-            if next < count && now >= due {
+            if now >= due {
                 match connector.connect(next) {
                     Ok(session) => {
                         begun.push(session);
@@ -246,17 +242,17 @@ pub async fn connect_any<W: World, C: Connector>(
                 next += 1;
                 continue;
             }
-            timer.set(Some(if next < count { due.min(deadline) } else { deadline }));
+            timer.set(Some(due));
             if timer.poll(cx).is_pending() {
                 return Poll::Pending;
             }
         }
-    })
-    .await;
+    });
+    let found = world.timeout(timeout, any).await;
     for session in begun {
         session.abort();
     }
-    found
+    found.unwrap_or(Err(ReachError::Timeout))
 }
 
 /// A session with one of `count` servers, each tried when the one before has failed: for transports whose handshake goes

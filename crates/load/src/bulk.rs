@@ -5,16 +5,16 @@
 //! the transport knows messages. Each connection carries one such transfer and
 //! counts as one object, so observers see what they see of a page.
 
-use anabranch_base::time::{Duration, Instant};
+use crate::idle_timer::IdleTimer;
+use crate::join::join;
+use anabranch_base::time::Duration;
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
 use anabranch_http::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
-use anabranch_world::{Tasks, Timer, World};
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use anabranch_world::{Tasks, World};
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 /// What is transferred.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,31 +54,16 @@ where
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
-        let task: Pin<Box<W::Task<_>>> = Box::pin(world.spawn("bulk transfer", task));
-        tasks.push((task, None));
+        tasks.push(world.spawn("bulk transfer", task));
     }
-    let mut timer = world.timer();
-    timer.set(bulk.deadline.map(|span| started + span));
-    let in_time = poll_fn(|cx| {
-        let mut all = true;
-        for (task, result) in tasks.iter_mut().filter(|(_, result)| result.is_none()) {
-            match task.as_mut().poll(cx) {
-                Poll::Ready(done) => *result = Some(done),
-                Poll::Pending => all = false,
-            }
-        }
-        if all {
-            return Poll::Ready(true);
-        }
-        timer.poll(cx).map(|()| false)
-    })
-    .await;
+    let results = join(&world, bulk.deadline, tasks).await;
+    let in_time = results.iter().all(Option::is_some);
 
     let finished = world.now();
     let mut body_bytes = 0;
     let mut objects = Vec::new();
-    for (object, (_, result)) in tasks.iter_mut().enumerate() {
-        let result = result.take().unwrap_or(Err(FetchError::Deadline));
+    for (object, result) in results.into_iter().enumerate() {
+        let result = result.unwrap_or(Err(FetchError::Deadline));
         if let Err(error) = &result {
             observer.failed(object, finished, error);
         }
@@ -114,8 +99,8 @@ where
     observer.issued(ask.object, world.now());
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     observer.opened(session.id(), world.now());
-    let mut patience = Patience { world: world.clone(), timer: world.timer(), armed: false, span: timeout };
-    let result = receive(&world, &session, ask, &*observer, &mut patience).await;
+    let mut idle = IdleTimer::new(&world, timeout);
+    let result = receive(&world, &session, ask, &*observer, &mut idle).await;
     if result.is_ok() {
         session.close();
     } else {
@@ -129,12 +114,12 @@ async fn receive<W: World, N: Session, O: Observer>(
     session: &N,
     ask: Ask,
     observer: &O,
-    patience: &mut Patience<W>,
+    idle: &mut IdleTimer<W>,
 ) -> Result<u64, FetchError> {
     let begun = world.now();
     if !session.early_data() {
-        let done = patience.wait(begun, |cx| session.poll_established(cx)).await?;
-        done.map_err(FetchError::Closed)?;
+        let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
+        done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         observer.established(session.id(), world.now());
     }
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
@@ -144,8 +129,8 @@ async fn receive<W: World, N: Session, O: Observer>(
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
         // The request rides with the handshake; nothing is answered before it is done.
-        let done = patience.wait(begun, |cx| session.poll_established(cx)).await?;
-        done.map_err(FetchError::Closed)?;
+        let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
+        done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         observer.established(session.id(), world.now());
     }
 
@@ -153,10 +138,8 @@ async fn receive<W: World, N: Session, O: Observer>(
     let mut buffer = vec![0; 64 * 1024];
     let (mut got, mut moved) = (0, world.now());
     while got < ask.bytes {
-        let read = patience
-            .wait(moved, |cx| stream.poll_read(cx, &mut buffer))
-            .await?
-            .map_err(FetchError::Closed)?;
+        let read = idle.wait(moved, |cx| stream.poll_read(cx, &mut buffer)).await;
+        let read = read.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         moved = world.now();
         if read == 0 {
             return Err(FetchError::Closed(CloseReason::Finished));
@@ -175,45 +158,6 @@ async fn receive<W: World, N: Session, O: Observer>(
     }
     observer.delivered(ask.object, Delivered { at: moved, response: 0..got, body: got });
     Ok(got)
-}
-
-/// Waits as long as something moved within the span.
-struct Patience<W: World> {
-    world: W,
-    timer: W::Timer,
-    armed: bool,
-    span: Option<Duration>,
-}
-
-impl<W: World> Patience<W> {
-    /// Polls until ready, or until the span has passed since `moved`.
-    async fn wait<T>(
-        &mut self,
-        moved: Instant,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Result<T, FetchError> {
-        poll_fn(|cx| {
-            if let Poll::Ready(done) = poll(cx) {
-                return Poll::Ready(Ok(done));
-            }
-            let Some(span) = self.span else { return Poll::Pending };
-            // The timer runs on while bytes come in, and is only looked at when it fires.
-            loop {
-                if !self.armed {
-                    if moved + span <= self.world.now() {
-                        return Poll::Ready(Err(FetchError::Timeout));
-                    }
-                    self.timer.set(Some(moved + span));
-                    self.armed = true;
-                }
-                if self.timer.poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                self.armed = false;
-            }
-        })
-        .await
-    }
 }
 
 /// Serves transfers to every session that `listener` takes in, until it fails.

@@ -9,5 +9,7 @@
 
 pub mod bulk;
 pub mod generator;
+mod idle_timer;
+mod join;
 pub mod messages;
 pub mod throughput;

@@ -51,15 +51,20 @@ pub trait World: Clone + 'static {
         poll_fn(|cx| timer.poll(cx)).await;
     }
 
-    /// What `wait` comes to; `None` when that takes longer than `span`.
-    async fn timeout<T>(&self, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
-        let mut wait = pin!(wait);
+    /// What `wait` comes to; `None` when that takes longer than `span`, if there is one.
+    async fn timeout<T>(
+        &self,
+        span: impl Into<Option<Duration>>,
+        wait: impl Future<Output = T>,
+    ) -> Option<T> {
+        let (mut wait, span) = (pin!(wait), span.into());
         let mut timer = None;
         poll_fn(|cx| {
             if let Poll::Ready(result) = wait.as_mut().poll(cx) {
                 return Poll::Ready(Some(result));
             }
-            // Most of what is waited for is there at once, and needs none.
+            let Some(span) = span else { return Poll::Pending };
+            // Most of what is waited for is there at once, and needs no timer.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));

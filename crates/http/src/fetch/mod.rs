@@ -21,10 +21,9 @@ use crate::observe::{FetchError, Observer};
 use crate::page::Page;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::Connector;
-use anabranch_world::{Timer, World};
+use anabranch_world::World;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
 
 /// How a fetch ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,15 +81,8 @@ where
     let fetch = state::start(world.clone(), connector, page, policy, observer);
     let watch = timeout.map(|timeout| world.spawn("http timeouts", timeout::watch(fetch.clone(), timeout)));
 
-    let mut timer = world.timer();
-    timer.set(deadline.map(|span| started + span));
-    let in_time = poll_fn(|cx| {
-        if fetch.borrow_mut().poll_done(cx).is_ready() {
-            return Poll::Ready(true);
-        }
-        timer.poll(cx).map(|()| false)
-    })
-    .await;
+    let done = poll_fn(|cx| fetch.borrow_mut().poll_done(cx));
+    let in_time = world.timeout(deadline, done).await.is_some();
 
     drop(watch);
     // Tasks are dropped only after the borrow has ended: they may hold the last handles of sessions.

@@ -1,18 +1,16 @@
 //! The side that receives: notes the instant at which each message was read whole, and checks it.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
+use crate::join::join;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
 use anabranch_http::observe::{Delivered, FetchError, Observer};
 use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
-use anabranch_world::{Timer, World};
+use anabranch_world::World;
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 /// Receives what server 0 of `connector` sends. A message that the sender gave up is an object that failed.
 pub async fn run<W, C, O>(world: W, connector: C, messages: Messages, observer: O) -> Outcome
@@ -28,27 +26,11 @@ where
     let mut tasks = Vec::new();
     for ask in asks {
         let task = receive(world.clone(), connector.clone(), ask, inbox.clone());
-        let task: Pin<Box<W::Task<_>>> = Box::pin(world.spawn("message connection", task));
-        tasks.push((task, None));
+        tasks.push(world.spawn("message connection", task));
     }
-    let mut timer = world.timer();
-    timer.set(messages.deadline.map(|span| started + span));
-    let in_time = poll_fn(|cx| {
-        let mut all = true;
-        for (task, result) in tasks.iter_mut().filter(|(_, result)| result.is_none()) {
-            match task.as_mut().poll(cx) {
-                Poll::Ready(done) => *result = Some(done),
-                Poll::Pending => all = false,
-            }
-        }
-        if all { Poll::Ready(true) } else { timer.poll(cx).map(|()| false) }
-    })
-    .await;
-    let broken = tasks.iter().find_map(|(_, result)| match result {
-        Some(Err(error)) => Some(error.clone()),
-        _ => None,
-    });
-    drop(tasks);
+    let results = join(&world, messages.deadline, tasks).await;
+    let in_time = results.iter().all(Option::is_some);
+    let broken = results.into_iter().find_map(|result| result?.err());
     let mut inbox = inbox.borrow_mut();
     inbox.conclude(&messages, world.now(), in_time, broken, (started, connections))
 }

@@ -64,14 +64,7 @@ pub async fn serve<W: World, L: Listener>(
                 session.abort();
             } else {
                 // The client closes, unless it is gone.
-                let mut closed = std::pin::pin!(end.peer_ended());
-                let mut timer = world.timer();
-                anabranch_world::Timer::set(&mut timer, Some(world.now() + timeout));
-                std::future::poll_fn(|cx| match closed.as_mut().poll(cx) {
-                    std::task::Poll::Ready(_) => std::task::Poll::Ready(()),
-                    std::task::Poll::Pending => anabranch_world::Timer::poll(&mut timer, cx),
-                })
-                .await;
+                let _ = world.timeout(timeout, end.peer_ended()).await;
                 session.close();
             }
         });

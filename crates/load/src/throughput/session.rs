@@ -6,6 +6,7 @@
 
 use super::Processor;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
+use crate::idle_timer::IdleTimer;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_transport::{CloseReason, Delivery, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
@@ -140,7 +141,7 @@ impl<W: World, N: Session> End<W, N> {
         if let Some(hello) = hello {
             self.begin(&tasks, hello, true)?;
         }
-        let mut watch = self.world.timer();
+        let mut idle = IdleTimer::new(&self.world, timeout);
         let mut tell = self.world.timer();
         tell.set(Some(self.world.now() + REPORTING));
         poll_fn(|cx| {
@@ -164,16 +165,7 @@ impl<W: World, N: Session> End<W, N> {
                 self.report(false);
                 tell.set(Some(self.world.now() + REPORTING));
             }
-            loop {
-                let due = self.moved.get() + timeout;
-                if due <= self.world.now() {
-                    return Poll::Ready(Err(Failed::Stuck(timeout)));
-                }
-                watch.set(Some(due));
-                if watch.poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-            }
+            idle.poll(self.moved.get(), cx).map(|()| Err(Failed::Stuck(timeout)))
         })
         .await
     }

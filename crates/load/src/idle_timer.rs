@@ -1,0 +1,53 @@
+//! A timer for waits that may go on as long as something moves.
+
+use anabranch_base::time::{Duration, Instant};
+use anabranch_world::{Timer, World};
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+/// Fires when nothing has moved for a span; without a span never.
+///
+/// It runs on while bytes come in, and is set anew only when it fires: setting a timer costs more than a read.
+pub(crate) struct IdleTimer<W: World> {
+    world: W,
+    timer: W::Timer,
+    armed: bool,
+    span: Option<Duration>,
+}
+
+impl<W: World> IdleTimer<W> {
+    pub(crate) fn new(world: &W, span: impl Into<Option<Duration>>) -> Self {
+        Self { world: world.clone(), timer: world.timer(), armed: false, span: span.into() }
+    }
+
+    /// What `poll` comes to; `None` when the span has passed since something `moved`.
+    pub(crate) async fn wait<T>(
+        &mut self,
+        moved: Instant,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        poll_fn(|cx| match poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => self.poll(moved, cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Ready when the span has passed since something `moved`.
+    pub(crate) fn poll(&mut self, moved: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(span) = self.span else { return Poll::Pending };
+        loop {
+            if !self.armed {
+                if moved + span <= self.world.now() {
+                    return Poll::Ready(());
+                }
+                self.timer.set(Some(moved + span));
+                self.armed = true;
+            }
+            if self.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.armed = false;
+        }
+    }
+}

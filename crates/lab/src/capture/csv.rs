@@ -1,7 +1,7 @@
 //! What a capture says of streams, as CSV: a row for each stream and direction; of a TCP connection, which has but one
 //! stream, a row for each direction that carried data.
 
-use super::results::{Conversation, Decoded, Repairs};
+use super::results::{Conversation, Decoded, Retransmitted};
 use crate::csv::field;
 use std::fmt::Write;
 
@@ -10,20 +10,23 @@ use std::fmt::Write;
 #[must_use]
 pub fn render(decoded: &Decoded) -> String {
     let mut out = COLUMNS.join(",") + "\n";
-    for (number, talk) in (1..).zip(&decoded.conversations) {
-        conversation(&mut out, number, talk);
+    for (number, conversation) in (1..).zip(&decoded.conversations) {
+        rows(&mut out, number, conversation);
     }
     out
 }
 
-fn conversation(out: &mut String, number: usize, talk: &Conversation) {
-    let sides: Vec<String> =
-        talk.sides.iter().map(|side| format!("{},{}", field(&side.addresses.join(" ")), side.port)).collect();
-    let begin = format!("{number},{},{}", talk.transport, sides.join(","));
-    for (way, direction) in ["A to B", "B to A"].iter().zip(&talk.directions) {
-        let mut row = |stream: &str, counts: [u64; 2], numbers: [u32; 2], again: Repairs| {
+fn rows(out: &mut String, number: usize, conversation: &Conversation) {
+    let sides: Vec<String> = conversation
+        .sides
+        .iter()
+        .map(|side| format!("{},{}", field(&side.addresses.join(" ")), side.port))
+        .collect();
+    let begin = format!("{number},{},{}", conversation.transport, sides.join(","));
+    for (way, direction) in ["A to B", "B to A"].iter().zip(&conversation.directions) {
+        let mut row = |stream: &str, counts: [u64; 2], numbers: [u32; 2], of: Retransmitted| {
             let ([data, bytes], [first, last]) = (counts, numbers);
-            let Repairs { fast, timeout, other, inferred, spurious } = again;
+            let Retransmitted { fast, timeout, other, inferred, spurious } = of;
             // Writing to a string does not fail.
             let _ = writeln!(
                 out,
@@ -32,10 +35,10 @@ fn conversation(out: &mut String, number: usize, talk: &Conversation) {
         };
         for (id, stream) in &direction.streams {
             let place = format!("{id},{},{}", stream.messages, stream.unordered);
-            row(&place, [stream.chunks, stream.bytes], stream.tsns, stream.repairs);
+            row(&place, [stream.chunks, stream.bytes], stream.tsns, stream.retransmitted);
         }
-        if let (true, Some(numbers)) = (talk.transport == "tcp", direction.numbers) {
-            row(",,", [direction.data, direction.bytes], numbers, direction.repairs);
+        if let (true, Some(numbers)) = (conversation.transport == "tcp", direction.numbers) {
+            row(",,", [direction.data, direction.bytes], numbers, direction.retransmitted);
         }
     }
 }

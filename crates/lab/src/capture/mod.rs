@@ -3,9 +3,10 @@
 //! Owns the way from packets of any capture (ours or foreign, of either end)
 //! to [`results`], in one pass and with memory that the conversations bound,
 //! not the file; and of these, so many are followed. `frame` and `fragments` find what IP carries, `sctp` and
-//! `tcp` tell whose it is, `talk` is one conversation, `track` judges what was
+//! `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
 //! retransmitted and why; [`table`] and [`csv`] show it.
 
+mod conversation;
 pub mod csv;
 mod fragments;
 mod frame;
@@ -13,7 +14,6 @@ mod ranges;
 pub mod results;
 mod sctp;
 pub mod table;
-mod talk;
 mod tcp;
 mod track;
 

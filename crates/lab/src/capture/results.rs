@@ -46,7 +46,7 @@ impl Decoded {
 pub struct NotFollowed {
     /// Their packets.
     pub packets: u64,
-    /// Of these, INITs and SYNs, repeated ones too: no fewer than there were such conversations with a beginning.
+    /// Of these, INITs and SYNs, retransmitted ones too: no fewer than there were such conversations with a beginning.
     pub openings: u64,
 }
 
@@ -142,7 +142,8 @@ pub struct Direction {
     /// Of these, with a fast retransmission in them.
     pub fast_packets: u64,
     /// Chunks or segments retransmitted.
-    pub repairs: Repairs,
+    #[serde(rename = "repairs")]
+    pub retransmitted: Retransmitted,
     /// Retransmission timers that ran out.
     pub timeouts: u64,
     /// Data that came late, by less than a round trip: overtaken.
@@ -179,12 +180,13 @@ pub struct Stream {
     /// First and last TSN.
     pub tsns: [u32; 2],
     /// Chunks retransmitted.
-    pub repairs: Repairs,
+    #[serde(rename = "repairs")]
+    pub retransmitted: Retransmitted,
 }
 
 /// Data retransmitted, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Repairs {
+pub struct Retransmitted {
     /// After acknowledgements that told of a gap.
     pub fast: u64,
     /// After a timer ran out.
@@ -197,7 +199,7 @@ pub struct Repairs {
     pub spurious: u64,
 }
 
-impl Repairs {
+impl Retransmitted {
     /// Data retransmitted, for whatever reason.
     #[must_use]
     pub fn all(&self) -> u64 {
@@ -246,10 +248,11 @@ pub struct PathDirection {
     pub packets: u64,
     /// Their IP bytes.
     pub wire_bytes: u64,
-    /// DATA chunks or segments with data, repeated ones included.
+    /// DATA chunks or segments with data, retransmitted ones included.
     pub data: u64,
     /// Of these, retransmitted.
-    pub repairs: Repairs,
+    #[serde(rename = "repairs")]
+    pub retransmitted: Retransmitted,
     /// Of data sent on this path (wherever its acknowledgement came back), and of heartbeats.
     pub rtt: Rtt,
     /// Heartbeats sent, and answered.

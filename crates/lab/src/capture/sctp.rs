@@ -4,9 +4,9 @@
 //! Verification Tag, whatever addresses it goes between (RFC 9260 §8.5), and
 //! what its chunks mean for what is counted.
 
+use super::conversation::{Arrival, ConversationBuilder, Side, remark};
 use super::frame::Carried;
 use super::results::Conversation;
-use super::talk::{Arrival, Side, Talk, remark};
 use super::track::{Cause, Passing};
 use super::{Settings, Taken};
 use anabranch_wire::sctp::{
@@ -21,7 +21,7 @@ const REACH: i64 = 1 << 20;
 /// Heartbeats that wait for their answer.
 const MAX_HEARTBEATS: usize = 256;
 
-/// Tags remembered of all associations: each has two, and a few more when handshakes are repeated.
+/// Tags remembered of all associations: each has two, and a few more when handshakes are retransmitted.
 const MAX_TAGS: usize = 1 << 19;
 
 /// Who packets with a tag are for: source port, target port, tag.
@@ -31,7 +31,7 @@ type Pair = [(IpAddr, u16); 2];
 
 #[derive(Debug)]
 struct Association {
-    talk: Talk,
+    conversation: ConversationBuilder,
     /// First INIT, last INIT, INIT ACK, COOKIE ECHO.
     opening: [Option<u64>; 4],
     /// Who sent SHUTDOWN, first.
@@ -90,29 +90,31 @@ impl Associations {
                 arrival.side = usize::from(is_answer);
                 let mut ports = [source, target];
                 ports.rotate_left(arrival.side);
-                let talk = Talk::new(&arrival, ports, settings);
+                let conversation = ConversationBuilder::new(&arrival, ports, settings);
                 let replaces = self.by_pair.insert(pair, self.all.len());
                 let (opening, leaver, heartbeats) = ([None; 4], None, BTreeMap::new());
-                self.all.push(Box::new(Association { talk, opening, leaver, heartbeats, replaces }));
+                self.all.push(Box::new(Association { conversation, opening, leaver, heartbeats, replaces }));
                 (self.all.len() - 1, arrival.side)
             }
         };
         arrival.side = side;
         let association = &mut self.all[index];
         if let Some([from, to]) = udp {
-            association.talk.udp_ports = Some(if side == 0 { [from, to] } else { [to, from] });
+            association.conversation.udp_ports = Some(if side == 0 { [from, to] } else { [to, from] });
         }
-        let Some(path) = association.talk.arrive(&arrival) else { return Taken::Whole };
+        let Some(path) = association.conversation.arrive(&arrival) else { return Taken::Whole };
         let tags = association.take(&arrival, &view, path);
-        let replaced = association.talk.handshake.took_ns.and_then(|_| association.replaces.take());
-        let ports = association.talk.ports;
+        let replaced = association.conversation.handshake.took_ns.and_then(|_| association.replaces.take());
+        let ports = association.conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
             if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
                 // Packets with this tag are for its owner: they come from the other port.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
         }
-        if let Some(old) = replaced.map(|old| &mut self.all[old].talk.end).filter(|end| end.at_ns.is_none()) {
+        if let Some(old) =
+            replaced.map(|old| &mut self.all[old].conversation.end).filter(|end| end.at_ns.is_none())
+        {
             (old.how, old.at_ns) = ("restarted", Some(at));
         }
         Taken::Whole
@@ -128,11 +130,11 @@ impl Associations {
         let (source, target, tag) = (view.header.source_port, view.header.target_port, view.header.tag);
         let neighbour = self.by_pair.get(&pair).copied();
         let side_of = |index: usize| {
-            let talk = &self.all[index].talk;
-            let is_b = if talk.ports[0] != talk.ports[1] {
-                source != talk.ports[0]
+            let conversation = &self.all[index].conversation;
+            let is_b = if conversation.ports[0] != conversation.ports[1] {
+                source != conversation.ports[0]
             } else {
-                !talk.addresses[0].contains(&address)
+                !conversation.addresses[0].contains(&address)
             };
             (index, usize::from(is_b))
         };
@@ -141,7 +143,7 @@ impl Associations {
             Some(Chunk::Init(init)) => {
                 let known = self.by_tag.get(&(target, source, init.tag));
                 // One that is over does not begin again.
-                let known = known.filter(|(index, _)| self.all[*index].talk.end.at_ns.is_none());
+                let known = known.filter(|(index, _)| self.all[*index].conversation.end.at_ns.is_none());
                 if let Some(&(index, to)) = known {
                     return Some((index, 1 - to));
                 }
@@ -151,7 +153,7 @@ impl Associations {
                 let met = association.opening[2].is_none()
                     && association.opening[0].is_some()
                     && side == 1
-                    && association.talk.tags[1].is_none();
+                    && association.conversation.tags[1].is_none();
                 return met.then_some((index, side));
             }
             // RFC 9260 §8.5.1 B, C: these may carry the tag of whoever sent them.
@@ -167,17 +169,17 @@ impl Associations {
         }
         // Captured from the middle: the tag of one side is learnt from what is sent to it.
         let (index, side) = side_of(neighbour?);
-        self.all[index].talk.tags[1 - side].is_none().then_some((index, side))
+        self.all[index].conversation.tags[1 - side].is_none().then_some((index, side))
     }
 
     /// None is drawn after all.
     pub fn forget_ladders(&mut self) {
-        self.all.iter_mut().for_each(|association| association.talk.forget_ladder());
+        self.all.iter_mut().for_each(|association| association.conversation.forget_ladder());
     }
 
     /// All of them, as data.
     pub fn finish(self) -> Vec<Conversation> {
-        self.all.into_iter().map(|association| association.talk.finish("sctp")).collect()
+        self.all.into_iter().map(|association| association.conversation.finish("sctp")).collect()
     }
 }
 
@@ -193,7 +195,7 @@ impl Association {
         let mut causes = Vec::new();
         let mut aside = false;
         for chunk in view.chunks().filter_map(Result::ok) {
-            *self.talk.directions[side].chunks.entry(chunk.name()).or_default() += 1;
+            *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
             match chunk {
                 Chunk::Init(init) => {
                     aside = true;
@@ -235,7 +237,7 @@ impl Association {
                     self.ended(arrival, how, Some(side), reason);
                 }
                 Chunk::Heartbeat(beat) => {
-                    self.talk.on_path(path, side).heartbeats[0] += 1;
+                    self.conversation.on_path(path, side).heartbeats[0] += 1;
                     if self.heartbeats.len() < MAX_HEARTBEATS {
                         self.heartbeats.insert((side, digest(beat.info)), (arrival.at, path));
                     }
@@ -243,7 +245,7 @@ impl Association {
                 Chunk::HeartbeatAck(answer) => {
                     let beat = self.heartbeats.remove(&(1 - side, digest(answer.info)));
                     if let Some((at, path)) = beat {
-                        let on = self.talk.on_path(path, 1 - side);
+                        let on = self.conversation.on_path(path, 1 - side);
                         on.heartbeats[1] += 1;
                         on.rtt.add(arrival.at.saturating_sub(at));
                     }
@@ -253,41 +255,41 @@ impl Association {
         }
         // What an ordinary packet carries is the tag of whom it is for.
         let tag = view.header.tag;
-        if !aside && tag != 0 && self.talk.tags[1 - side].is_none() {
-            self.talk.tags[1 - side] = Some(tag);
+        if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
+            self.conversation.tags[1 - side] = Some(tag);
             learnt[1 - side] = Some(tag);
         }
-        self.talk.repaired(side, &causes);
-        self.talk.settle(side);
-        self.talk.draw(arrival, true, remark(&causes));
+        self.conversation.carried_retransmitted(side, &causes);
+        self.conversation.settle(side);
+        self.conversation.draw(arrival, true, remark(&causes));
         learnt
     }
 
     fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.talk.tags[arrival.side] = Some(init.tag);
+        self.conversation.tags[arrival.side] = Some(init.tag);
         if arrival.side == 0 {
-            self.talk.handshake.seen = true;
-            self.talk.handshake.attempts += 1;
+            self.conversation.handshake.seen = true;
+            self.conversation.handshake.attempts += 1;
             self.opening[0].get_or_insert(arrival.at);
             self.opening[1] = Some(arrival.at);
         }
         self.begins(arrival.side, init.tsn);
-        if self.talk.end.how == "open" {
-            self.talk.end.how = "incomplete";
+        if self.conversation.end.how == "open" {
+            self.conversation.end.how = "incomplete";
         }
     }
 
     fn init_ack(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.talk.tags[arrival.side] = Some(init.tag);
+        self.conversation.tags[arrival.side] = Some(init.tag);
         self.begins(arrival.side, init.tsn);
         self.opening[2] = Some(arrival.at);
     }
 
     /// TSNs of this side begin here, unless data has told already.
     fn begins(&mut self, side: Side, tsn: Tsn) {
-        let idle = self.talk.directions[side].data == 0;
+        let idle = self.conversation.directions[side].data == 0;
         if idle {
-            self.talk.firsts[side] = Some(tsn.0);
+            self.conversation.firsts[side] = Some(tsn.0);
         }
     }
 
@@ -296,22 +298,23 @@ impl Association {
             && let [_, Some(asked), Some(answered), _] = self.opening
         {
             // Before the capture's point and behind it: together the whole round trip.
-            self.talk.round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
+            self.conversation
+                .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
         }
         self.opening[3].get_or_insert(arrival.at);
     }
 
     fn cookie_ack(&mut self, arrival: &Arrival<'_>) {
         if let Some(began) = self.opening[0] {
-            self.talk.handshake.took_ns.get_or_insert(arrival.at.saturating_sub(began));
+            self.conversation.handshake.took_ns.get_or_insert(arrival.at.saturating_sub(began));
         }
         self.open();
     }
 
     /// Data is acknowledged, or the cookie: there is an association.
     fn open(&mut self) {
-        if self.talk.end.how == "incomplete" {
-            self.talk.end.how = "open";
+        if self.conversation.end.how == "incomplete" {
+            self.conversation.end.how = "open";
         }
     }
 
@@ -327,21 +330,21 @@ impl Association {
         causes: &mut Vec<(Cause, bool)>,
     ) {
         let side = arrival.side;
-        let first = *self.talk.firsts[side].get_or_insert(tsn.0);
-        let track = self.talk.tracks.of(side);
+        let first = *self.conversation.firsts[side].get_or_insert(tsn.0);
+        let track = self.conversation.tracks.of(side);
         let unit = track.unit(tsn.0, first);
         if !track.plausible(unit, REACH) {
             return;
         }
-        self.talk.stream(side, stream, tsn.0);
-        let passing = self.talk.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
-        if let Passing::Again { cause, spurious, .. } = passing {
+        self.conversation.stream(side, stream, tsn.0);
+        let passing = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
+        if let Passing::Retransmitted { cause, spurious, .. } = passing {
             causes.push((cause, spurious));
         }
-        if matches!(passing, Passing::Again { inferred: false, .. }) {
+        if matches!(passing, Passing::Retransmitted { inferred: false, .. }) {
             return;
         }
-        let counted = self.talk.stream(side, stream, tsn.0);
+        let counted = self.conversation.stream(side, stream, tsn.0);
         counted.chunks += 1;
         counted.bytes += length as u64;
         counted.messages += u64::from(message.is_some());
@@ -349,7 +352,7 @@ impl Association {
         if tsn.after(Tsn(counted.tsns[1])) {
             counted.tsns[1] = tsn.0;
         }
-        let direction = &mut self.talk.directions[side];
+        let direction = &mut self.conversation.directions[side];
         direction.bytes += length as u64;
         direction.messages += u64::from(message.is_some());
     }
@@ -358,13 +361,13 @@ impl Association {
         let gaps: Vec<GapBlock> = gaps.collect();
         let (side, peer) = (arrival.side, 1 - arrival.side);
         self.open();
-        let direction = &mut self.talk.directions[side];
+        let direction = &mut self.conversation.directions[side];
         direction.acks += 1;
         direction.gap_acks += u64::from(!gaps.is_empty());
         direction.most_gaps = direction.most_gaps.max(gaps.len() as u64);
         direction.duplicates_reported += sack.duplicates().len() as u64;
-        let first = *self.talk.firsts[peer].get_or_insert(sack.cumulative.0.wrapping_add(1));
-        let track = self.talk.tracks.of(peer);
+        let first = *self.conversation.firsts[peer].get_or_insert(sack.cumulative.0.wrapping_add(1));
+        let track = self.conversation.tracks.of(peer);
         let cumulative = track.unit(sack.cumulative.0, first) + 1;
         if !track.plausible(cumulative, REACH) {
             return;
@@ -387,8 +390,8 @@ impl Association {
     /// SHUTDOWN acknowledges, too.
     fn cumulative(&mut self, arrival: &Arrival<'_>, cumulative: Tsn) {
         let peer = 1 - arrival.side;
-        let Some(first) = self.talk.firsts[peer] else { return };
-        let track = self.talk.tracks.of(peer);
+        let Some(first) = self.conversation.firsts[peer] else { return };
+        let track = self.conversation.tracks.of(peer);
         let unit = track.unit(cumulative.0, first) + 1;
         if unit <= track.high() {
             let unit = unit.max(track.cumulative());
@@ -397,10 +400,10 @@ impl Association {
     }
 
     fn ended(&mut self, arrival: &Arrival<'_>, how: &'static str, by: Option<Side>, reason: Option<String>) {
-        if self.talk.end.at_ns.is_some() {
+        if self.conversation.end.at_ns.is_some() {
             return;
         }
-        let end = &mut self.talk.end;
+        let end = &mut self.conversation.end;
         (end.how, end.reason, end.at_ns) = (how, reason, Some(arrival.at));
         end.by = by.map(|side| ["A", "B"][side]);
     }

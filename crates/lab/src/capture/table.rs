@@ -1,6 +1,6 @@
 //! A decoded capture as text.
 
-use super::results::{Conversation, Decoded, Direction, Repairs, Rtt};
+use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt};
 use std::fmt::Write;
 
 /// All of it; `streams` at most of each direction. Ends in a line feed.
@@ -53,17 +53,17 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
     text
 }
 
-fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
+fn conversation(text: &mut String, conversation: &Conversation, streams: usize) {
     let side = |index: usize| {
-        let side = &talk.sides[index];
+        let side = &conversation.sides[index];
         let tag = side.tag.map(|tag| format!(" tag {tag:08x}")).unwrap_or_default();
         format!("{} = {} port {}{tag}", ["A", "B"][index], side.addresses.join(", "), side.port)
     };
-    let udp = talk.udp_ports.map(|[a, b]| format!("  in UDP {a}, {b}")).unwrap_or_default();
-    let name = talk.transport.to_uppercase();
+    let udp = conversation.udp_ports.map(|[a, b]| format!("  in UDP {a}, {b}")).unwrap_or_default();
+    let name = conversation.transport.to_uppercase();
     let _ = writeln!(text, "{name}  {}   {}{udp}", side(0), side(1));
-    let _ = writeln!(text, "  {}; {}", beginning(talk), ending(talk));
-    let sctp = talk.transport == "sctp";
+    let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
+    let sctp = conversation.transport == "sctp";
     let unit = if sctp { "chunks" } else { "segments" };
     let heads = [
         "",
@@ -78,7 +78,7 @@ fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
         "RTT min/mean/max ms",
     ];
     let mut rows = vec![heads.map(str::to_owned)];
-    for (index, direction) in talk.directions.iter().enumerate() {
+    for (index, direction) in conversation.directions.iter().enumerate() {
         rows.push([
             ["A to B", "B to A"][index].to_owned(),
             direction.packets.to_string(),
@@ -87,13 +87,13 @@ fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
             if sctp { direction.messages.to_string() } else { "-".to_owned() },
             direction.bytes.to_string(),
             direction.numbers.map_or("-".to_owned(), |[first, last]| format!("{first}-{last}")),
-            repairs(&direction.repairs),
-            direction.repairs.spurious.to_string(),
+            retransmitted(&direction.retransmitted),
+            direction.retransmitted.spurious.to_string(),
             rtt(&direction.rtt),
         ]);
     }
-    rows.extend(paths(talk));
-    for (index, direction) in talk.directions.iter().enumerate().filter(|_| sctp) {
+    rows.extend(paths(conversation));
+    for (index, direction) in conversation.directions.iter().enumerate().filter(|_| sctp) {
         for (number, stream) in direction.streams.iter().take(streams) {
             rows.push([
                 format!("{} stream {number}", ["A to B", "B to A"][index]),
@@ -103,8 +103,8 @@ fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
                 stream.messages.to_string(),
                 stream.bytes.to_string(),
                 format!("{}-{}", stream.tsns[0], stream.tsns[1]),
-                repairs(&stream.repairs),
-                stream.repairs.spurious.to_string(),
+                retransmitted(&stream.retransmitted),
+                stream.retransmitted.spurious.to_string(),
                 String::new(),
             ]);
         }
@@ -116,30 +116,30 @@ fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
         }
     }
     columns(text, &rows);
-    for (index, direction) in talk.directions.iter().enumerate() {
+    for (index, direction) in conversation.directions.iter().enumerate() {
         let remarks = remarks(direction, sctp);
         if !remarks.is_empty() {
             let _ = writeln!(text, "  {}: {}", ["A to B", "B to A"][index], remarks.join(", "));
         }
     }
-    if !talk.ladder.is_empty() {
+    if !conversation.ladder.is_empty() {
         text.push('\n');
-        for line in &talk.ladder {
+        for line in &conversation.ladder {
             let _ = writeln!(text, "{line}");
         }
-        if talk.ladder_left_out > 0 {
-            let _ = writeln!(text, "            … {} more", counted(talk.ladder_left_out, "packet"));
+        if conversation.ladder_left_out > 0 {
+            let _ = writeln!(text, "            … {} more", counted(conversation.ladder_left_out, "packet"));
         }
     }
 }
 
 /// One row a direction of each path, when there are several.
-fn paths(talk: &Conversation) -> Vec<[String; 10]> {
+fn paths(conversation: &Conversation) -> Vec<[String; 10]> {
     let mut rows = Vec::new();
-    if talk.paths.len() < 2 {
+    if conversation.paths.len() < 2 {
         return rows;
     }
-    for path in &talk.paths {
+    for path in &conversation.paths {
         for (index, on) in path.directions.iter().enumerate().filter(|(_, on)| on.packets > 0) {
             let [from, to] = [&path.addresses[index], &path.addresses[1 - index]];
             rows.push([
@@ -150,8 +150,8 @@ fn paths(talk: &Conversation) -> Vec<[String; 10]> {
                 String::new(),
                 String::new(),
                 String::new(),
-                repairs(&on.repairs),
-                on.repairs.spurious.to_string(),
+                retransmitted(&on.retransmitted),
+                on.retransmitted.spurious.to_string(),
                 rtt(&on.rtt),
             ]);
         }
@@ -159,12 +159,12 @@ fn paths(talk: &Conversation) -> Vec<[String; 10]> {
     rows
 }
 
-fn beginning(talk: &Conversation) -> String {
-    let shake = &talk.handshake;
+fn beginning(conversation: &Conversation) -> String {
+    let shake = &conversation.handshake;
     if !shake.seen {
         return "began before the capture".to_owned();
     }
-    let what = if talk.transport == "sctp" { "INIT" } else { "SYN" };
+    let what = if conversation.transport == "sctp" { "INIT" } else { "SYN" };
     let mut line = match shake.took_ns {
         Some(took) => format!("handshake {} ms", millis(took)),
         None => "handshake not completed".to_owned(),
@@ -178,14 +178,16 @@ fn beginning(talk: &Conversation) -> String {
     line
 }
 
-fn ending(talk: &Conversation) -> String {
-    let end = &talk.end;
+fn ending(conversation: &Conversation) -> String {
+    let end = &conversation.end;
     let by = end.by.map(|side| format!(" by {side}")).unwrap_or_default();
     let at = end.at_ns.map(|at| format!(" at {}", seconds(at))).unwrap_or_default();
     let reason = end.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match end.how {
-        "open" => format!("still open at the end of the capture, last packet at {}", seconds(talk.last_ns)),
-        "incomplete" => format!("last packet at {}", seconds(talk.last_ns)),
+        "open" => {
+            format!("still open at the end of the capture, last packet at {}", seconds(conversation.last_ns))
+        }
+        "incomplete" => format!("last packet at {}", seconds(conversation.last_ns)),
         "shutdown" => format!("shut down{by}{at}"),
         "abort" => format!("aborted{by}{at}{reason}"),
         "restarted" => format!("replaced{at}: the peer restarted"),
@@ -202,7 +204,7 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     };
     add(direction.retransmitted_packets, "packet with retransmitted data");
     add(direction.timeouts, "timeout");
-    add(direction.repairs.inferred, "retransmitted, known by the gap it fills");
+    add(direction.retransmitted.inferred, "retransmitted, known by the gap it fills");
     add(direction.reordered, "overtaken");
     add(direction.gap_acks, if sctp { "SACK with gaps" } else { "ACK with SACK blocks" });
     add(direction.duplicates_reported, "duplicate reported");
@@ -217,11 +219,12 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     parts
 }
 
-fn repairs(repairs: &Repairs) -> String {
-    if repairs.all() == 0 {
+fn retransmitted(retransmitted: &Retransmitted) -> String {
+    if retransmitted.all() == 0 {
         return "0".to_owned();
     }
-    let parts = [(repairs.fast, "fast"), (repairs.timeout, "timeout"), (repairs.other, "other")];
+    let parts =
+        [(retransmitted.fast, "fast"), (retransmitted.timeout, "timeout"), (retransmitted.other, "other")];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     parts.join(" + ")

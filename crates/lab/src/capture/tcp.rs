@@ -5,9 +5,9 @@
 //! §3.6.1), and what a segment means for what is counted. A unit of a track is
 //! a byte; a FIN counts as one, as RFC 9293 §3.4 has it.
 
+use super::conversation::{Arrival, ConversationBuilder, Side, remark};
 use super::frame::Carried;
 use super::results::Conversation;
-use super::talk::{Arrival, Side, Talk, remark};
 use super::track::{Cause, Passing, Track};
 use super::{Settings, Taken};
 use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact};
@@ -22,7 +22,7 @@ type Pair = [(IpAddr, u16); 2];
 
 #[derive(Debug)]
 struct Connection {
-    talk: Talk,
+    conversation: ConversationBuilder,
     /// Who is A.
     initiator: (IpAddr, u16),
     /// First SYN, last SYN, last SYN ACK, and the ACK of it.
@@ -66,8 +66,9 @@ impl Connections {
             // The same addresses and ports, another connection.
             let anew = syn
                 && !header.flags.has(Flags::ACK)
-                && connection.talk.firsts[side].is_some_and(|first| first != header.seq.0.wrapping_add(1))
-                && (connection.talk.end.at_ns.is_some() || connection.opening[3].is_some());
+                && connection.conversation.firsts[side]
+                    .is_some_and(|first| first != header.seq.0.wrapping_add(1))
+                && (connection.conversation.end.at_ns.is_some() || connection.opening[3].is_some());
             !anew
         });
         if known.is_none() && !room {
@@ -80,9 +81,9 @@ impl Connections {
             let by_b = if syn { header.flags.has(Flags::ACK) } else { source.1 < target.1 };
             arrival.side = usize::from(by_b);
             let (initiator, responder) = if by_b { (target, source) } else { (source, target) };
-            let talk = Talk::new(&arrival, [initiator.1, responder.1], settings);
+            let conversation = ConversationBuilder::new(&arrival, [initiator.1, responder.1], settings);
             self.all.push(Box::new(Connection {
-                talk,
+                conversation,
                 initiator,
                 opening: [None; 4],
                 fin: [None; 2],
@@ -94,7 +95,7 @@ impl Connections {
         });
         let connection = &mut self.all[index];
         arrival.side = usize::from(source != connection.initiator);
-        if let Some(path) = connection.talk.arrive(&arrival) {
+        if let Some(path) = connection.conversation.arrive(&arrival) {
             connection.take(&arrival, &segment, path);
         }
         Taken::Whole
@@ -102,12 +103,12 @@ impl Connections {
 
     /// None is drawn after all.
     pub fn forget_ladders(&mut self) {
-        self.all.iter_mut().for_each(|connection| connection.talk.forget_ladder());
+        self.all.iter_mut().for_each(|connection| connection.conversation.forget_ladder());
     }
 
     /// All of them, as data.
     pub fn finish(self) -> Vec<Conversation> {
-        self.all.into_iter().map(|connection| connection.talk.finish("tcp")).collect()
+        self.all.into_iter().map(|connection| connection.conversation.finish("tcp")).collect()
     }
 }
 
@@ -124,9 +125,10 @@ impl Connection {
             && let [Some(first), Some(asked), Some(answered), _] = self.opening
         {
             self.opening[3] = Some(arrival.at);
-            self.talk.handshake.took_ns = Some(arrival.at.saturating_sub(first));
-            self.talk.round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
-            self.talk.end.how = "open";
+            self.conversation.handshake.took_ns = Some(arrival.at.saturating_sub(first));
+            self.conversation
+                .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
+            self.conversation.end.how = "open";
         }
         if header.flags.has(Flags::ACK) {
             self.acknowledge(arrival, segment);
@@ -135,32 +137,32 @@ impl Connection {
         if !segment.payload.is_empty() || fin {
             self.data(arrival, segment, path, &mut causes);
         }
-        if header.flags.has(Flags::RST) && self.talk.end.at_ns.is_none() {
+        if header.flags.has(Flags::RST) && self.conversation.end.at_ns.is_none() {
             let refused = self.opening[0].is_some() && self.opening[3].is_none() && side == 1;
-            let end = &mut self.talk.end;
+            let end = &mut self.conversation.end;
             end.how = if refused { "refused" } else { "reset" };
             (end.by, end.at_ns) = (Some(["A", "B"][side]), Some(arrival.at));
         }
         self.closed(arrival.at);
-        self.talk.repaired(side, &causes);
-        self.talk.settle(side);
-        self.talk.draw(arrival, false, remark(&causes));
+        self.conversation.carried_retransmitted(side, &causes);
+        self.conversation.settle(side);
+        self.conversation.draw(arrival, false, remark(&causes));
     }
 
     fn syn(&mut self, arrival: &Arrival<'_>, seq: Seq, answer: bool) {
         let side = arrival.side;
-        if self.talk.directions[side].data == 0 {
-            self.talk.firsts[side] = Some(seq.0.wrapping_add(1));
+        if self.conversation.directions[side].data == 0 {
+            self.conversation.firsts[side] = Some(seq.0.wrapping_add(1));
         }
         if answer {
             self.opening[2] = Some(arrival.at);
         } else if side == 0 {
-            self.talk.handshake.seen = true;
-            self.talk.handshake.attempts += 1;
+            self.conversation.handshake.seen = true;
+            self.conversation.handshake.attempts += 1;
             self.opening[0].get_or_insert(arrival.at);
             self.opening[1] = Some(arrival.at);
             if self.opening[3].is_none() {
-                self.talk.end.how = "incomplete";
+                self.conversation.end.how = "incomplete";
             }
         }
     }
@@ -176,8 +178,8 @@ impl Connection {
         let header = &segment.header;
         // Data may ride with a SYN, which comes before it.
         let seq = header.seq.0.wrapping_add(u32::from(header.flags.has(Flags::SYN)));
-        let first = *self.talk.firsts[side].get_or_insert(seq);
-        let track = self.talk.tracks.of(side);
+        let first = *self.conversation.firsts[side].get_or_insert(seq);
+        let track = self.conversation.tracks.of(side);
         let start = track.unit(seq, first);
         if !track.plausible(start, REACH) {
             return;
@@ -185,7 +187,7 @@ impl Connection {
         let (length, fin) = (segment.payload.len() as i64, header.flags.has(Flags::FIN));
         // RFC 9293 §3.8.4: a probe repeats the last byte, or none.
         if !fin && length <= 1 && start + 1 == track.cumulative() {
-            self.talk.directions[side].keep_alives += 1;
+            self.conversation.directions[side].keep_alives += 1;
             return;
         }
         let end = start + length + i64::from(fin);
@@ -194,10 +196,11 @@ impl Connection {
             self.closer.get_or_insert(side);
         }
         let before = track.high();
-        let passing = self.talk.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
-        let direction = &mut self.talk.directions[side];
+        let passing =
+            self.conversation.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
+        let direction = &mut self.conversation.directions[side];
         match passing {
-            Passing::Again { cause, inferred, spurious } => {
+            Passing::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
                 // What was not captured the first time is counted now; of a piece that goes on past the end, that part.
                 let fresh = if inferred { length } else { (end - before).clamp(0, length) };
@@ -210,12 +213,12 @@ impl Connection {
     fn acknowledge(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {
         let (side, peer) = (arrival.side, 1 - arrival.side);
         let header = &segment.header;
-        let Some(first) = self.talk.firsts[peer] else {
-            self.talk.firsts[peer] = Some(header.ack.0);
+        let Some(first) = self.conversation.firsts[peer] else {
+            self.conversation.firsts[peer] = Some(header.ack.0);
             return;
         };
-        let direction = &mut self.talk.directions[side];
-        let track = self.talk.tracks.of(peer);
+        let direction = &mut self.conversation.directions[side];
+        let track = self.conversation.tracks.of(peer);
         let cumulative = track.unit(header.ack.0, first);
         if !track.plausible(cumulative, REACH) {
             return;
@@ -245,20 +248,20 @@ impl Connection {
         let acknowledged = (header.ack.0, header.window);
         let plain = segment.payload.is_empty() && !header.flags.has_any(Flags::SYN.with(Flags::FIN));
         // RFC 5681 §2: a duplicate acknowledgement.
-        let repeated = plain && self.acknowledged[side] == Some(acknowledged) && cumulative < high;
+        let duplicate = plain && self.acknowledged[side] == Some(acknowledged) && cumulative < high;
         self.acknowledged[side] = Some(acknowledged);
-        track.acknowledged(arrival.at, cumulative, blocks, repeated);
+        track.acknowledged(arrival.at, cumulative, blocks, duplicate);
     }
 
     /// RFC 9293 §3.6: closed when both have said so and both know.
     fn closed(&mut self, at: u64) {
-        if self.talk.end.at_ns.is_some() {
+        if self.conversation.end.at_ns.is_some() {
             return;
         }
-        let cumulative = |side: Side| self.talk.tracks.known(side).map_or(0, Track::cumulative);
+        let cumulative = |side: Side| self.conversation.tracks.known(side).map_or(0, Track::cumulative);
         let known = |side: Side| self.fin[side].is_some_and(|fin| cumulative(side) >= fin);
         if known(0) && known(1) {
-            let end = &mut self.talk.end;
+            let end = &mut self.conversation.end;
             (end.how, end.at_ns) = ("closed", Some(at));
             end.by = self.closer.map(|side| ["A", "B"][side]);
         }

@@ -131,7 +131,7 @@ fn open(tape: &mut Tape) {
 fn an_association_from_beginning_to_end() {
     let mut tape = Tape::ethernet();
     open(&mut tape);
-    // Of four the second is lost; three SACKs tell; it is sent again.
+    // Of four the second is lost; three SACKs tell; it is retransmitted.
     for tsn in 100..105 {
         tape.sctp(100 + tsn - 100, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
     }
@@ -154,26 +154,39 @@ fn an_association_from_beginning_to_end() {
     tape.sctp(4_050, A, B, TAG_B, |b| ShutdownComplete { reflected: false }.emit(b));
 
     let decoded = tape.decoded();
-    let [talk] = &decoded.conversations[..] else { panic!("{decoded:?}") };
-    assert_eq!((talk.handshake.took_ns, talk.handshake.rtt_ns), (Some(100_000_000), Some(50_000_000)));
-    assert_eq!((talk.end.how, talk.end.by, talk.end.at_ns), ("shutdown", Some("A"), Some(4_050_000_000)));
-    let up = &talk.directions[0];
+    let [conversation] = &decoded.conversations[..] else { panic!("{decoded:?}") };
+    assert_eq!(
+        (conversation.handshake.took_ns, conversation.handshake.rtt_ns),
+        (Some(100_000_000), Some(50_000_000))
+    );
+    assert_eq!(
+        (conversation.end.how, conversation.end.by, conversation.end.at_ns),
+        ("shutdown", Some("A"), Some(4_050_000_000))
+    );
+    let up = &conversation.directions[0];
     assert_eq!((up.data, up.messages, up.bytes, up.numbers), (6, 6, 600, Some([100, 105])));
-    assert_eq!((up.repairs.fast, up.repairs.timeout, up.repairs.spurious), (1, 2, 1));
+    assert_eq!((up.retransmitted.fast, up.retransmitted.timeout, up.retransmitted.spurious), (1, 2, 1));
     assert_eq!((up.retransmitted_packets, up.fast_packets, up.timeouts), (3, 1, 2));
     assert_eq!(
         (up.rtt.min_ns, up.rtt.max_ns),
         (50_000_000, 50_000_000),
         "what was sent twice is not measured"
     );
-    assert_eq!((up.streams[&0].messages, up.streams[&1].chunks, up.streams[&1].repairs.all()), (3, 3, 3));
-    assert_eq!((talk.directions[1].gap_acks, talk.directions[1].duplicates_reported), (3, 1));
-    assert_eq!(talk.sides[0].addresses, ["192.0.2.1", "198.51.100.1"]);
-    let second = &talk.paths[1].directions[0];
+    assert_eq!(
+        (up.streams[&0].messages, up.streams[&1].chunks, up.streams[&1].retransmitted.all()),
+        (3, 3, 3)
+    );
+    assert_eq!((conversation.directions[1].gap_acks, conversation.directions[1].duplicates_reported), (3, 1));
+    assert_eq!(conversation.sides[0].addresses, ["192.0.2.1", "198.51.100.1"]);
+    let second = &conversation.paths[1].directions[0];
     assert_eq!((second.heartbeats, second.rtt.mean_ns), ([1, 1], 20_000_000));
-    let remarks: Vec<&str> = talk.ladder.iter().filter_map(|line| line.split('↻').nth(1)).collect();
+    let remarks: Vec<&str> = conversation.ladder.iter().filter_map(|line| line.split('↻').nth(1)).collect();
     assert_eq!(remarks, [" fast retransmission", " timeout", " timeout, spurious"]);
-    assert!(talk.ladder.iter().any(|line| line.contains("A2 ──► B2  HEARTBEAT")), "{:#?}", talk.ladder);
+    assert!(
+        conversation.ladder.iter().any(|line| line.contains("A2 ──► B2  HEARTBEAT")),
+        "{:#?}",
+        conversation.ladder
+    );
     assert!(table::render(&decoded, 5).contains("shut down by A at 4.050 s"));
 }
 
@@ -233,13 +246,19 @@ fn a_connection_from_beginning_to_end() {
     tape.tcp(5_080, B, Header { ack: Seq(78), flags: Flags::RST.with(Flags::ACK), ..Header::default() }, b"");
 
     let decoded = tape.decoded();
-    let [talk, again] = &decoded.conversations[..] else { panic!("{decoded:?}") };
-    assert_eq!((talk.handshake.took_ns, talk.handshake.rtt_ns), (Some(1_080_000_000), Some(80_000_000)));
-    assert_eq!((talk.handshake.attempts, talk.end.how, talk.end.by), (2, "closed", Some("A")));
-    let up = &talk.directions[0];
-    assert_eq!((up.data, up.bytes, up.repairs.fast, up.repairs.all()), (6, 500, 1, 1), "{up:?}");
-    assert_eq!((talk.directions[1].gap_acks, up.rtt.min_ns), (3, 80_000_000));
-    assert_eq!((again.end.how, again.end.by), ("refused", Some("B")));
+    let [conversation, refused] = &decoded.conversations[..] else { panic!("{decoded:?}") };
+    assert_eq!(
+        (conversation.handshake.took_ns, conversation.handshake.rtt_ns),
+        (Some(1_080_000_000), Some(80_000_000))
+    );
+    assert_eq!(
+        (conversation.handshake.attempts, conversation.end.how, conversation.end.by),
+        (2, "closed", Some("A"))
+    );
+    let up = &conversation.directions[0];
+    assert_eq!((up.data, up.bytes, up.retransmitted.fast, up.retransmitted.all()), (6, 500, 1, 1), "{up:?}");
+    assert_eq!((conversation.directions[1].gap_acks, up.rtt.min_ns), (3, 80_000_000));
+    assert_eq!((refused.end.how, refused.end.by), ("refused", Some("B")));
 }
 
 #[test]
@@ -308,7 +327,7 @@ fn damage_and_copies_are_left_out() {
     tape.sctp(102, A, B, TAG_B, |b| data(102, 0).emit(b));
     *tape.bytes.last_mut().expect("a byte") ^= 1;
     let up = tape.decoded().conversations.remove(0).directions.into_iter().next().expect("a direction");
-    assert_eq!((up.data, up.copies, up.damaged, up.repairs.all()), (2, 1, 1, 0));
+    assert_eq!((up.data, up.copies, up.damaged, up.retransmitted.all()), (2, 1, 1, 0));
 }
 
 /// A SYN from this port of A.
@@ -344,7 +363,14 @@ fn beyond_so_many_conversations_packets_are_counted() {
     let told: Vec<_> = decoded
         .conversations
         .iter()
-        .map(|talk| (talk.transport, talk.end.how, talk.directions[0].packets, talk.directions[1].packets))
+        .map(|conversation| {
+            (
+                conversation.transport,
+                conversation.end.how,
+                conversation.directions[0].packets,
+                conversation.directions[1].packets,
+            )
+        })
         .collect();
     assert_eq!(told, [("sctp", "open", 3, 2), ("tcp", "refused", 1, 1)]);
     assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (6, 4));
@@ -372,7 +398,11 @@ fn a_scan_of_many_ports_stays_small() {
     assert_eq!(decoded.conversations.len(), CONVERSATIONS);
     assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (5, 5));
     // What is not used takes no place: records of what was sent, and how lines are numbered.
-    assert!(size_of::<super::talk::Talk>() <= 1_200, "{}", size_of::<super::talk::Talk>());
+    assert!(
+        size_of::<super::conversation::ConversationBuilder>() <= 1_200,
+        "{}",
+        size_of::<super::conversation::ConversationBuilder>()
+    );
 }
 
 #[test]

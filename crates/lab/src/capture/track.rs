@@ -30,9 +30,9 @@
 //! or the acknowledgement came in less than half of the least round trip, and
 //! so was the first copy's (the idea of RFC 3522).
 
+use super::conversation::Side;
 use super::ranges::Ranges;
 use super::results::Rtt;
-use super::talk::Side;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Why something was retransmitted.
@@ -49,7 +49,7 @@ pub(super) enum Passing {
     /// Not seen before, and nothing after it.
     New,
     /// Seen before (or, inferred, lost before the capture).
-    Again { cause: Cause, inferred: bool, spurious: bool },
+    Retransmitted { cause: Cause, inferred: bool, spurious: bool },
     /// Not seen before; overtaken.
     Reordered,
 }
@@ -175,7 +175,7 @@ impl Track {
             self.high = end;
             Passing::New
         } else if self.overlaps(start, end) {
-            self.again(at, start, end, path)
+            self.retransmitted(at, start, end, path)
         } else {
             let opened = self.fill(start, end);
             since = opened.unwrap_or(at);
@@ -185,7 +185,7 @@ impl Track {
         self.seen.insert(start, end);
         let times = if passing == Passing::New || passing == Passing::Reordered { 1 } else { 2 };
         let acked = end <= self.cumulative;
-        let spurious = matches!(passing, Passing::Again { spurious: true, .. });
+        let spurious = matches!(passing, Passing::Retransmitted { spurious: true, .. });
         let mut known = false;
         for sent in self.over(start, end) {
             known = true;
@@ -213,9 +213,9 @@ impl Track {
         }
     }
 
-    /// An acknowledgement passes: everything before `cumulative` has arrived, and so have `blocks`. `repeated`: it is
+    /// An acknowledgement passes: everything before `cumulative` has arrived, and so have `blocks`. `duplicate`: it is
     /// one that only a gap explains, though it shows no blocks.
-    pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, repeated: bool) {
+    pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = apart(blocks);
         if cumulative > self.high {
             if self.begun {
@@ -244,7 +244,7 @@ impl Track {
         }
         let units = match blocks.last().map(|(_, end)| *end) {
             Some(highest) if highest > cumulative => Some((cumulative, highest)),
-            _ => repeated.then_some((cumulative, cumulative + 1)),
+            _ => duplicate.then_some((cumulative, cumulative + 1)),
         };
         if let Some(units) = units {
             self.reports.push_back(Report { at, units });
@@ -260,8 +260,8 @@ impl Track {
     /// The receiver had `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
-        let sent_again = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
-        for sent in self.over(start, end).take(DUPLICATES).filter(sent_again) {
+        let sent_twice = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
+        for sent in self.over(start, end).take(DUPLICATES).filter(sent_twice) {
             sent.needless = true;
             found.push(Needless { stream: sent.stream, path: sent.path, line: sent.line });
         }
@@ -296,7 +296,7 @@ impl Track {
         last.is_some_and(|(_, sent)| sent.end > start) || self.seen.covers(start, end)
     }
 
-    fn again(&mut self, at: u64, start: i64, end: i64, path: usize) -> Passing {
+    fn retransmitted(&mut self, at: u64, start: i64, end: i64, path: usize) -> Passing {
         let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
         let record = self.over(start, end).next().copied();
         let (cause, had) = match record {
@@ -306,19 +306,19 @@ impl Track {
             // Long acknowledged, and forgotten.
             None => (Cause::Other, true),
         };
-        Passing::Again { cause, inferred: false, spurious: acked || had }
+        Passing::Retransmitted { cause, inferred: false, spurious: acked || had }
     }
 
     /// Not seen before, but what follows it was.
     fn late(&mut self, at: u64, opened: u64, start: i64, path: usize) -> Passing {
-        let patience = self.round_trip.map_or(3_000_000, |trip| trip / 5 * 4);
-        if at - opened.min(at) < patience {
+        let reordering_window = self.round_trip.map_or(3_000_000, |trip| trip / 5 * 4);
+        if at - opened.min(at) < reordering_window {
             return Passing::Reordered;
         }
         // The first retransmission comes within few round trips: after that, it was one of several.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
-        Passing::Again { cause, inferred: true, spurious: false }
+        Passing::Retransmitted { cause, inferred: true, spurious: false }
     }
 
     fn cause(&mut self, at: u64, start: i64, sent: (u64, u64, usize, u32), path: usize) -> Cause {

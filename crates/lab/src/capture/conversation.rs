@@ -6,7 +6,7 @@
 
 use super::Settings;
 use super::frame::Carried;
-use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Repairs, Stream};
+use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Retransmitted, Stream};
 use super::track::{Cause, Passing, Tracks};
 use anabranch_wire::ladder::Numbers;
 use std::collections::{BTreeMap, VecDeque};
@@ -64,7 +64,7 @@ struct Line {
 
 /// A conversation under way.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ConversationBuilder {
     pub addresses: [Vec<IpAddr>; 2],
     pub ports: [u16; 2],
     pub tags: [Option<u32>; 2],
@@ -88,7 +88,7 @@ pub(super) struct Talk {
     lines_left_out: u64,
 }
 
-impl Talk {
+impl ConversationBuilder {
     /// A conversation whose first packet is this; its sender is A unless `first_is_b`.
     pub fn new(arrival: &Arrival<'_>, ports: [u16; 2], settings: &Settings) -> Self {
         let mut addresses = [vec![arrival.source], vec![arrival.target]];
@@ -181,18 +181,19 @@ impl Talk {
         let side = arrival.side;
         let passing = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
         self.paths[path].1[side].data += 1;
-        if let Passing::Again { cause, inferred, spurious } = passing {
-            let stream = self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.repairs);
+        if let Passing::Retransmitted { cause, inferred, spurious } = passing {
+            let stream =
+                self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.retransmitted);
             let targets = [
-                Some(&mut self.paths[path].1[side].repairs),
+                Some(&mut self.paths[path].1[side].retransmitted),
                 stream,
-                Some(&mut self.directions[side].repairs),
+                Some(&mut self.directions[side].retransmitted),
             ];
-            for repairs in targets.into_iter().flatten() {
-                repairs.count(cause, inferred, spurious);
+            for retransmitted in targets.into_iter().flatten() {
+                retransmitted.count(cause, inferred, spurious);
             }
         }
-        let first_here = !matches!(passing, Passing::Again { inferred: false, .. });
+        let first_here = !matches!(passing, Passing::Retransmitted { inferred: false, .. });
         let direction = &mut self.directions[side];
         if first_here {
             direction.data += 1;
@@ -211,7 +212,7 @@ impl Talk {
     }
 
     /// A packet carried retransmitted data: `causes`.
-    pub fn repaired(&mut self, side: Side, causes: &[(Cause, bool)]) {
+    pub fn carried_retransmitted(&mut self, side: Side, causes: &[(Cause, bool)]) {
         let direction = &mut self.directions[side];
         direction.retransmitted_packets += u64::from(!causes.is_empty());
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
@@ -229,10 +230,10 @@ impl Talk {
             self.paths[path].1[peer].rtt.add(sample);
         }
         for found in needless {
-            self.directions[peer].repairs.spurious += 1;
-            self.paths[found.path].1[peer].repairs.spurious += 1;
+            self.directions[peer].retransmitted.spurious += 1;
+            self.paths[found.path].1[peer].retransmitted.spurious += 1;
             if let Some(stream) = self.directions[peer].streams.get_mut(&found.stream) {
-                stream.repairs.spurious += 1;
+                stream.retransmitted.spurious += 1;
             }
             if let Some(line) = found.line.and_then(|line| self.lines.get_mut(line))
                 && !line.remark.contains(SPURIOUS)
@@ -338,7 +339,7 @@ impl Talk {
 /// Behind the line of a needless retransmission.
 const SPURIOUS: &str = ", spurious";
 
-impl Repairs {
+impl Retransmitted {
     fn count(&mut self, cause: Cause, inferred: bool, spurious: bool) {
         match cause {
             Cause::Fast => self.fast += 1,

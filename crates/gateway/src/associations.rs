@@ -13,7 +13,7 @@
 use super::allow::Rules;
 use anabranch_base::time::Duration;
 use anabranch_http::authority::Authority;
-use anabranch_http::closing::begun_anew;
+use anabranch_http::closing::reset_done;
 use anabranch_http::upstream::{Crowd, Ending, Lease, ReachError, Upstream, connect_in_turn};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
@@ -207,7 +207,7 @@ impl<W: World, C: Connector> Pool<W, C> {
                     pool.world.sleep_until(pool.world.now() + SETTLING).await;
                     true
                 } else {
-                    begun_anew(&pool.world, &mut stream, RESETTING).await
+                    reset_done(&pool.world, &mut stream, RESETTING).await
                 };
                 association.retired.set(association.retired.get() || !anew);
                 drop(stream);

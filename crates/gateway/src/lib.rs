@@ -36,7 +36,7 @@ pub use origins::Origins;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Authority;
-use anabranch_http::closing::{self, CLOSING, Uptake, begun_anew};
+use anabranch_http::closing::{self, CLOSING, Uptake, reset_done};
 use anabranch_http::limits::{
     Admission, Client, ConcurrencyLimit, ExchangePermit, HeldBytes, SessionMemory, Share, Slot, SlotHandle,
 };
@@ -395,7 +395,7 @@ async fn end<W: World, U, N: Session>(
             if !stream.reset() {
                 return session.abort();
             }
-            if !begun_anew(&service.world, &mut stream, CLOSING).await {
+            if !reset_done(&service.world, &mut stream, CLOSING).await {
                 session.abort();
             }
         }

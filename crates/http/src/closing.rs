@@ -49,14 +49,14 @@ pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     .await;
 }
 
-/// Waits until a stream has begun anew, at most `span`; false: it has not. What is unread would keep the peer from
+/// Whether a reset of the stream (RFC 6525) is done within `span`. What is unread would keep the peer from
 /// coming to an end with it, so it is read.
-pub async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
-    let anew = poll_fn(|cx| {
+pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
+    let done = poll_fn(|cx| {
         let mut buffer = [0; 4096];
         loop {
-            if let Poll::Ready(anew) = stream.poll_reset(cx) {
-                return Poll::Ready(anew);
+            if let Poll::Ready(done) = stream.poll_reset(cx) {
+                return Poll::Ready(done);
             }
             match stream.poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(1..)) => {}
@@ -64,7 +64,7 @@ pub async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Du
             }
         }
     });
-    world.timeout(span, anew).await == Some(true)
+    world.timeout(span, done).await == Some(true)
 }
 
 /// How long a peer that takes nothing may take for the end of a session.

@@ -6,11 +6,11 @@
 //! within reason and then counted, never hidden.
 //!
 //! - `state`: the page, the queues, the connections, and what happens to them
-//! - `lane`: one stream of a connection: requests out, responses in
+//! - `pipeline`: one stream of a connection: requests out, responses in
 //! - `timeout`: objects that do not move
 //! - [`request`], [`response`]: the bytes
 
-pub(crate) mod lane;
+pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
 mod state;

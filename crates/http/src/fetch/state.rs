@@ -1,6 +1,6 @@
 //! The page, the queues, the connections, and what happens to them.
 
-use super::lane::{self, Exchange, Lane, LaneEnd};
+use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
 use super::request;
 use super::{End, Outcome};
 use crate::body::Pattern;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-pub(super) type Shared<W, C, O> = Rc<RefCell<Fetch<W, C, O>>>;
+pub(super) type SharedFetch<W, C, O> = Rc<RefCell<Fetch<W, C, O>>>;
 
 /// A page being fetched.
 pub(super) struct Fetch<W: World, C: Connector, O> {
@@ -38,7 +38,7 @@ pub(super) struct Fetch<W: World, C: Connector, O> {
 }
 
 struct Object {
-    state: State,
+    state: ObjectState,
     attempts: u32,
     /// Those it causes.
     causes: Vec<usize>,
@@ -46,7 +46,7 @@ struct Object {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ObjectState {
     /// Its time has not come.
     Unknown,
     /// Issued, and waiting for a place since then.
@@ -71,7 +71,7 @@ struct Connection<S> {
     established: bool,
     /// Nothing rides on it any more.
     over: bool,
-    lanes: BTreeMap<u64, Rc<RefCell<Lane>>>,
+    pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
 /// Issues what is known from the start and opens the first connections.
@@ -81,7 +81,7 @@ pub(super) fn start<W, C, O>(
     page: Rc<Page>,
     policy: Policy,
     observer: O,
-) -> Shared<W, C, O>
+) -> SharedFetch<W, C, O>
 where
     W: World,
     C: Connector,
@@ -89,7 +89,7 @@ where
 {
     let count = page.objects.len();
     let mut objects: Vec<Object> = (0..count)
-        .map(|_| Object { state: State::Unknown, attempts: 0, causes: Vec::new(), error: None })
+        .map(|_| Object { state: ObjectState::Unknown, attempts: 0, causes: Vec::new(), error: None })
         .collect();
     let mut arrivals: Vec<(Duration, usize)> = Vec::new();
     let mut first = Vec::new();
@@ -153,7 +153,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     pub(super) fn end(&mut self, started: Instant, in_time: bool) -> (Outcome, Vec<W::Task<()>>) {
         let now = self.world.now();
         for object in 0..self.objects.len() {
-            if self.objects[object].state != State::Over {
+            if self.objects[object].state != ObjectState::Over {
                 self.over(object, Some(FetchError::Deadline));
             }
         }
@@ -193,7 +193,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.read(object, self.moved, bytes);
     }
 
-    /// The response to the front exchange of a lane has been read.
+    /// The response to the front exchange of a pipeline has been read.
     pub(super) fn completed(
         &mut self,
         connection: usize,
@@ -225,19 +225,20 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// A lane's stream has ended.
-    pub(super) fn lane_ended(&mut self, connection: usize, end: LaneEnd) {
+    /// A pipeline's stream has ended.
+    pub(super) fn pipeline_ended(&mut self, connection: usize, end: PipelineEnd) {
         match end {
-            LaneEnd::Closed => {}
-            LaneEnd::Finished => {
+            PipelineEnd::Closed => {}
+            PipelineEnd::Finished => {
                 self.connections[connection].session.close();
                 self.closed(connection, &CloseReason::Finished);
             }
-            LaneEnd::Bad(why) => {
-                // Whose response it was is not known for sure, but the front of the lane waited for it.
-                let fronts = self.connections[connection].lanes.values();
-                let blamed =
-                    fronts.filter_map(|lane| lane.borrow().in_flight.front().map(|e| e.object)).next();
+            PipelineEnd::Bad(why) => {
+                // Whose response it was is not known for sure, but the front of the pipeline waited for it.
+                let fronts = self.connections[connection].pipelines.values();
+                let blamed = fronts
+                    .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))
+                    .next();
                 if let Some(object) = blamed {
                     self.fail(object, FetchError::BadResponse(why));
                 }
@@ -250,12 +251,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     /// Since when nothing has moved for this object; `None` when nothing should.
     pub(super) fn clock(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
-            State::Unknown | State::Over => None,
-            State::Riding { connection, stream, since } => {
-                let lane = self.connections[connection].lanes.get(&stream);
-                Some(since.max(lane.map_or(Instant::ZERO, |lane| lane.borrow().moved)))
+            ObjectState::Unknown | ObjectState::Over => None,
+            ObjectState::Riding { connection, stream, since } => {
+                let pipeline = self.connections[connection].pipelines.get(&stream);
+                Some(since.max(pipeline.map_or(Instant::ZERO, |pipeline| pipeline.borrow().moved)))
             }
-            State::Queued { since } => {
+            ObjectState::Queued { since } => {
                 let server = self.server_of(object);
                 let opening =
                     self.connections.iter().filter(|c| c.server == server && !c.established && !c.over);
@@ -276,8 +277,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let state = self.objects[object].state;
         let server = self.server_of(object);
         match state {
-            State::Unknown | State::Over => return,
-            State::Queued { .. } => {
+            ObjectState::Unknown | ObjectState::Over => return,
+            ObjectState::Queued { .. } => {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
                 // A handshake that nobody waits for any more is given up.
@@ -289,21 +290,21 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                     }
                 }
             }
-            State::Riding { connection, stream, .. } => {
-                let lanes = &self.connections[connection].lanes;
-                if let Some(lane) = lanes.get(&stream) {
-                    let mut lane = lane.borrow_mut();
-                    if let Some(exchange) = lane.in_flight.iter_mut().find(|e| e.object == object) {
+            ObjectState::Riding { connection, stream, .. } => {
+                let pipelines = &self.connections[connection].pipelines;
+                if let Some(pipeline) = pipelines.get(&stream) {
+                    let mut pipeline = pipeline.borrow_mut();
+                    if let Some(exchange) = pipeline.in_flight.iter_mut().find(|e| e.object == object) {
                         exchange.abandoned = true;
                     }
-                    if lane.in_flight.iter().all(|exchange| exchange.abandoned) {
-                        lane.cancel(now);
+                    if pipeline.in_flight.iter().all(|exchange| exchange.abandoned) {
+                        pipeline.cancel(now);
                     }
                 }
-                // The stream begins anew where the transport can do that (RFC 6525); else, or where
+                // The stream is reset where the transport can do that (RFC 6525); else, or where
                 // others wait behind, the answer is read and thrown away. When no stream of the
                 // connection moves, the connection is given up.
-                let still = lanes.values().all(|lane| lane.borrow().moved + timeout <= now);
+                let still = pipelines.values().all(|pipeline| pipeline.borrow().moved + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {
                     self.give_up(connection);
@@ -313,12 +314,13 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// Gives up connections on which a stream does not begin anew; returns when to look again.
+    /// Gives up connections on which a stream is not reset in time; returns when to look again.
     pub(super) fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         for name in 0..self.connections.len() {
             let connection = &self.connections[name];
-            let asked = connection.lanes.values().filter_map(|lane| lane.borrow().cancelled).min();
+            let asked =
+                connection.pipelines.values().filter_map(|pipeline| pipeline.borrow().cancelled).min();
             match asked.filter(|_| !connection.over) {
                 Some(at) if at + timeout <= now => self.give_up(name),
                 Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
@@ -378,12 +380,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// The object's time has come: it queues.
     fn issue(&mut self, object: usize) {
-        if self.objects[object].state != State::Unknown {
+        if self.objects[object].state != ObjectState::Unknown {
             return;
         }
         let now = self.world.now();
         self.observer.issued(object, now);
-        self.objects[object].state = State::Queued { since: now };
+        self.objects[object].state = ObjectState::Queued { since: now };
         let server = self.server_of(object);
         self.servers[server].queue.push_back(object);
     }
@@ -461,14 +463,14 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 this.closed(name, &reason);
             }
         }));
-        let lanes = BTreeMap::new();
+        let pipelines = BTreeMap::new();
         self.connections.push(Connection {
             session,
             server,
             opened: now,
             established: false,
             over: false,
-            lanes,
+            pipelines,
         });
         Ok(early)
     }
@@ -483,16 +485,16 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
         let server = connection.server;
         let streams = connection.session.streams();
-        for lane in connection.lanes.split_off(&streams).values() {
-            lane.borrow_mut().annul();
+        for pipeline in connection.pipelines.split_off(&streams).values() {
+            pipeline.borrow_mut().annul();
         }
         self.servers[server].failures = 0;
         self.servers[server].mapping.established(name, streams);
         // What rode with the handshake on streams that the server has not granted goes on others.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
-            if matches!(object.state, State::Riding { connection, stream, .. } if connection == name && stream >= streams)
+            if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
             {
-                object.state = State::Queued { since: now };
+                object.state = ObjectState::Queued { since: now };
                 self.servers[server].queue.push_front(i);
             }
         }
@@ -507,8 +509,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
         let (server, established) = (connection.server, connection.established);
         self.servers[server].mapping.closed(name);
-        let riding =
-            |object: &Object| matches!(object.state, State::Riding { connection, .. } if connection == name);
+        let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
         let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
         // The last goes to the front first, so that they keep their order.
         for &object in stranded.iter().rev() {
@@ -521,7 +522,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 };
                 self.fail(object, error);
             } else {
-                self.objects[object].state = State::Queued { since: self.world.now() };
+                self.objects[object].state = ObjectState::Queued { since: self.world.now() };
                 self.servers[server].queue.push_front(object);
             }
         }
@@ -547,46 +548,46 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     /// Puts the request for `object` on its stream.
     fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
         let now = self.world.now();
-        let lane = match self.connections[name].lanes.get(&stream) {
-            Some(lane) => lane.clone(),
-            None => self.open_lane(name, stream),
+        let pipeline = match self.connections[name].pipelines.get(&stream) {
+            Some(pipeline) => pipeline.clone(),
+            None => self.open_pipeline(name, stream),
         };
         let connection = &self.connections[name];
         let wanted = &self.page.objects[object];
         let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
         let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
-        let mut lane = lane.borrow_mut();
-        let (start, index) = (lane.request_bytes, lane.exchanges);
-        lane.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
+        let mut pipeline = pipeline.borrow_mut();
+        let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
+        pipeline.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
             request::write_head(out, &wanted.name, host, last, wanted.request_head)
         });
         let exchange = ExchangeId { connection: connection.session.id(), stream, index };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
-        self.objects[object].state = State::Riding { connection: name, stream, since: now };
-        let request = start..lane.request_bytes;
+        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
+        let request = start..pipeline.request_bytes;
         self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
     }
 
-    fn open_lane(&mut self, name: usize, stream: u64) -> Rc<RefCell<Lane>> {
-        let lane = Rc::new(RefCell::new(Lane::new(self.world.now())));
-        self.connections[name].lanes.insert(stream, lane.clone());
+    fn open_pipeline(&mut self, name: usize, stream: u64) -> Rc<RefCell<Pipeline>> {
+        let pipeline = Rc::new(RefCell::new(Pipeline::new(self.world.now())));
+        self.connections[name].pipelines.insert(stream, pipeline.clone());
         match self.connections[name].session.open(stream) {
             Ok(opened) => {
-                let task = lane::run::<W, C, O>(self.me.clone(), name, lane.clone(), opened);
+                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
             // The end of the session is reported by its own task; nothing else must leave objects waiting.
             Err(_) => self.connections[name].session.abort(),
         }
-        lane
+        pipeline
     }
 
     /// The object is failed, and with it all it would have caused.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {
-            if self.objects[object].state == State::Over {
+            if self.objects[object].state == ObjectState::Over {
                 continue;
             }
             self.over(object, Some(error));
@@ -599,7 +600,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         if let Some(error) = &error {
             self.observer.failed(object, self.world.now(), error);
         }
-        self.objects[object].state = State::Over;
+        self.objects[object].state = ObjectState::Over;
         self.objects[object].error = error;
         self.left -= 1;
         if self.left == 0

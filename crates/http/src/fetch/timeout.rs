@@ -4,10 +4,10 @@
 //! again with every byte read on its stream: one that waits its turn behind
 //! others in a pipeline is not stuck while they come in. An object that queues
 //! for a stream waits as long as anything moves at all; one that queues for a
-//! handshake waits from when the handshake began. A stream that is to begin
-//! anew for an object that was given up has as long for that.
+//! handshake waits from when the handshake began. A stream that is
+//! reset for an object that was given up has as long for that.
 
-use super::state::{Fetch, Shared};
+use super::state::{Fetch, SharedFetch};
 use crate::observe::Observer;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::Connector;
@@ -15,7 +15,7 @@ use anabranch_world::World;
 
 /// Fails what does not move for `timeout`, for as long as the fetch lives.
 pub(super) async fn watch<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Shared<W, C, O>,
+    fetch: SharedFetch<W, C, O>,
     timeout: Duration,
 ) {
     let world = fetch.borrow().world.clone();

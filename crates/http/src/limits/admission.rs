@@ -91,9 +91,9 @@ impl<W: World, N: Session> Admission<W, N> {
         }
         if self.looked + TICK <= now {
             // Nothing was recorded while slots were free.
-            let anew = self.looked + TICK + TICK + TICK < now;
+            let stale = self.looked + TICK + TICK + TICK < now;
             self.looked = now;
-            self.slots.look(now, anew);
+            self.slots.look(now, stale);
         }
         // What cannot be granted here may be granted by another thread.
         let mut left = Vec::new();

@@ -52,9 +52,9 @@ impl<N: Session> SessionSlots<N> {
         self.sessions.borrow().iter().any(Option::is_some)
     }
 
-    /// Records the progress of each session; `anew`: earlier records are stale.
-    pub(super) fn look(&self, now: Instant, anew: bool) {
-        if anew {
+    /// Records the progress of each session; `stale`: earlier records count no more.
+    pub(super) fn look(&self, now: Instant, stale: bool) {
+        if stale {
             self.wait_list.links.borrow_mut().iter_mut().for_each(|link| link.mark = None);
         }
         for (session, at) in self.sessions.borrow().iter().zip(0..) {

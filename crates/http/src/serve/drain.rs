@@ -2,7 +2,7 @@
 //!
 //! What comes after a head that was refused, or is left of a body that nobody read, is no request, whatever it looks like;
 //! and closing with bytes unread takes the answer from the client (RFC 9112 §9.6). So it is read and thrown away. A stream
-//! of an association is given back where a body ends as it said, else when the client lets it begin anew (RFC 6525), or
+//! of an association is given back where a body ends as it said, else when the client resets it (RFC 6525), or
 //! with its association.
 //!
 //! Whoever sends on what can be no request, and says no end of it, is not read for longer than a head is waited for.

@@ -5,7 +5,7 @@
 //! would stand still.
 
 use super::Activity;
-use crate::fetch::lane::first_of_life;
+use crate::fetch::pipeline::first_after;
 use crate::observe::ExchangeId;
 use anabranch_transport::Stream;
 use std::cell::{Cell, RefCell};
@@ -25,8 +25,8 @@ pub(super) struct Log {
     pub(super) taken: Cell<u64>,
     /// Answers of which no byte has been given to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
-    /// How often the client has let the stream begin anew.
-    life: Cell<u64>,
+    /// How often the client has reset the stream.
+    resets: Cell<u64>,
     /// Requests whose answer hyper has not taken whole.
     answering: Cell<u32>,
     /// There was one, and its answer is not written.
@@ -43,7 +43,7 @@ impl Log {
     /// The log of this stream, begun if there is none.
     pub(super) fn of(logs: &mut BTreeMap<u64, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
         let number = stream.number();
-        let life = stream.bytes_read() >> 32;
+        let resets = stream.bytes_read() >> 32;
         let log = logs.entry(number).or_insert_with(|| {
             Rc::new(Self {
                 connection,
@@ -52,7 +52,7 @@ impl Log {
                 end: Cell::default(),
                 taken: Cell::default(),
                 unwritten: RefCell::default(),
-                life: Cell::new(0),
+                resets: Cell::new(0),
                 answering: Cell::new(0),
                 under_way: Cell::new(false),
                 plain: Cell::new(false),
@@ -60,9 +60,9 @@ impl Log {
                 waiting: RefCell::default(),
             })
         });
-        // What was cancelled does not count on: the stream has begun anew.
-        if log.life.replace(life) != life {
-            log.next.set(first_of_life(life));
+        // A reset cancels what was under way: numbers do not count on.
+        if log.resets.replace(resets) != resets {
+            log.next.set(first_after(resets));
         }
         log.end.set(stream.bytes_written());
         log.taken.set(stream.bytes_written());

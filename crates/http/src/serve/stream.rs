@@ -7,7 +7,7 @@ use super::fifo_lock::FifoGuard;
 use super::screen::{POISON, Screen};
 use super::site::{Answer, Asked, Content, PIECE, Site};
 use super::{Activity, ExchangePermit, Service};
-use crate::closing::{CLOSING, begun_anew};
+use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
 use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
@@ -146,7 +146,7 @@ pub(super) async fn serve<W, S, O, N>(
 async fn break_off<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
     if stream.half_closes() {
         session.close();
-    } else if !stream.reset() || !begun_anew(world, stream, CLOSING).await {
+    } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
         // Nothing else ends a stream of an association.
         session.abort();
     }

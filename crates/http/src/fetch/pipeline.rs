@@ -1,10 +1,10 @@
-//! One stream of a connection: requests go out, responses come in, in order.
+//! The pipeline on one stream of a connection: requests go out, responses come in, in order.
 //!
-//! A lane is shared between its task, which reads and writes the stream, and
+//! It is shared between its task, which reads and writes the stream, and
 //! the fetch, which puts requests into it.
 
 use super::response::{Head, ResponseParser, Step};
-use super::state::{Fetch, Shared};
+use super::state::{Fetch, SharedFetch};
 use crate::body::Pattern;
 use crate::observe::{Delivered, FetchError, Observer};
 use anabranch_base::time::Instant;
@@ -16,9 +16,9 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// What the fetch and the lane's task share.
+/// What the fetch and the pipeline's task share.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Pipeline {
     /// Requests not yet given to the transport, from `written` on.
     out: Vec<u8>,
     written: usize,
@@ -47,7 +47,7 @@ pub(super) struct Exchange {
     pub(super) expected: u64,
 }
 
-impl Lane {
+impl Pipeline {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             out: Vec::new(),
@@ -70,7 +70,7 @@ impl Lane {
         }
     }
 
-    /// Nobody waits for anything that is in flight any more: the stream is to begin anew.
+    /// Nobody waits for anything that is in flight any more: the stream is to be reset.
     pub(super) fn cancel(&mut self, now: Instant) {
         self.cancelled.get_or_insert(now);
         if let Some(waker) = self.waker.take() {
@@ -89,8 +89,8 @@ impl Lane {
     }
 }
 
-/// How a lane's stream came to its end.
-pub(super) enum LaneEnd {
+/// How a pipeline's stream came to its end.
+pub(super) enum PipelineEnd {
     /// The session has ended, its own task reports that; or there is no such stream.
     Closed,
     /// The server will send nothing more on it.
@@ -99,17 +99,17 @@ pub(super) enum LaneEnd {
     Bad(String),
 }
 
-/// Runs a lane until its stream ends.
+/// Runs a pipeline until its stream ends.
 pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     shared: Weak<RefCell<Fetch<W, C, O>>>,
     connection: usize,
-    lane: Rc<RefCell<Lane>>,
+    pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
 ) {
     let mut reader = Reader::<W, C, O> {
         shared: shared.clone(),
         connection,
-        lane,
+        pipeline,
         stream,
         parser: ResponseParser::new(),
         taken: 0,
@@ -119,7 +119,7 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     };
     let end = poll_fn(|cx| reader.poll(cx)).await;
     if let Some(fetch) = shared.upgrade() {
-        fetch.borrow_mut().lane_ended(connection, end);
+        fetch.borrow_mut().pipeline_ended(connection, end);
     }
 }
 
@@ -134,7 +134,7 @@ struct Current {
 struct Reader<W: World, C: Connector, O> {
     shared: Weak<RefCell<Fetch<W, C, O>>>,
     connection: usize,
-    lane: Rc<RefCell<Lane>>,
+    pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
     parser: ResponseParser,
     /// Bytes of the stream parsed so far.
@@ -144,7 +144,7 @@ struct Reader<W: World, C: Connector, O> {
     buffer: Vec<u8>,
 }
 
-/// What has happened since the stream was asked to begin anew.
+/// What has happened since the reset of the stream was asked for.
 #[derive(Default)]
 struct Resetting {
     /// Exchanges that were completed all the same.
@@ -154,26 +154,26 @@ struct Resetting {
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LaneEnd> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PipelineEnd> {
         loop {
-            if self.lane.borrow().void {
-                return Poll::Ready(LaneEnd::Closed);
+            if self.pipeline.borrow().void {
+                return Poll::Ready(PipelineEnd::Closed);
             }
             if let Err(why) = self.reset(cx) {
-                return Poll::Ready(LaneEnd::Bad(why));
+                return Poll::Ready(PipelineEnd::Bad(why));
             }
             if self.write(cx).is_err() {
-                return Poll::Ready(LaneEnd::Closed);
+                return Poll::Ready(PipelineEnd::Closed);
             }
             match self.stream.poll_read(cx, &mut self.buffer) {
                 Poll::Pending => {
-                    self.lane.borrow_mut().waker = Some(cx.waker().clone());
+                    self.pipeline.borrow_mut().waker = Some(cx.waker().clone());
                     return Poll::Pending;
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(LaneEnd::Closed),
-                Poll::Ready(Ok(0)) => return Poll::Ready(LaneEnd::Finished),
+                Poll::Ready(Err(_)) => return Poll::Ready(PipelineEnd::Closed),
+                Poll::Ready(Ok(0)) => return Poll::Ready(PipelineEnd::Finished),
                 Poll::Ready(Ok(read)) => {
-                    let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(LaneEnd::Closed) };
+                    let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(PipelineEnd::Closed) };
                     // The buffer is taken out so that `self` stays whole while its bytes are read.
                     let buffer = std::mem::take(&mut self.buffer);
                     let garbled =
@@ -183,43 +183,43 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                     match (result, &mut self.resetting) {
                         (Ok(()), _) => {}
                         (Err(why), Some(resetting)) => resetting.garbled = Some(why),
-                        (Err(why), None) => return Poll::Ready(LaneEnd::Bad(why)),
+                        (Err(why), None) => return Poll::Ready(PipelineEnd::Bad(why)),
                     }
                 }
             }
         }
     }
 
-    /// Lets the stream begin anew where all that is in flight on it has been given up.
+    /// Resets the stream where all that is in flight on it has been given up.
     fn reset(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if self.resetting.is_none() {
-            let mut lane = self.lane.borrow_mut();
-            if lane.cancelled.is_none() {
+            let mut pipeline = self.pipeline.borrow_mut();
+            if pipeline.cancelled.is_none() {
                 return Ok(());
             }
             if !self.stream.reset() {
                 // It cannot: the answers are read and thrown away.
-                lane.cancelled = None;
+                pipeline.cancelled = None;
                 return Ok(());
             }
-            lane.out.clear();
-            lane.written = 0;
-            (lane.request_bytes, lane.exchanges) = anew(self.stream.bytes_written());
+            pipeline.out.clear();
+            pipeline.written = 0;
+            (pipeline.request_bytes, pipeline.exchanges) = after_reset(self.stream.bytes_written());
             self.resetting = Some(Resetting::default());
         }
         let Poll::Ready(done) = self.stream.poll_reset(cx) else { return Ok(()) };
         let Some(Resetting { mut completed, garbled }) = self.resetting.take() else { return Ok(()) };
         let Some(fetch) = self.shared.upgrade() else { return Ok(()) };
         {
-            let mut lane = self.lane.borrow_mut();
-            lane.cancelled = None;
-            lane.moved = fetch.borrow_mut().moved();
+            let mut pipeline = self.pipeline.borrow_mut();
+            pipeline.cancelled = None;
+            pipeline.moved = fetch.borrow_mut().moved();
             if done {
                 self.parser = ResponseParser::new();
                 self.current = None;
                 self.taken = self.stream.bytes_read();
-                while lane.in_flight.front().is_some_and(|exchange| exchange.abandoned) {
-                    completed.extend(lane.in_flight.pop_front());
+                while pipeline.in_flight.front().is_some_and(|exchange| exchange.abandoned) {
+                    completed.extend(pipeline.in_flight.pop_front());
                 }
             }
         }
@@ -235,29 +235,29 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
 
     /// Writes what is queued, as far as there is room.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), ()> {
-        let mut lane = self.lane.borrow_mut();
-        while lane.written < lane.out.len() {
-            match self.stream.poll_write(cx, &lane.out[lane.written..]) {
-                Poll::Ready(Ok(taken)) => lane.written += taken,
+        let mut pipeline = self.pipeline.borrow_mut();
+        while pipeline.written < pipeline.out.len() {
+            match self.stream.poll_write(cx, &pipeline.out[pipeline.written..]) {
+                Poll::Ready(Ok(taken)) => pipeline.written += taken,
                 Poll::Ready(Err(_)) => return Err(()),
                 Poll::Pending => return Ok(()),
             }
         }
-        lane.out.clear();
-        lane.written = 0;
+        pipeline.out.clear();
+        pipeline.written = 0;
         Ok(())
     }
 
-    fn take_in(&mut self, fetch: &Shared<W, C, O>, mut input: &[u8]) -> Result<(), String> {
+    fn take_in(&mut self, fetch: &SharedFetch<W, C, O>, mut input: &[u8]) -> Result<(), String> {
         let now = fetch.borrow_mut().moved();
-        self.lane.borrow_mut().moved = now;
+        self.pipeline.borrow_mut().moved = now;
         loop {
             if self.current.is_none() {
                 if input.is_empty() {
                     return Ok(());
                 }
-                let lane = self.lane.borrow();
-                let exchange = lane.in_flight.front().ok_or("bytes came that nobody asked for")?;
+                let pipeline = self.pipeline.borrow();
+                let exchange = pipeline.in_flight.front().ok_or("bytes came that nobody asked for")?;
                 if !exchange.abandoned {
                     fetch.borrow_mut().first_byte(exchange.object);
                 }
@@ -276,15 +276,15 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                     }
                 }
                 Step::Body(bytes) => {
-                    let lane = self.lane.borrow();
-                    let pattern = lane.in_flight.front().and_then(|exchange| exchange.pattern);
+                    let pipeline = self.pipeline.borrow();
+                    let pattern = pipeline.in_flight.front().and_then(|exchange| exchange.pattern);
                     if let Some(pattern) = pattern
                         && current.wrong.is_none()
                         && let Err(at) = pattern.check(current.body, bytes)
                     {
                         current.wrong = Some(FetchError::Corrupt(format!("byte {at} is wrong")));
                     }
-                    if let Some(exchange) = lane.in_flight.front().filter(|exchange| !exchange.abandoned)
+                    if let Some(exchange) = pipeline.in_flight.front().filter(|exchange| !exchange.abandoned)
                         && current.wrong.is_none()
                     {
                         fetch.borrow().read(exchange.object, bytes.len() as u64);
@@ -297,8 +297,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
     }
 
     /// The front exchange has its whole response.
-    fn complete(&mut self, fetch: &Shared<W, C, O>, now: Instant) {
-        let exchange = self.lane.borrow_mut().in_flight.pop_front();
+    fn complete(&mut self, fetch: &SharedFetch<W, C, O>, now: Instant) {
+        let exchange = self.pipeline.borrow_mut().in_flight.pop_front();
         let (Some(exchange), Some(current)) = (exchange, self.current.take()) else { return };
         let result = match current.wrong {
             Some(error) => Err(error),
@@ -309,10 +309,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         };
         let close = current.head.is_some_and(|head| head.close);
         if let Some(resetting) = &mut self.resetting {
-            // Nothing new rides on the stream before it has begun anew.
+            // Nothing new rides on the stream before its reset is done.
             return resetting.completed.push(exchange);
         }
-        // The lane is not borrowed here: what this delivery sets off may put a request into it.
+        // The pipeline is not borrowed here: what this delivery sets off may put a request into it.
         let stream = self.stream.number();
         fetch.borrow_mut().completed(self.connection, stream, &exchange, result, close);
     }
@@ -321,14 +321,14 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
 /// Where the requests of a stream are counted from after a reset, by what was written before: the
 /// position of the first byte and the number of the first exchange. The server counts alike, by
 /// what it has read.
-fn anew(written: u64) -> (u64, u32) {
-    let life = (written >> 32) + 1;
-    (life << 32, first_of_life(life))
+fn after_reset(written: u64) -> (u64, u32) {
+    let resets = (written >> 32) + 1;
+    (resets << 32, first_after(resets))
 }
 
-/// The number of the first exchange of a stream that has begun anew `life` times.
-pub(crate) fn first_of_life(life: u64) -> u32 {
-    (life as u32) << 16
+/// The number of the first exchange of a stream after so many resets.
+pub(crate) fn first_after(resets: u64) -> u32 {
+    (resets as u32) << 16
 }
 
 /// The most that is read at once.

@@ -1,20 +1,18 @@
 //! A peer over associations: a stream an exchange, the lowest that is free.
 //!
-//! Streams of an association share its receive window. Where the bytes of one
-//! are not taken while more of them come, because its client does not read, in
-//! the end nothing comes on any other: such an association gets no further
-//! exchanges while there can be another association, those that have not begun
-//! move on, and the stream is given up after a while if others wait (`exchange`).
+//! Streams of an association share its receive window. A stream that is not
+//! read blocks the others (`watch`): its association gets no further exchanges
+//! while there can be another association.
 //!
-//! A stream that was torn begins anew (RFC 6525) and is used again. Where the
-//! peer cannot do that its association gets nothing more and ends with the last
-//! exchange on it.
+//! A stream that was torn is reset (RFC 6525) and used again. If the peer
+//! cannot do that, the association gets no further exchanges and ends with the
+//! last one on it.
 
 use super::allow::Rules;
 use anabranch_base::time::Duration;
 use anabranch_http::authority::Authority;
 use anabranch_http::closing::reset_done;
-use anabranch_http::upstream::{Crowd, Ending, Lease, ReachError, Upstream, connect_in_turn};
+use anabranch_http::upstream::{Ending, Lease, ReachError, SharedWindow, Upstream, connect_in_turn};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
 use std::cell::{Cell, RefCell};
@@ -58,7 +56,7 @@ struct Association<S> {
     free: RefCell<BTreeSet<u64>>,
     /// Those from here on have never been used.
     unused: Cell<u64>,
-    crowd: Rc<Crowd>,
+    window: Rc<SharedWindow>,
     /// Gets no more exchanges.
     retired: Cell<bool>,
 }
@@ -93,7 +91,7 @@ impl<S: Session> Association<S> {
         if self.session.poll_closed(&mut cx).is_ready() {
             return true;
         }
-        let unused = self.retired.get() && self.crowd.lent.get() == 0;
+        let unused = self.retired.get() && self.window.lent.get() == 0;
         if unused {
             self.session.abort();
         }
@@ -143,11 +141,11 @@ impl<W: World, C: Connector> Pool<W, C> {
     fn take(&self) -> Option<Taken<C::Session>> {
         let mut list = self.list.borrow_mut();
         list.retain(|association| !association.is_over());
-        let is_stuck = |association: &&Rc<Association<C::Session>>| association.crowd.stuck.get() > 0;
+        let is_blocked = |association: &&Rc<Association<C::Session>>| association.window.blocking.get() > 0;
         let full = list.len() >= MAX_ASSOCIATIONS;
-        let good = list.iter().filter(|association| !is_stuck(association));
-        // Where all are stuck and there can be no other, a stuck one is better than none.
-        let rest = list.iter().filter(|association| full && is_stuck(association));
+        let good = list.iter().filter(|association| !is_blocked(association));
+        // Where all are blocked and there can be no other, a blocked one is better than none.
+        let rest = list.iter().filter(|association| full && is_blocked(association));
         good.chain(rest).find_map(|association| {
             let used = association.unused.get() > 0;
             association.take().map(|stream| (association.clone(), stream, used))
@@ -162,7 +160,7 @@ impl<W: World, C: Connector> Pool<W, C> {
             session,
             free: RefCell::default(),
             unused: Cell::new(0),
-            crowd: Rc::default(),
+            window: Rc::default(),
             retired: Cell::new(false),
         };
         self.list.borrow_mut().push(Rc::new(association));
@@ -176,8 +174,8 @@ impl<W: World, C: Connector> Pool<W, C> {
         stream: <C::Session as Session>::Stream,
         reused: bool,
     ) -> Lease<<C::Session as Session>::Stream> {
-        let (crowd, connection) = (association.crowd.clone(), association.session.id());
-        crowd.lent.set(crowd.lent.get() + 1);
+        let (window, connection) = (association.window.clone(), association.session.id());
+        window.lent.set(window.lent.get() + 1);
         let pool = self.clone();
         let back = move |mut stream: <C::Session as Session>::Stream, how: Ending, waits: bool| {
             let number = stream.number();
@@ -201,27 +199,27 @@ impl<W: World, C: Connector> Pool<W, C> {
                 return pool.world.spawn("gateway stream that nobody reads", discard).detach();
             }
             let world = pool.world.clone();
-            let begin_anew = async move {
-                let anew = if how == Ending::Cancelled {
+            let reset = async move {
+                let done = if how == Ending::Cancelled {
                     // The peer has asked for it, and is about to do it.
                     pool.world.sleep_until(pool.world.now() + SETTLING).await;
                     true
                 } else {
                     reset_done(&pool.world, &mut stream, RESETTING).await
                 };
-                association.retired.set(association.retired.get() || !anew);
+                association.retired.set(association.retired.get() || !done);
                 drop(stream);
                 pool.given_back(&association, Some(number));
             };
-            world.spawn("gateway stream begins anew", begin_anew).detach();
+            world.spawn("gateway stream reset", reset).detach();
         };
-        Lease::new(stream, connection, reused, Some(crowd), Box::new(back))
+        Lease::new(stream, connection, reused, Some(window), Box::new(back))
     }
 
     fn given_back(&self, association: &Association<C::Session>, number: Option<u64>) {
         association.free.borrow_mut().extend(number);
-        association.crowd.lent.set(association.crowd.lent.get() - 1);
-        if association.retired.get() && association.crowd.lent.get() == 0 {
+        association.window.lent.set(association.window.lent.get() - 1);
+        if association.retired.get() && association.window.lent.get() == 0 {
             association.session.abort();
         }
         self.changed();
@@ -306,7 +304,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
 
 /// Associations with the peer at a time.
 const MAX_ASSOCIATIONS: usize = 16;
-/// How long a stream may take to begin anew.
+/// How long the reset of a stream may take.
 const RESETTING: Duration = Duration::from_secs(10);
-/// How long a stream rests that the peer lets begin anew.
+/// How long a stream is left alone while the peer resets it.
 const SETTLING: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use super::head::{Refusal, begins_answer, end_of_head};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use anabranch_http::limits::{HeldBytes, SessionMemory, SlotHandle};
-use anabranch_http::upstream::{Crowd, Lease};
+use anabranch_http::upstream::{Lease, SharedWindow};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 use std::cell::{Cell, RefCell};
@@ -276,9 +276,9 @@ impl<T: Stream> Conn<T> {
 }
 
 impl<T: Stream> Conn<Lease<T>> {
-    /// Who shares the session of the stream on loan.
-    pub(super) fn crowd(&self) -> Option<Rc<Crowd>> {
-        self.stream.borrow().crowd.clone()
+    /// The receive window that the leased stream shares with others, if it does.
+    pub(super) fn shared_window(&self) -> Option<Rc<SharedWindow>> {
+        self.stream.borrow().shared_window.clone()
     }
 }
 
@@ -300,7 +300,7 @@ pub(super) struct Pump<'a, W, S, D> {
     sink: &'a Conn<D>,
     moved: &'a Moved<W>,
     scratch: Scratch,
-    told: &'a Told,
+    progress: &'a PumpProgress,
     decoder: Decoder,
     /// Write chunks.
     chunked: bool,
@@ -314,9 +314,9 @@ pub(super) struct Pump<'a, W, S, D> {
 
 /// How far a pump is.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    /// The sink does not take what there is.
-    pub(super) stuck: Cell<bool>,
+pub(super) struct PumpProgress {
+    /// Whether the sink takes nothing at present.
+    pub(super) blocked: Cell<bool>,
     /// Bytes of the body read.
     pub(super) carried: Cell<u64>,
     /// All has been written.
@@ -349,7 +349,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     /// From `source` to `sink`: `head` first, then a body that comes framed as `framing`, in chunks if `chunked`.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
-        (moved, scratch, told): (&'a Moved<W>, &Scratch, &'a Told),
+        (moved, scratch, progress): (&'a Moved<W>, &Scratch, &'a PumpProgress),
         head: Vec<u8>,
         framing: Framing,
         chunked: bool,
@@ -360,7 +360,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             sink,
             moved,
             scratch,
-            told,
+            progress,
             decoder,
             chunked,
             out: head,
@@ -380,7 +380,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         for _ in 0..TURNS {
             while self.at < self.out.len() {
                 let written = self.sink.poll_write(cx, &self.out[self.at..]);
-                self.told.stuck.set(written.is_pending());
+                self.progress.blocked.set(written.is_pending());
                 if written.is_pending() {
                     self.count(self.out.len());
                 }
@@ -391,7 +391,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             self.at = 0;
             self.count(0);
             if self.ended {
-                self.told.done.set(true);
+                self.progress.done.set(true);
                 return Poll::Ready(Ok(()));
             }
             if self.decoder.is_done() {
@@ -433,7 +433,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 }
                 let used = before - input.len();
                 held.used(used);
-                self.told.carried.set(self.told.carried.get() + carried);
+                self.progress.carried.set(self.progress.carried.get() + carried);
                 return Poll::Ready(Ok(()));
             }
         }
@@ -451,7 +451,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             if bytes.is_empty() {
                 break;
             }
-            self.told.carried.set(self.told.carried.get() + bytes.len() as u64);
+            self.progress.carried.set(self.progress.carried.get() + bytes.len() as u64);
             if self.chunked {
                 write_chunk(&mut self.out, bytes);
                 continue;

@@ -6,19 +6,18 @@
 //! that nothing is left but to tear the client's stream, so that it does not take
 //! a part for the whole.
 
-use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped, Told};
+use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, PumpProgress, Stopped};
 use super::forwarded::Forwarded;
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::Target;
-use super::{Activity, Route, Service, Waited, tunnel};
-use anabranch_base::time::{Duration, Instant};
+use super::watch::{Ended, SharedSessions, watched};
+use super::{Activity, Route, Service, tunnel};
 use anabranch_http::authority::Authority;
 use anabranch_http::framing::Framing;
-use anabranch_http::limits::Pace;
 use anabranch_http::serve::Access;
-use anabranch_http::upstream::{Crowd, Ending, Lease, ReachError, Upstream};
+use anabranch_http::upstream::{Ending, Lease, ReachError, Upstream};
 use anabranch_transport::{CloseReason, Stream};
-use anabranch_world::{Timer, World};
+use anabranch_world::World;
 use http::StatusCode;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -57,26 +56,19 @@ pub(super) enum Failed {
     Trapped,
 }
 
-/// Why a wait was ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ended {
-    /// Nothing has moved for too long, or for so long that others should not wait any more.
-    Still,
-    /// It can do better elsewhere.
-    Trapped,
-}
-
 /// How far an exchange is.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    pub(super) up: Told,
-    pub(super) down: Told,
-    /// Something of the answer has come.
-    answered: Cell<bool>,
-    /// Something of it has gone to the client.
+    /// The pump of the request's body.
+    pub(super) up: PumpProgress,
+    /// The pump of the response's body.
+    pub(super) down: PumpProgress,
+    /// Whether the peer has sent a part of its response.
+    pub(super) answered: Cell<bool>,
+    /// Whether a part of the response has gone to the client.
     begun: Cell<bool>,
-    /// It can be begun again elsewhere, as long as nothing has come.
-    movable: bool,
+    /// Whether the exchange can start again on another stream while no response has come.
+    pub(super) movable: bool,
 }
 
 /// What an answer leaves behind.
@@ -161,7 +153,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Failed::Body => Refusal::new(400, "the body of the request is malformed"),
             Failed::Answer(why) => Refusal::new(502, why),
             Failed::Memory => Refusal::new(503, NO_MEMORY),
-            Failed::Timeout if !progress.up.done.get() && !progress.up.stuck.get() => {
+            Failed::Timeout if !progress.up.done.get() && !progress.up.blocked.get() => {
                 Refusal::new(408, "the request did not arrive in time")
             }
             Failed::Timeout | Failed::Trapped => Refusal::new(504, "the server did not answer in time"),
@@ -233,7 +225,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     access: &mut Access,
 ) -> (Result<Got, Failed>, Conn<Lease<U::Stream>>) {
     let up = Conn::new(lease, others.memory.clone());
-    let crowd = up.crowd();
+    let window = up.shared_window();
     let moved = Moved::new(&service.world);
     let forwarded = matches!(service.options.route, Route::Origin(_))
         .then(|| Forwarded::new(others.peer.map(|peer| peer.ip()), &service.options.trusted_proxies));
@@ -246,8 +238,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     head.extend_from_slice(b"\r\n");
     let sending = async {
         let chunked = request.framing == Framing::Chunked;
-        let told = (&moved, &service.scratch, &progress.up);
-        match Pump::new((down, &up), told, head, request.framing, chunked).run().await {
+        let state = (&moved, &service.scratch, &progress.up);
+        match Pump::new((down, &up), state, head, request.framing, chunked).run().await {
             Ok(()) => Err(gone(down).await),
             Err(Stopped::Source(reason)) => Err(Failed::Client(reason)),
             Err(Stopped::Framing) => Err(Failed::Body),
@@ -256,9 +248,13 @@ async fn forward<W: World, U: Upstream, D: Stream>(
         }
     };
     let receiving = receive(service, down, &up, request, progress, &moved, access);
-    let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: service.options.half_close };
+    let shared = SharedSessions {
+        upstream: window.as_deref(),
+        client: others,
+        half_close: service.options.half_close,
+    };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, progress, crowds, left, both(sending, receiving)).await;
+    let whole = watched(service, &moved, progress, shared, left, both(sending, receiving)).await;
     let again = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
     let result = match whole {
         Err(Ended::Still) => Err(Failed::Timeout),
@@ -356,11 +352,11 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         head.extend_from_slice(b"\r\n");
         access.status = response.status;
         progress.begun.set(true);
-        let told = (moved, &service.scratch, &progress.down);
+        let state = (moved, &service.scratch, &progress.down);
         let chunked = framing == Framing::Chunked;
         let (framing, again) = (response.framing, !response.close);
         drop(response);
-        return match Pump::new((up, down), told, head, framing, chunked).run().await {
+        return match Pump::new((up, down), state, head, framing, chunked).run().await {
             Ok(()) => {
                 let after = match close {
                     _ if parts => After::Part,
@@ -393,137 +389,6 @@ async fn both<T>(
         receiving.as_mut().poll(cx)
     })
     .await
-}
-
-/// Who waits with whom.
-#[derive(Clone, Copy)]
-pub(super) struct Crowds<'a> {
-    /// On the session to the peer, where streams share its window.
-    pub(super) ours: Option<&'a Crowd>,
-    /// On the client's session.
-    pub(super) theirs: &'a Activity,
-    /// The client's session is a connection: nobody shares it.
-    pub(super) half_close: bool,
-}
-
-/// Waits until `wait` is over or has to end. What was written moves for as long as it is acknowledged: `left` is what the
-/// peer has not on its whole session, and the client on its own.
-pub(super) async fn watched<W: World, U, T>(
-    service: &Service<W, U>,
-    moved: &Moved<W>,
-    progress: &Progress,
-    crowds: Crowds<'_>,
-    left: impl Fn() -> (u64, u64),
-    wait: impl Future<Output = T>,
-) -> Result<T, Ended> {
-    let idle = service.options.idle;
-    // Where others share the window they would wait meanwhile.
-    let tick = idle.min(if crowds.ours.is_some() { GLANCE } else { TICK });
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = service.world.timer();
-    timer.set(Some(service.world.now() + tick));
-    let mut mark = Stuck { count: crowds.ours.map(|crowd| &crowd.stuck), marked: false };
-    let mut starved = Stuck { count: crowds.ours.map(|crowd| &crowd.starved), marked: false };
-    let (mut looked, mut untaken) = (service.world.now(), 0);
-    let mut waited = Waited { activity: crowds.theirs, says: false };
-    let (mut under_way, mut pace) = (UnderWay::default(), Pace::default());
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = wait.as_mut().poll(cx) {
-            return Poll::Ready(Ok(result));
-        }
-        while timer.poll(cx).is_ready() {
-            let (now, up, down) = (service.world.now(), &progress.up, &progress.down);
-            let is_theirs = down.stuck.get() || !up.done.get() && !up.stuck.get();
-            if looked + TICK.min(idle) <= now {
-                looked = now;
-                if under_way.has_moved(moved.last(), left().0) {
-                    moved.now();
-                    under_way.seen = Some(moved.last());
-                }
-                let (own, theirs) = (up.carried.get() + down.carried.get(), crowds.theirs);
-                let (whole, exchanges) = (theirs.slot_handle.progress(left().1), theirs.under_way.get());
-                if pace.is_stalled(own, whole, exchanges, !is_theirs, now) && theirs.share.preempt() {
-                    return Poll::Ready(Err(Ended::Still));
-                }
-            }
-            if down.stuck.get() {
-                // The host takes much at once of what the client takes bit by bit.
-                let left = left().1;
-                if left < std::mem::replace(&mut untaken, left) {
-                    moved.now();
-                }
-            }
-            waited.set(is_theirs);
-            let still = moved.still();
-            // The client does not take what comes on a window that others share; or the peer, what the client sends.
-            let blocks_ours = down.stuck.get() && still >= tick;
-            mark.set(blocks_ours);
-            let shared = crowds.ours.filter(|crowd| crowd.lent.get() > 1);
-            let behind = shared.is_some_and(|crowd| crowd.stuck.get() > 0);
-            let trapped = behind && up.done.get() && !down.stuck.get() && still >= TRAPPED;
-            let begun = progress.answered.get();
-            if trapped && progress.movable && !begun {
-                return Poll::Ready(Err(Ended::Trapped));
-            }
-            starved.set(trapped && (begun || !progress.movable));
-            let ours = blocks_ours && shared.is_some();
-            let theirs = up.stuck.get() && !crowds.half_close && crowds.theirs.active.get() > 1;
-            let hurt = ours && shared.is_some_and(|crowd| crowd.starved.get() > 0);
-            if still >= idle || (ours || theirs) && still >= PATIENCE || hurt && still >= HURT {
-                return Poll::Ready(Err(Ended::Still));
-            }
-            timer.set(Some(service.world.now() + tick));
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// What an exchange has written and its peer is still taking.
-#[derive(Default)]
-struct UnderWay {
-    /// When the exchange itself had moved last, at the last look.
-    seen: Option<Instant>,
-    /// Unacknowledged on the session then.
-    left: u64,
-    /// What has to be acknowledged there at most until all of the exchange's own is.
-    owed: u64,
-}
-
-impl UnderWay {
-    /// Whether some of it was acknowledged since the last look, or may have been since it was written at `moved`.
-    /// Others share the session: what becomes fewer is theirs as soon as it is more than was owed, so that a peer that
-    /// is silent is not waited for because others are not.
-    fn has_moved(&mut self, moved: Instant, left: u64) -> bool {
-        let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
-        if self.seen.replace(moved) != Some(moved) {
-            self.owed = left;
-            return left > 0;
-        }
-        let ours = fewer.min(self.owed);
-        self.owed -= ours;
-        ours > 0
-    }
-}
-
-/// Counts a stream among the stuck ones of its association, or the starved ones.
-struct Stuck<'a> {
-    count: Option<&'a Cell<u32>>,
-    marked: bool,
-}
-
-impl Stuck<'_> {
-    fn set(&mut self, stuck: bool) {
-        let Some(count) = self.count.filter(|_| self.marked != stuck) else { return };
-        self.marked = stuck;
-        count.set(if stuck { count.get() + 1 } else { count.get() - 1 });
-    }
-}
-
-impl Drop for Stuck<'_> {
-    fn drop(&mut self) {
-        self.set(false);
-    }
 }
 
 /// Answers in the gateway's own name; `complete`: nothing more of the request comes.
@@ -576,17 +441,6 @@ pub(super) fn own_body(refusal: &Refusal) -> String {
     format!("anabranch gateway: {}\n", refusal.why)
 }
 
-/// How often an exchange is looked at where others share its window; also how long the client may take nothing until
-/// its association gets no more exchanges.
-const GLANCE: Duration = Duration::from_millis(100);
-/// How long an exchange that can be begun elsewhere waits behind a stream that is stuck.
-const TRAPPED: Duration = Duration::from_millis(200);
-/// And how long one that cannot.
-const HURT: Duration = Duration::from_secs(1);
-/// How often what the peer has acknowledged is looked at.
-const TICK: Duration = Duration::from_secs(1);
-/// How long a stream may be stuck where others share its window.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Interim answers that may come before the final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
 const MAX_INTERIM: u32 = 32;
 /// And bytes of them.
@@ -595,23 +449,3 @@ const MAX_INTERIM_BYTES: usize = 128 * 1024;
 const MAX_PIPELINED: usize = 16 * 1024;
 /// The head of an answer may have this many bytes in any case.
 const MIN_HEAD: usize = 64 * 1024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_acknowledged_counts_until_it_is_all() {
-        let mut under_way = UnderWay::default();
-        let written = Instant::from_millis(1);
-        assert!(under_way.has_moved(written, 3000), "it has only just been written");
-        assert!(under_way.has_moved(written, 2000));
-        assert!(!under_way.has_moved(written, 2000), "nothing was");
-        // Others write, and theirs is acknowledged, too.
-        assert!(!under_way.has_moved(written, 9000));
-        assert!(under_way.has_moved(written, 6000));
-        assert!(!under_way.has_moved(written, 1000), "ours has gone");
-        let again = Instant::from_millis(2);
-        assert!(!under_way.has_moved(again, 0) && !under_way.has_moved(again, 0), "nothing is under way");
-    }
-}

@@ -15,7 +15,7 @@
 //! - [`allow`]: who may be reached
 //! - `conn`: streams, and pumps between them
 //! - `origins`, `lookups`, `turns`, `associations`: how the other side is reached
-//! - `exchange`, `tunnel`: what goes on between the two
+//! - `exchange`, `tunnel`: what goes on between the two; `watch`: when it has to end
 
 pub mod allow;
 mod associations;
@@ -28,6 +28,7 @@ mod origins;
 mod target;
 mod tunnel;
 mod turns;
+mod watch;
 
 pub use allow::Network;
 pub use associations::{Associations, Peer};
@@ -36,7 +37,7 @@ pub use origins::Origins;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Authority;
-use anabranch_http::closing::{self, CLOSING, Uptake, reset_done};
+use anabranch_http::closing::{self, AckProgress, CLOSING, reset_done};
 use anabranch_http::limits::{
     Admission, Client, ConcurrencyLimit, ExchangePermit, HeldBytes, SessionMemory, Share, Slot, SlotHandle,
 };
@@ -204,7 +205,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     let memory = activity.memory.clone();
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
-    let (mut timer, mut uptake) = (world.timer(), Uptake::default());
+    let (mut timer, mut ack_progress) = (world.timer(), AckProgress::default());
     timer.set(Some(world.now() + idle));
     loop {
         let next = poll_fn(|cx| {
@@ -214,7 +215,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
             while timer.poll(cx).is_ready() {
                 let (now, quiet) = (world.now(), activity.active.get() == 0);
                 // The last answers may still be on their way.
-                if uptake.goes_on(&session) {
+                if ack_progress.is_made(&session) {
                     activity.since.set(now);
                 }
                 if quiet && activity.since.get() + idle <= now {
@@ -248,28 +249,6 @@ impl<W: World> Drop for Active<W> {
     fn drop(&mut self) {
         self.0.active.set(self.0.active.get() - 1);
         self.0.since.set(self.1.now());
-    }
-}
-
-/// Reports to the session's slot whether the next step of an exchange is the client's.
-struct Waited<'a> {
-    activity: &'a Activity,
-    says: bool,
-}
-
-impl Waited<'_> {
-    fn set(&mut self, waited: bool) {
-        match (std::mem::replace(&mut self.says, waited), waited) {
-            (false, true) => self.activity.slot_handle.end_server_turn(),
-            (true, false) => self.activity.slot_handle.begin_server_turn(),
-            _ => {}
-        }
-    }
-}
-
-impl Drop for Waited<'_> {
-    fn drop(&mut self) {
-        self.set(false);
     }
 }
 

@@ -8,8 +8,9 @@
 //! Home of RFC 9110 §9.3.6.
 
 use super::conn::{Conn, Moved, Pump, Stopped};
-use super::exchange::{After, Crowds, Progress, watched};
+use super::exchange::{After, Progress};
 use super::head::{TUNNEL_FRAMING, write_field};
+use super::watch::{SharedSessions, watched};
 use super::{Activity, Service};
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::Access;
@@ -28,7 +29,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     access: &mut Access,
 ) -> After {
     let (near, far) = (service.options.half_close, service.upstream.half_close());
-    let crowd = up.crowd();
+    let window = up.shared_window();
     let moved = Moved::new(&service.world);
     let progress = Progress::default();
     let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
@@ -41,24 +42,24 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     access.status = 200;
     let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
     let upward = async {
-        let told = (&moved, &service.scratch, &progress.up);
-        Pump::new((down, &up), told, Vec::new(), framing(near), !far).run().await?;
+        let state = (&moved, &service.scratch, &progress.up);
+        Pump::new((down, &up), state, Vec::new(), framing(near), !far).run().await?;
         if far {
             up.finish();
         }
         Ok(())
     };
     let downward = async {
-        let told = (&moved, &service.scratch, &progress.down);
-        Pump::new((&up, down), told, head, framing(far), !near).run().await?;
+        let state = (&moved, &service.scratch, &progress.down);
+        Pump::new((&up, down), state, head, framing(far), !near).run().await?;
         if near {
             down.finish();
         }
         Ok(())
     };
-    let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: near };
+    let shared = SharedSessions { upstream: window.as_deref(), client: others, half_close: near };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, &progress, crowds, left, both(upward, downward)).await;
+    let whole = watched(service, &moved, &progress, shared, left, both(upward, downward)).await;
     access.bytes = progress.down.carried.get();
     let clean = up.is_clean();
     let lease = up.into_stream();

@@ -11,26 +11,26 @@ use anabranch_world::{Timer, World};
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// What the peer has taken of what was sent, from one look to the next.
+/// Whether the peer acknowledges what was sent, from one look to the next.
 #[derive(Debug, Default)]
-pub struct Uptake {
-    /// What it had not acknowledged at the last look.
-    left: u64,
+pub struct AckProgress {
+    /// Bytes that it had not acknowledged at the last look.
+    unacknowledged: u64,
 }
 
-impl Uptake {
-    /// Whether something has been taken since the last look. What was written in between counts as well: it moves, too.
-    pub fn goes_on<N: Session>(&mut self, session: &N) -> bool {
-        let left = session.unacknowledged();
-        left != std::mem::replace(&mut self.left, left)
+impl AckProgress {
+    /// Whether something has been acknowledged since the last look. What was written in between counts as well.
+    pub fn is_made<N: Session>(&mut self, session: &N) -> bool {
+        let unacknowledged = session.unacknowledged();
+        unacknowledged != std::mem::replace(&mut self.unacknowledged, unacknowledged)
     }
 }
 
 /// Closes `session` in good order, as long as the peer takes what is left; else at once.
 pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     session.close();
-    let mut uptake = Uptake::default();
-    uptake.goes_on(session);
+    let mut ack_progress = AckProgress::default();
+    ack_progress.is_made(session);
     let mut timer = world.timer();
     timer.set(Some(world.now() + CLOSING));
     poll_fn(|cx| {
@@ -38,7 +38,7 @@ pub async fn close<W: World, N: Session>(world: &W, session: &N) {
             if timer.poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            if !uptake.goes_on(session) {
+            if !ack_progress.is_made(session) {
                 session.abort();
                 return Poll::Ready(());
             }

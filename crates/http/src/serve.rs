@@ -28,7 +28,7 @@ pub use access::{Access, Log};
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
 
-use crate::closing::{CLOSING, Uptake};
+use crate::closing::{AckProgress, CLOSING};
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
 use crate::observe::Observer;
 use anabranch_base::Budget;
@@ -330,7 +330,7 @@ struct Watch<W: World> {
     /// It has been told to close; until when it may take for that.
     closing: Option<Instant>,
     /// What the peer takes of what was sent.
-    uptake: Uptake,
+    ack_progress: AckProgress,
 }
 
 impl<W: World> Watch<W> {
@@ -339,7 +339,7 @@ impl<W: World> Watch<W> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;
         }
-        Some(Self { timer: world.timer(), armed: false, closing: None, uptake: Uptake::default() })
+        Some(Self { timer: world.timer(), armed: false, closing: None, ack_progress: AckProgress::default() })
     }
 
     /// Does what is due, and is looked at again when there may be more.
@@ -373,7 +373,7 @@ impl<W: World> Watch<W> {
             if until > now {
                 return until;
             }
-            if !self.uptake.goes_on(session) {
+            if !self.ack_progress.is_made(session) {
                 session.abort();
                 return now + far;
             }
@@ -388,7 +388,7 @@ impl<W: World> Watch<W> {
             return now + far;
         }
         // What was written long ago may be on its way for long: all of a large answer fits into a send buffer.
-        if self.uptake.goes_on(session) {
+        if self.ack_progress.is_made(session) {
             activity.moved.set(now);
         }
         let busy = activity.serving.get() > 0;

@@ -65,14 +65,14 @@ pub enum Ending {
     Cancelled,
 }
 
-/// Others on the same session.
+/// The receive window that the leased streams of a session share.
 #[derive(Debug, Default)]
-pub struct Crowd {
+pub struct SharedWindow {
     /// Streams on loan.
     pub lent: Cell<u32>,
-    /// Those that are not read while more comes, so that all others wait with them.
-    pub stuck: Cell<u32>,
-    /// Those others, where nothing else is left to them.
+    /// Streams that are not read while more comes: they fill the window, and the others wait.
+    pub blocking: Cell<u32>,
+    /// Streams that wait for those, and cannot go on elsewhere.
     pub starved: Cell<u32>,
 }
 
@@ -83,8 +83,8 @@ pub struct Lease<T: Stream> {
     connection: u64,
     /// There have been exchanges on its session before.
     pub reused: bool,
-    /// With whom it shares the session's receive window; `None`: with nobody.
-    pub crowd: Option<Rc<Crowd>>,
+    /// The window that it shares with other streams; `None`: it shares none.
+    pub shared_window: Option<Rc<SharedWindow>>,
     back: Option<Back<T>>,
     /// Is told when something is read for the first time, or nothing will be.
     begins: Option<Begins>,
@@ -98,8 +98,14 @@ type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
     /// Lends `stream`, which `back` takes back.
-    pub fn new(stream: T, connection: u64, reused: bool, crowd: Option<Rc<Crowd>>, back: Back<T>) -> Self {
-        Self { stream: Some(stream), connection, reused, crowd, back: Some(back), begins: None }
+    pub fn new(
+        stream: T,
+        connection: u64,
+        reused: bool,
+        shared_window: Option<Rc<SharedWindow>>,
+        back: Back<T>,
+    ) -> Self {
+        Self { stream: Some(stream), connection, reused, shared_window, back: Some(back), begins: None }
     }
 
     /// `begins` is told of the first that is read.

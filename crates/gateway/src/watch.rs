@@ -1,0 +1,211 @@
+//! Watches an exchange or a tunnel, and ends it when it stands still, or blocks others for too long.
+//!
+//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, and then
+//! nothing comes on any other: it *blocks* them. An exchange behind it is *trapped*; it moves to another association if
+//! it can, and is *starved* if it cannot.
+
+use super::conn::Moved;
+use super::exchange::Progress;
+use super::{Activity, Service};
+use anabranch_base::time::{Duration, Instant};
+use anabranch_http::limits::Pace;
+use anabranch_http::upstream::SharedWindow;
+use anabranch_world::{Timer, World};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+/// Why a wait was ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ended {
+    /// The exchange stood still for too long, or blocked others for too long.
+    Still,
+    /// The exchange is trapped and can move.
+    Trapped,
+}
+
+/// The two sessions of an exchange, which it may share with others.
+#[derive(Clone, Copy)]
+pub(super) struct SharedSessions<'a> {
+    /// The window of the session to the peer, if its streams share one.
+    pub(super) upstream: Option<&'a SharedWindow>,
+    /// The client's session.
+    pub(super) client: &'a Activity,
+    /// Whether the client's session is a connection, which has one stream.
+    pub(super) half_close: bool,
+}
+
+/// Waits until `wait` is over, or has to end. Written bytes count as progress for as long as they are acknowledged:
+/// `left` is what the peer and the client have not acknowledged, each on its whole session.
+pub(super) async fn watched<W: World, U, T>(
+    service: &Service<W, U>,
+    moved: &Moved<W>,
+    progress: &Progress,
+    shared: SharedSessions<'_>,
+    left: impl Fn() -> (u64, u64),
+    wait: impl Future<Output = T>,
+) -> Result<T, Ended> {
+    let idle = service.options.idle;
+    // Where others share the window, they wait as long as this exchange blocks it.
+    let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = service.world.timer();
+    timer.set(Some(service.world.now() + tick));
+    let mut blocking = Mark { count: shared.upstream.map(|window| &window.blocking), marked: false };
+    let mut starved = Mark { count: shared.upstream.map(|window| &window.starved), marked: false };
+    let (mut looked, mut untaken) = (service.world.now(), 0);
+    let mut client_turn = ClientTurn { activity: shared.client, reported: false };
+    let (mut under_way, mut pace) = (UnderWay::default(), Pace::default());
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = wait.as_mut().poll(cx) {
+            return Poll::Ready(Ok(result));
+        }
+        while timer.poll(cx).is_ready() {
+            let (now, up, down) = (service.world.now(), &progress.up, &progress.down);
+            let is_client_turn = down.blocked.get() || !up.done.get() && !up.blocked.get();
+            if looked + TICK.min(idle) <= now {
+                looked = now;
+                if under_way.has_moved(moved.last(), left().0) {
+                    moved.now();
+                    under_way.seen = Some(moved.last());
+                }
+                let (own, client) = (up.carried.get() + down.carried.get(), shared.client);
+                let (whole, exchanges) = (client.slot_handle.progress(left().1), client.under_way.get());
+                if pace.is_stalled(own, whole, exchanges, !is_client_turn, now) && client.share.preempt() {
+                    return Poll::Ready(Err(Ended::Still));
+                }
+            }
+            if down.blocked.get() {
+                // The client reads bit by bit, but there is room for writing only now and then.
+                let left = left().1;
+                if left < std::mem::replace(&mut untaken, left) {
+                    moved.now();
+                }
+            }
+            client_turn.set(is_client_turn);
+            let still = moved.still();
+            // The client does not read what fills the peer's window.
+            let is_blocking = down.blocked.get() && still >= tick;
+            blocking.set(is_blocking);
+            let window = shared.upstream.filter(|window| window.lent.get() > 1);
+            let behind = window.is_some_and(|window| window.blocking.get() > 0);
+            let trapped = behind && up.done.get() && !down.blocked.get() && still >= TRAPPED_AFTER;
+            let begun = progress.answered.get();
+            if trapped && progress.movable && !begun {
+                return Poll::Ready(Err(Ended::Trapped));
+            }
+            starved.set(trapped && (begun || !progress.movable));
+            let blocks_peer = is_blocking && window.is_some();
+            // The peer does not read what fills the client's window.
+            let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
+            let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
+            let blocks_too_long = (blocks_peer || blocks_client) && still >= MAX_BLOCKING;
+            if still >= idle || blocks_too_long || starves && still >= MAX_STARVING {
+                return Poll::Ready(Err(Ended::Still));
+            }
+            timer.set(Some(service.world.now() + tick));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// What an exchange has written and its peer has not acknowledged.
+#[derive(Default)]
+struct UnderWay {
+    /// When the exchange itself had last made progress, at the last look.
+    seen: Option<Instant>,
+    /// Bytes unacknowledged on the session then.
+    left: u64,
+    /// Bytes that the peer acknowledges at most until it has acknowledged all of the exchange's own.
+    owed: u64,
+}
+
+impl UnderWay {
+    /// Whether some of it was acknowledged since the last look, or may have been since it was written at `moved`.
+    /// Other exchanges share the session: what is acknowledged beyond `owed` is theirs. So their progress does not
+    /// keep an exchange waiting whose own bytes stand still.
+    fn has_moved(&mut self, moved: Instant, left: u64) -> bool {
+        let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
+        if self.seen.replace(moved) != Some(moved) {
+            self.owed = left;
+            return left > 0;
+        }
+        let ours = fewer.min(self.owed);
+        self.owed -= ours;
+        ours > 0
+    }
+}
+
+/// Counts a stream in [`SharedWindow::blocking`] or [`SharedWindow::starved`] for as long as it is set.
+struct Mark<'a> {
+    count: Option<&'a Cell<u32>>,
+    marked: bool,
+}
+
+impl Mark<'_> {
+    fn set(&mut self, marked: bool) {
+        let Some(count) = self.count.filter(|_| self.marked != marked) else { return };
+        self.marked = marked;
+        count.set(if marked { count.get() + 1 } else { count.get() - 1 });
+    }
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        self.set(false);
+    }
+}
+
+/// Reports to the slot of the client's session whether the next step of an exchange is the client's.
+struct ClientTurn<'a> {
+    activity: &'a Activity,
+    reported: bool,
+}
+
+impl ClientTurn<'_> {
+    fn set(&mut self, is_client_turn: bool) {
+        match (std::mem::replace(&mut self.reported, is_client_turn), is_client_turn) {
+            (false, true) => self.activity.slot_handle.end_server_turn(),
+            (true, false) => self.activity.slot_handle.begin_server_turn(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for ClientTurn<'_> {
+    fn drop(&mut self) {
+        self.set(false);
+    }
+}
+
+/// How often an exchange is looked at where others share its window; a client that reads nothing for so long blocks them.
+const SHARED_TICK: Duration = Duration::from_millis(100);
+/// How often an exchange is looked at elsewhere, and how often its acknowledged bytes are.
+const TICK: Duration = Duration::from_secs(1);
+/// How long an exchange stands still behind one that blocks the window until it counts as trapped.
+const TRAPPED_AFTER: Duration = Duration::from_millis(200);
+/// How long an exchange may block others while one of them is starved.
+const MAX_STARVING: Duration = Duration::from_secs(1);
+/// How long an exchange may block others that can all go on elsewhere.
+const MAX_BLOCKING: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_acknowledged_counts_until_it_is_all() {
+        let mut under_way = UnderWay::default();
+        let written = Instant::from_millis(1);
+        assert!(under_way.has_moved(written, 3000), "it has only just been written");
+        assert!(under_way.has_moved(written, 2000));
+        assert!(!under_way.has_moved(written, 2000), "nothing was");
+        // Others write, and theirs is acknowledged, too.
+        assert!(!under_way.has_moved(written, 9000));
+        assert!(under_way.has_moved(written, 6000));
+        assert!(!under_way.has_moved(written, 1000), "ours has gone");
+        let again = Instant::from_millis(2);
+        assert!(!under_way.has_moved(again, 0) && !under_way.has_moved(again, 0), "nothing is under way");
+    }
+}

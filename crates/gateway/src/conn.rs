@@ -1,8 +1,8 @@
-//! A stream as a gateway holds it: read and written at the same time, with what
-//! came too early kept, and a pump that carries a body from one to another.
+//! A stream of the gateway ([`Conn`]), which is read and written at the same time and keeps what was read too early;
+//! and the [`Pump`] that carries a body from one stream to another.
 //!
-//! A pump reads on only when all it has read is written: what a slow reader
-//! costs is one read's worth of memory, and the sender feels it.
+//! A pump reads on only when it has written all that it has read. So a slow reader costs one read's worth of memory,
+//! and its sender is slowed down.
 
 use super::head::{Refusal, begins_answer, end_of_head};
 use anabranch_base::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A stream with what was read from it and not used yet.
+/// A stream, and the bytes read from it that nobody has used yet.
 #[derive(Debug)]
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     held: RefCell<ReadAhead>,
-    /// Where its bytes are counted.
+    /// The session's slot, where its bytes are counted.
     meter: Option<SlotHandle>,
-    /// Where what is held of it is.
+    /// The part of the memory budget that held bytes count against.
     memory: Option<Rc<SessionMemory>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// Where what is beyond [`HEAD_BYTES`] of it counts.
+    /// Counts what exceeds [`HEAD_BYTES`] against the memory budget.
     hold: Option<HeldBytes>,
 }
 
@@ -43,13 +43,13 @@ impl ReadAhead {
     fn used(&mut self, count: usize) {
         self.at += count;
         if self.at == self.bytes.len() {
-            // An idle connection holds no memory.
+            // So that an idle connection holds no memory.
             (self.bytes, self.at) = (Vec::new(), 0);
             self.count();
         }
     }
 
-    /// There is memory to read more behind it.
+    /// Whether the memory budget admits reading more.
     fn admits_more(&mut self) -> bool {
         let beyond = self.bytes.len().saturating_sub(HEAD_BYTES);
         let admits = self.hold.as_ref().is_none_or(|hold| hold.fits(beyond));
@@ -66,15 +66,15 @@ impl ReadAhead {
     }
 }
 
-/// Where reads land before it is known where they go; one for a gateway.
+/// The buffer that all pumps of a gateway read into.
 pub(super) type Scratch = Rc<RefCell<Vec<u8>>>;
 
-/// SessionMemory for reads.
+/// A new such buffer.
 pub(super) fn scratch() -> Scratch {
     Rc::new(RefCell::new(vec![0; READ_BYTES]))
 }
 
-/// When something moved last.
+/// When an exchange last made progress.
 #[derive(Debug)]
 pub(super) struct Moved<W> {
     world: W,
@@ -90,53 +90,53 @@ impl<W: World> Moved<W> {
         self.at.set(self.world.now());
     }
 
-    /// When.
+    /// When it last did.
     pub(super) fn last(&self) -> Instant {
         self.at.get()
     }
 
-    /// For how long nothing has.
+    /// How long it has stood still.
     pub(super) fn still(&self) -> Duration {
         self.world.now() - self.at.get()
     }
 }
 
-/// Why no head came.
+/// Why no head was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NoHead {
     /// The stream ended before a head began.
     Ended,
-    /// The stream failed, or ended in the middle of a head.
+    /// The stream failed, or ended within a head.
     Lost(CloseReason),
-    /// What came is none.
+    /// The bytes are no head.
     Refused(Refusal),
 }
 
 impl<T: Stream> Conn<T> {
-    /// A stream of the other side: what is held of it is the client's.
+    /// A stream to the peer; bytes held of it count for the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let held = ReadAhead { hold: Some(memory.holding()), ..ReadAhead::default() };
         Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory: Some(memory) }
     }
 
-    /// A client's stream: what is read and written counts for its session, too.
+    /// A client's stream; bytes read and written count for its session's slot.
     pub(super) fn metered(stream: T, meter: SlotHandle, memory: Rc<SessionMemory>) -> Self {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
 
-    /// There is memory for so many bytes more.
+    /// Whether the memory budget admits so many bytes more.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.memory.as_ref().is_none_or(|memory| memory.holding().fits(bytes))
     }
 
-    /// So many bytes that were made of what came, which counts for as long as this is there.
+    /// Counts so many bytes against the memory budget until the result is dropped.
     pub(super) fn holding(&self, bytes: usize) -> Option<HeldBytes> {
         let mut hold = self.memory.as_ref()?.holding();
         hold.set(bytes);
         Some(hold)
     }
 
-    /// There is memory for more than is held.
+    /// Whether the memory budget admits reading more.
     pub(super) fn admits_more(&self) -> bool {
         self.held.borrow_mut().admits_more()
     }
@@ -153,27 +153,27 @@ impl<T: Stream> Conn<T> {
         }
     }
 
-    /// What its session has sent, or is to send, and the peer has not acknowledged.
+    /// Bytes written on its session that the peer has not acknowledged.
     pub(super) fn unacknowledged(&self) -> u64 {
         self.stream.borrow().unacknowledged()
     }
 
-    /// What was read and not used is lost.
+    /// The stream itself. Bytes that were read and not used are lost.
     pub(super) fn into_stream(self) -> T {
         self.stream.into_inner()
     }
 
-    /// Nothing was read that was not used.
+    /// Whether all bytes that were read have been used.
     pub(super) fn is_clean(&self) -> bool {
         self.held.borrow().rest().is_empty()
     }
 
-    /// Bytes that were read and not used.
+    /// How many bytes were read and not used.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.borrow().rest().len()
     }
 
-    /// Reads more behind what is held.
+    /// Reads once, behind the bytes that are held.
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
         let mut piece = [0; HEAD_BYTES];
         let read = ready!(self.poll_read(cx, &mut piece))?;
@@ -186,7 +186,7 @@ impl<T: Stream> Conn<T> {
         Poll::Ready(Ok(read))
     }
 
-    /// Waits until something is held; false at the end of the stream.
+    /// Waits for the first byte; false at the end of the stream.
     pub(super) async fn begins(&self) -> Result<bool, CloseReason> {
         if self.is_clean() {
             return Ok(poll_fn(|cx| self.poll_fill(cx)).await? > 0);
@@ -194,12 +194,13 @@ impl<T: Stream> Conn<T> {
         Ok(true)
     }
 
-    /// The next head of a request, of at most `limit` bytes, with the empty line behind it.
+    /// The next head of a request, with the empty line that ends it, of at most `limit` bytes.
     pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
         self.head_that(limit, |_| Ok(())).await
     }
 
-    /// The same of an answer. What cannot become one is not waited for: who speaks something else waits for us.
+    /// The next head of a response. Fails as soon as the bytes cannot become one: a peer that speaks another protocol
+    /// may be waiting for us.
     pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
         self.head_that(limit, begins_answer).await
     }
@@ -213,7 +214,7 @@ impl<T: Stream> Conn<T> {
         loop {
             {
                 let mut held = self.held.borrow_mut();
-                // RFC 9112 §2.2: empty lines before a request are passed over.
+                // RFC 9112 §2.2: skip empty lines before a request.
                 while at == 0 && held.rest().starts_with(b"\r\n") {
                     held.used(2);
                 }
@@ -256,12 +257,12 @@ impl<T: Stream> Conn<T> {
         Ok(())
     }
 
-    /// Nothing more will be written.
+    /// Ends the writing direction.
     pub(super) fn finish(&self) {
         self.stream.borrow_mut().finish();
     }
 
-    /// Reads and throws away, until the stream ends or `limit` bytes have come.
+    /// Reads and discards, until the stream ends or `limit` bytes have come.
     pub(super) async fn discard(&self, limit: usize) {
         let mut left = limit;
         while left > 0 {
@@ -282,14 +283,14 @@ impl<T: Stream> Conn<Lease<T>> {
     }
 }
 
-/// Which side ended a transfer, and why.
+/// Which side of a pump failed, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stopped {
-    /// What was read from failed.
+    /// The source failed.
     Source(CloseReason),
-    /// What was read was not framed as it said, or ended early.
+    /// The body was not framed as announced, or ended early.
     Framing,
-    /// What was written to failed.
+    /// The sink failed.
     Sink(CloseReason),
 }
 
@@ -302,12 +303,12 @@ pub(super) struct Pump<'a, W, S, D> {
     scratch: Scratch,
     progress: &'a PumpProgress,
     decoder: Decoder,
-    /// Write chunks.
+    /// Whether to write chunks.
     chunked: bool,
-    /// What is to be written before anything is read on.
+    /// Bytes to write before reading on.
     out: Vec<u8>,
     at: usize,
-    /// Bytes of it that are counted.
+    /// Bytes of `out` that are counted against the memory budget.
     counted: usize,
     ended: bool,
 }
@@ -317,9 +318,9 @@ pub(super) struct Pump<'a, W, S, D> {
 pub(super) struct PumpProgress {
     /// Whether the sink takes nothing at present.
     pub(super) blocked: Cell<bool>,
-    /// Bytes of the body read.
+    /// Bytes of the body that were read.
     pub(super) carried: Cell<u64>,
-    /// All has been written.
+    /// Whether the whole body has been written.
     pub(super) done: Cell<bool>,
 }
 
@@ -330,7 +331,7 @@ impl<W, S, D> Drop for Pump<'_, W, S, D> {
 }
 
 impl<W, S, D> Pump<'_, W, S, D> {
-    /// So many bytes are held, and cannot be written.
+    /// Counts so many bytes, which the sink does not take yet, against the memory budget.
     fn count(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.counted, bytes);
         if let Some(memory) = self.memory().filter(|_| before != bytes) {
@@ -339,14 +340,14 @@ impl<W, S, D> Pump<'_, W, S, D> {
         }
     }
 
-    /// That of the client's session, whichever side it is.
+    /// The budget of the client's session, whichever side that is.
     fn memory(&self) -> Option<&SessionMemory> {
         self.sink.memory.as_deref().or(self.source.memory.as_deref())
     }
 }
 
 impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
-    /// From `source` to `sink`: `head` first, then a body that comes framed as `framing`, in chunks if `chunked`.
+    /// A pump that writes `head` and then a body, which is read in the given framing, and written in chunks if `chunked`.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
         (moved, scratch, progress): (&'a Moved<W>, &Scratch, &'a PumpProgress),
@@ -370,12 +371,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
     }
 
-    /// Waits until all has been written.
+    /// Runs until the whole body has been written.
     pub(super) async fn run(mut self) -> Result<(), Stopped> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Ready when all of the body has been written.
+    /// Ready when the whole body has been written.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
         for _ in 0..TURNS {
             while self.at < self.out.len() {
@@ -406,12 +407,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // Others have waited long enough.
+        // Other tasks have their turn.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Reads once, and makes of it what is to be written.
+    /// Reads once, and writes what it can.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
         {
             let mut held = self.source.held.borrow_mut();
@@ -457,7 +458,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 continue;
             }
             let mut rest = bytes;
-            // Most is written at once, without a copy.
+            // Write without a copy what the sink takes at once, which is most.
             while self.out.is_empty() && !rest.is_empty() {
                 match self.sink.poll_write(cx, rest) {
                     Poll::Ready(Ok(taken)) => rest = &rest[taken..],
@@ -467,7 +468,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             }
             self.out.extend_from_slice(rest);
         }
-        // What comes after the body is for the next head.
+        // Bytes after the body belong to the next head.
         if !input.is_empty() {
             let mut held = self.source.held.borrow_mut();
             held.bytes.extend_from_slice(input);
@@ -477,13 +478,13 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 }
 
-/// Bytes of one read of a body.
+/// Size of one read of a body.
 const READ_BYTES: usize = 64 * 1024;
-/// Why a head is refused that would otherwise do.
+/// The refusal of a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// Bytes of one read of a head, and of a head that counts with its exchange.
+/// Size of one read of a head. So much of a head is part of what an exchange costs, and does not count extra.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// SessionMemory a pump keeps while it waits to read.
+/// Bytes of buffer that a pump keeps while it waits to read.
 const MAX_KEPT: usize = 4096;
-/// Reads before others have their turn.
+/// Reads of one pump before other tasks have their turn.
 const TURNS: usize = 16;

@@ -1,10 +1,10 @@
-//! One exchange: a request goes on, its answer comes back, both as they arrive.
+//! One exchange: the request is forwarded and the response returned, both as they arrive.
 //!
-//! The request and the answer are carried at the same time: an answer may come
-//! before the request is complete. What goes wrong before the answer has begun
-//! is answered here (RFC 9110 §15.6.3 Bad Gateway, §15.6.5 Gateway Timeout); after
-//! that nothing is left but to tear the client's stream, so that it does not take
-//! a part for the whole.
+//! Both are carried at the same time, because a response may begin before the
+//! request is complete. An error before the response has begun is answered here
+//! (RFC 9110 §15.6.3 Bad Gateway, §15.6.5 Gateway Timeout). After that the
+//! client's stream is reset, so that the client does not take a part for the
+//! whole.
 
 use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, PumpProgress, Stopped};
 use super::forwarded::Forwarded;
@@ -27,32 +27,32 @@ use std::task::Poll;
 /// What becomes of the client's stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
-    /// Another request can come.
+    /// The stream can carry another request.
     Again,
-    /// All is said.
+    /// The stream is closed: both sides are done.
     Close,
-    /// All is said here, but the client may still be sending what was refused.
+    /// The stream is closed, but the client may still be sending a request that was refused.
     Part,
-    /// It ends in the middle; `true`: by the client's wish.
+    /// The stream is reset in the middle of an exchange; `true`: the client has cancelled it.
     Tear(bool),
 }
 
 /// Why an exchange failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Failed {
-    /// The client is gone.
+    /// The client closed the stream, or lost it.
     Client(CloseReason),
-    /// The body of its request is malformed.
+    /// The body of the request is malformed.
     Body,
-    /// The peer is gone before the answer was complete.
+    /// The peer closed the stream, or lost it, before the response was complete.
     Peer(CloseReason),
-    /// What it says is no answer.
+    /// The response is malformed, or cannot be passed on.
     Answer(&'static str),
-    /// There is no memory for the head of its answer.
+    /// The memory budget has no room for the head of the response.
     Memory,
-    /// Nothing has moved for too long.
+    /// The exchange stood still for too long.
     Timeout,
-    /// It waits behind a stream that is not read, and has not begun.
+    /// The exchange waits behind a stream that blocks the window, and can move ([`Ended::Trapped`]).
     Trapped,
 }
 
@@ -71,22 +71,22 @@ pub(super) struct Progress {
     pub(super) movable: bool,
 }
 
-/// What an answer leaves behind.
+/// What the peer's response was.
 enum Got {
-    /// The answer is complete; whether the peer can take another request, and the client send one.
+    /// A complete response. `again`: the peer's stream can carry another request.
     All { again: bool, after: After },
-    /// The peer has opened a tunnel.
+    /// An open tunnel.
     Tunnel,
 }
 
-/// Where a request goes, and as what.
+/// Where a request is forwarded to, and with which Host field and target.
 pub(super) struct Onward<'a> {
     pub(super) to: Authority,
     host: String,
     target: Cow<'a, str>,
 }
 
-/// Carries out one exchange with the client at `down`, who has `others` streams in use.
+/// Carries out one exchange with the client at `down`; `others` is what its session does besides.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -125,7 +125,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
                 up.into_stream().end(if again { Ending::Reusable } else { Ending::Torn });
                 return after;
             }
-            // What came behind the head is the tunnel's.
+            // Bytes behind the head belong to the tunnel.
             Ok(Got::Tunnel) => return tunnel::relay(service, down, up, others, access).await,
             Err(failed) => failed,
         };
@@ -139,7 +139,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             continue;
         }
         if stale && !fresh && request.can_be_repeated() {
-            // RFC 9112 §9.3.1: the peer has closed while we began.
+            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was on its way.
             fresh = true;
             continue;
         }
@@ -165,7 +165,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Where `request` goes, if it goes on.
+/// Where `request` is forwarded to, or why it is refused.
 fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> Result<Onward<'a>, Refusal> {
     if request.came_by(&service.options.name) {
         return Err(Refusal::new(508, "the request has passed this gateway before"));
@@ -212,7 +212,7 @@ fn unreached(why: &ReachError) -> Refusal {
     }
 }
 
-/// Sends the request and brings the answer.
+/// Forwards the request and returns the response, on the stream that `lease` lends.
 #[expect(clippy::too_many_arguments, reason = "both ends of an exchange and what is told of it")]
 async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
@@ -243,7 +243,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(gone(down).await),
             Err(Stopped::Source(reason)) => Err(Failed::Client(reason)),
             Err(Stopped::Framing) => Err(Failed::Body),
-            // There may be an answer all the same.
+            // The peer may have answered before it stopped reading.
             Err(Stopped::Sink(_)) => pending().await,
         }
     };
@@ -265,7 +265,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     (result, up)
 }
 
-/// Waits until the client is gone. What it sends meanwhile is kept, within bounds.
+/// Waits until the client closes. Bytes that it sends meanwhile are kept, within bounds.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
         if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
@@ -279,7 +279,7 @@ async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     }
 }
 
-/// Brings the answer: interim ones first, then the head, then the body.
+/// Returns the response to the client: interim responses first, then the head, then the body.
 async fn receive<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -302,7 +302,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
-        // Else it would be kept for as long as the body.
+        // It would otherwise live as long as the body.
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
@@ -314,7 +314,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
                 return Err(Failed::Answer("the server sent too many interim answers and no final one"));
             }
-            // RFC 9110 §15.2: HTTP/1.0 knows none.
+            // RFC 9110 §15.2: HTTP/1.0 has no interim responses.
             if request.minor > 0 {
                 let mut head = response.back(Framing::Empty, false, name, None);
                 head.extend_from_slice(b"\r\n");
@@ -336,7 +336,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Framing::Close if request.minor > 0 => Framing::Chunked,
             framing => framing,
         };
-        // HTTP/1.0 knows no chunks: there the end of the connection is the end of the body.
+        // HTTP/1.0 has no chunks: a body of unknown length ends with the connection.
         let framing =
             if request.minor == 0 && framing == Framing::Chunked { Framing::Close } else { framing };
         if framing == Framing::Close && !service.options.half_close {
@@ -372,7 +372,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Both at once, until `receiving` is done or `sending` fails.
+/// Runs both at once, until `receiving` is done or `sending` fails.
 async fn both<T>(
     sending: impl Future<Output = Result<(), Failed>>,
     receiving: impl Future<Output = Result<T, Failed>>,
@@ -391,7 +391,7 @@ async fn both<T>(
     .await
 }
 
-/// Answers in the gateway's own name; `complete`: nothing more of the request comes.
+/// Answers with `refusal`; `complete`: the whole request has been read.
 pub(super) async fn answer<W: World, U, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -402,7 +402,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
 ) -> After {
     access.status = refusal.status;
     access.bytes = if request.method == "HEAD" { 0 } else { own_body(refusal).len() as u64 };
-    // RFC 9931: what follows a CONNECT that is refused may be meant for the tunnel, and is no request.
+    // RFC 9931: bytes after a refused CONNECT may be meant for the tunnel, so they are not read as a request.
     let complete = complete && !request.is_tunnel();
     let close = request.close || !complete;
     let text = own_answer(refusal, close, request.method == "HEAD");
@@ -415,7 +415,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     }
 }
 
-/// An answer in the gateway's own name.
+/// The bytes of a response that the gateway makes itself.
 pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec<u8> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let reason = status.canonical_reason().unwrap_or("Error");
@@ -436,16 +436,16 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec
     out
 }
 
-/// What such an answer says.
+/// The body of such a response.
 pub(super) fn own_body(refusal: &Refusal) -> String {
     format!("anabranch gateway: {}\n", refusal.why)
 }
 
-/// Interim answers that may come before the final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
+/// Interim responses before the final one; RFC 9110 §15.2 sets no limit, but every wait has an end.
 const MAX_INTERIM: u32 = 32;
-/// And bytes of them.
+/// Bytes of those interim responses.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;
-/// What a client may send ahead of its next request's turn.
+/// Bytes that a client may send ahead of its turn.
 const MAX_PIPELINED: usize = 16 * 1024;
-/// The head of an answer may have this many bytes in any case.
+/// The least limit on the head of a response.
 const MIN_HEAD: usize = 64 * 1024;

@@ -1,9 +1,9 @@
-//! A tunnel: bytes both ways until both sides have said all.
+//! A tunnel: bytes in both directions until both sides have ended theirs.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association has no such
 //! end, so there the bytes of a tunnel travel in chunks (RFC 9112 §7.1), the last
-//! one empty; gateways agree on that by a field of CONNECT and its answer. The
-//! stream is of use again afterwards.
+//! one empty. Gateways agree on that by a field of CONNECT and of its response.
+//! The stream can be used again afterwards.
 //!
 //! Home of RFC 9110 §9.3.6.
 
@@ -20,7 +20,7 @@ use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Tells the client that the tunnel is open, and carries what comes, first what came by `up` already.
+/// Tells the client that the tunnel is open, and carries bytes in both directions until it ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -88,7 +88,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Both directions, until both are done or one fails; with a failure, whether the client was its source.
+/// Runs both directions until both are done or one fails. `true` in the error: it was the direction from the client.
 async fn both(
     upward: impl Future<Output = Result<(), Stopped>>,
     downward: impl Future<Output = Result<(), Stopped>>,

@@ -16,7 +16,7 @@ use anabranch_world::{Tasks, World};
 use std::future::poll_fn;
 use std::rc::Rc;
 
-/// What is transferred.
+/// What a bulk transfer does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bulk {
     /// Bytes over all connections.
@@ -25,9 +25,9 @@ pub struct Bulk {
     pub message_size: usize,
     /// Connections that share the bytes, at least 1.
     pub connections: usize,
-    /// The transfer ends after so long, whatever is left.
+    /// The transfer ends after so long, complete or not.
     pub deadline: Option<Duration>,
-    /// A connection that delivers nothing for so long is failed.
+    /// A connection that delivers nothing for so long has failed.
     pub timeout: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ where
     let count = bulk.connections.max(1);
     let mut tasks = Vec::new();
     for object in 0..count {
-        // The first take the rest of the division, a byte each.
+        // The first connections take the remainder, a byte each.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
@@ -128,7 +128,7 @@ async fn receive<W: World, N: Session, O: Observer>(
     observer.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
-        // The request rides with the handshake; nothing is answered before it is done.
+        // The request travels with the handshake; no answer comes before that is done.
         let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
         done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         observer.established(session.id(), world.now());
@@ -160,7 +160,7 @@ async fn receive<W: World, N: Session, O: Observer>(
     Ok(got)
 }
 
-/// Serves transfers to every session that `listener` takes in, until it fails.
+/// Serves every session that `listener` accepts, until it fails.
 ///
 /// # Errors
 /// Why the listener failed.
@@ -219,7 +219,7 @@ async fn send<W: World, N: Session, O: Observer>(
             &message[..]
         };
         if sent == 0 {
-            // With its first byte, however long the transport takes over it.
+            // Noted at the first byte, however long the write takes.
             observer.written(exchange, world.now());
         }
         while !left.is_empty() {

@@ -1,13 +1,13 @@
 //! A load generator: sessions and objects at a rate, or as fast as they are answered.
 //!
-//! Open-loop ([`Pace::Open`], [`Pace::Pool`]): when an object is due is planned
-//! beforehand, and its latency counts from then. A server that stands still
-//! for a second is so charged with every object that was due in that second; a
-//! generator that only measures what it got to send leaves them out
-//! ("coordinated omission"). Closed-loop ([`Pace::Closed`]): the next object is
-//! due when one has come, so the server sets the pace.
+//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object
+//! is planned beforehand, and its latency counts from that time. So if a server
+//! stands still for a second, every object that was due in that second shows it.
+//! A generator that counts from the actual send leaves them out ("coordinated
+//! omission"). In a closed loop ([`Pace::Closed`]) the next object is due when
+//! one has arrived, so the server sets the pace.
 //!
-//! - `histogram`: spans in bounded memory; `tally`: all that is counted
+//! - `histogram`: durations in bounded memory; `tally`: all that is counted
 //! - `cause`: failures by kind
 //! - `exchange`: a request and its reply; `session`: the objects of a session
 //! - `report`: text in httperf's blocks, JSON, CSV
@@ -32,44 +32,44 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What is to be done.
+/// What load to put on a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// What the Host field says.
+    /// The Host field.
     pub authority: String,
-    /// What is asked for.
+    /// The target of each request.
     pub target: String,
-    /// When.
+    /// When objects are due.
     pub pace: Pace,
-    /// Objects of a session; `None`: as long as there are any. With none at all a session is opened and closed.
+    /// Objects of a session; `None`: no limit. With 0, a session is opened and closed again.
     pub objects: Option<u64>,
-    /// Streams of a session that carry them at the same time; a transport may have fewer.
+    /// Streams of a session that carry objects at the same time; a transport may have fewer.
     pub streams: u16,
-    /// No object is begun after so many.
+    /// Objects in all.
     pub requests: Option<u64>,
-    /// No session is begun after so many.
+    /// Sessions in all.
     pub sessions: Option<u64>,
-    /// Nothing is begun after so long.
+    /// How long objects and sessions are begun.
     pub duration: Option<Duration>,
-    /// An object, or a handshake, that does not move for so long has failed.
+    /// An object or a handshake without progress for so long has failed.
     pub timeout: Duration,
-    /// Sessions at a time, in an open loop: those that would be more fail.
+    /// Most sessions at a time in an open loop; further ones fail.
     pub most: u64,
-    /// What random gaps are drawn from; `None`: the world's randomness.
+    /// Seed of random gaps; `None`: the world's randomness.
     pub seed: Option<u64>,
 }
 
 /// When objects are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// A session with its objects is due every so often.
+    /// A session with its objects is due at each interval.
     Open {
         /// Between two sessions; the mean of it where they are random.
         interval: Duration,
         /// As a Poisson process.
         random: bool,
     },
-    /// An object is due every so often, and rides on one of so many sessions.
+    /// An object is due at each interval, and is carried by one of so many sessions.
     Pool {
         /// Between two objects; the mean of it where they are random.
         interval: Duration,
@@ -78,7 +78,7 @@ pub enum Pace {
         /// Sessions.
         sessions: u64,
     },
-    /// So many sessions at a time, each with the next object when one has come.
+    /// So many sessions at a time; on each the next object is due when one has arrived.
     Closed {
         /// Sessions.
         sessions: u64,
@@ -86,8 +86,8 @@ pub enum Pace {
 }
 
 impl Plan {
-    /// When the first `count` of what is planned are due, from the beginning on. `None`: nothing is planned beforehand, or
-    /// nobody can say what will be drawn.
+    /// When the first `count` objects or sessions are due, counted from the beginning. `None`: the loop is closed, or the
+    /// gaps are drawn from the world's randomness.
     #[must_use]
     pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
         let (interval, random, most) = match self.pace {
@@ -109,7 +109,7 @@ impl Plan {
 
 /// A load on one server. A clone is the same load.
 pub struct Load<W: World, C: Connector> {
-    shared: Rc<Shared<W, C>>,
+    shared: Rc<LoadState<W, C>>,
 }
 
 impl<W: World, C: Connector> Clone for Load<W, C> {
@@ -125,7 +125,7 @@ impl<W: World, C: Connector> std::fmt::Debug for Load<W, C> {
 }
 
 /// What all sessions of a load share.
-struct Shared<W: World, C: Connector> {
+struct LoadState<W: World, C: Connector> {
     world: W,
     connector: C,
     /// Which of the connector's servers.
@@ -135,21 +135,21 @@ struct Shared<W: World, C: Connector> {
     tally: RefCell<Tally>,
     /// Sessions that are open, by their number.
     open: RefCell<BTreeMap<u64, Rc<Work>>>,
-    /// Nothing is left to do.
+    /// Whether the load is over.
     over: Cell<bool>,
     /// Objects that may still be begun.
     requests_left: Cell<u64>,
     sessions_left: Cell<u64>,
-    /// When to begin nothing any more.
+    /// From then on nothing is begun.
     ends: Instant,
-    /// All reads go through it.
+    /// The buffer of all reads.
     buffer: RefCell<Vec<u8>>,
-    /// Objects that are due and ride on no session yet.
+    /// Objects that are due and have no stream yet.
     queue: Queue,
 }
 
 impl<W: World, C: Connector> Load<W, C> {
-    /// To server number `server` of `connector`, by `plan`; it begins now.
+    /// A load on server number `server` of `connector`. Its time begins now.
     pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",
@@ -158,7 +158,7 @@ impl<W: World, C: Connector> Load<W, C> {
             env!("CARGO_PKG_VERSION")
         );
         let begun = world.now();
-        let shared = Shared {
+        let shared = LoadState {
             connector,
             server,
             request: request.into_bytes(),
@@ -176,7 +176,7 @@ impl<W: World, C: Connector> Load<W, C> {
         Self { shared: Rc::new(shared) }
     }
 
-    /// Does it all, until nothing is left to do. Dropped half-way it leaves what was measured in [`tally`](Self::tally).
+    /// Runs the load to its end. If dropped before, [`tally`](Self::tally) has what was measured.
     pub async fn run(&self) {
         let shared = &self.shared;
         let ticker = shared.world.spawn("load seconds", seconds(self.clone()));
@@ -189,7 +189,7 @@ impl<W: World, C: Connector> Load<W, C> {
                     if !shared.wait_for(planned).await {
                         break;
                     }
-                    shared.came(planned);
+                    shared.record_start(planned);
                     if shared.tally.borrow().concurrent < shared.plan.most {
                         tasks.spawn("load session", session::open(shared.clone(), planned));
                     } else if take(&shared.requests_left) {
@@ -207,7 +207,7 @@ impl<W: World, C: Connector> Load<W, C> {
                     if !shared.wait_for(planned).await {
                         break;
                     }
-                    shared.came(planned);
+                    shared.record_start(planned);
                     if !shared.queue.push(planned) {
                         shared.fail(Cause::Full, || "too many objects wait for a stream".to_owned());
                     }
@@ -227,7 +227,7 @@ impl<W: World, C: Connector> Load<W, C> {
         shared.over.set(true);
     }
 
-    /// What was measured so far, as if it ended now: with the second that has begun, and what open sessions have brought.
+    /// What was measured so far, as if the load ended now: open sessions and the present second are included.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let shared = &self.shared;
@@ -239,7 +239,7 @@ impl<W: World, C: Connector> Load<W, C> {
         tally
     }
 
-    /// Replies and failures so far: what a progress line needs.
+    /// Replies and failures so far, for a progress line.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let tally = self.shared.tally.borrow();
@@ -259,8 +259,8 @@ impl<W: World, C: Connector> Load<W, C> {
     }
 }
 
-impl<W: World, C: Connector> Shared<W, C> {
-    /// True when another object may be begun, which then counts as begun.
+impl<W: World, C: Connector> LoadState<W, C> {
+    /// Whether another object may be begun; if so, it counts as begun.
     fn take_request(&self) -> bool {
         take(&self.requests_left) && self.world.now() < self.ends
     }
@@ -280,8 +280,8 @@ impl<W: World, C: Connector> Shared<W, C> {
         true
     }
 
-    /// What was planned for then is begun now.
-    fn came(&self, planned: Instant) {
+    /// Records how late something that was planned for `planned` is begun.
+    fn record_start(&self, planned: Instant) {
         let late = self.world.now().since(planned);
         self.tally.borrow_mut().late.add(late);
     }
@@ -297,7 +297,7 @@ fn take(left: &Cell<u64>) -> bool {
     count > 0
 }
 
-/// When what is due is due, whatever happens.
+/// The planned times of an open loop.
 struct Schedule {
     next: Instant,
     interval: u64,
@@ -324,7 +324,7 @@ impl Schedule {
     }
 }
 
-/// Closes the tally's seconds.
+/// Ends a second of the tally each second.
 async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
     let mut at = load.shared.tally.borrow().begun;
     loop {

@@ -1,10 +1,10 @@
-//! How much goes through: a client and a server that send as fast as they can, one way or both.
+//! Throughput tests: a client and a server that send as fast as they can, in one direction or both.
 //!
-//! iperf's work, over any transport, with messages of a given size on as many
-//! streams as are asked for, in turn. One session carries data and what both
-//! ends say of it, so that a test needs one port and no second connection.
-//! The end that receives counts, and tells the other every second; both tell
-//! their processor time.
+//! They do what iperf does, over any transport, with messages of a given size on
+//! a given number of streams in turn. One session carries the data and the
+//! reports of both ends, so that a test needs one port and no second connection.
+//! The receiving end counts, and reports twice a second; both report their
+//! processor time.
 //!
 //! - `frame`: what is on the wire
 //! - `session`: either end of a session
@@ -23,28 +23,28 @@ pub use server::{Event, serve};
 
 use anabranch_base::time::Duration;
 
-/// What is asked for.
+/// What a test does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The client sends.
+    /// Whether the client sends.
     pub up: bool,
-    /// The server sends.
+    /// Whether the server sends.
     pub down: bool,
     /// Bytes of a message.
     pub message: u32,
     /// Streams that are used in turn; a transport may have fewer.
     pub streams: u16,
-    /// Messages need not be delivered in order.
+    /// Whether messages are unordered.
     pub unordered: bool,
-    /// Sessions side by side.
+    /// Sessions at the same time.
     pub sessions: u16,
-    /// Send for so long, unless [`bytes`](Self::bytes) are given.
+    /// How long to send, unless [`bytes`](Self::bytes) are given.
     pub span: Duration,
-    /// Send so much each way over all sessions, in whole messages.
+    /// Bytes to send in each direction over all sessions, in whole messages.
     pub bytes: Option<u64>,
-    /// Between two lines.
+    /// Time between two lines.
     pub interval: Duration,
-    /// Where nothing moves for so long the test has failed.
+    /// A test without progress for so long has failed.
     pub timeout: Duration,
 }
 
@@ -53,5 +53,5 @@ pub const MIN_MESSAGE: u32 = frame::HEADER as u32;
 /// The largest message.
 pub const MAX_MESSAGE: u32 = frame::MAX_FRAME as u32;
 
-/// Tells the processor time of this process, in user mode and in the kernel: worlds have none.
+/// Returns the processor time of this process, in user mode and in the kernel; a world does not know it.
 pub type Processor = fn() -> (Duration, Duration);

@@ -8,9 +8,9 @@ use anabranch_transport::{CloseReason, ConnectError};
 pub enum Cause {
     /// No session within the connect timeout.
     ConnectTimeout,
-    /// Nothing of an object moved for so long as the timeout says.
+    /// An object made no progress within the timeout.
     Timeout,
-    /// The transport gave the peer up.
+    /// The transport gave up on the peer.
     TransportTimeout,
     /// Nobody listens there.
     Refused,
@@ -18,13 +18,13 @@ pub enum Cause {
     Reset,
     /// The peer ended the session in good order before the answer was complete.
     ClosedEarly,
-    /// What came is no HTTP response.
+    /// The reply is no HTTP response.
     Malformed,
     /// Out of file descriptors.
     Descriptors,
     /// All local ports are in use.
     Ports,
-    /// More sessions at a time than were allowed: this one was not begun.
+    /// The session was not begun: as many as are allowed were open.
     Full,
     /// The network cannot be reached, or another failure of this host.
     Network,

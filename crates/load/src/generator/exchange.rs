@@ -28,7 +28,7 @@ impl Failed {
     }
 }
 
-/// A stream that asks for one object after the other.
+/// A stream on which objects are requested one after the other.
 pub(super) struct RequestStream<W: World, T: Stream> {
     world: W,
     stream: T,
@@ -44,8 +44,8 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         Self { world: world.clone(), stream, parser, idle, timeout }
     }
 
-    /// Asks and takes the reply; true beside it when the server closes after it. `sent` is told when all of the
-    /// request has been taken by the transport.
+    /// Sends a request and reads its reply; `true` beside it: the server closes after it. `asked` is called when the
+    /// transport has taken the whole request.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
@@ -69,7 +69,7 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         let (mut first, mut status, mut close) = (None, 0, false);
         let (mut total, mut body) = (0, 0);
         loop {
-            // What was read is parsed before the buffer is given back: all streams share it.
+            // Bytes are parsed before another stream reads into the same buffer.
             let read = idle.wait(moved, |cx| {
                 let buffer = &mut *buffer.borrow_mut();
                 let read = std::task::ready!(stream.poll_read(cx, buffer))?;

@@ -1,4 +1,4 @@
-//! What a load says in the end: text in httperf's six blocks, JSON, CSV.
+//! The result of a load: text in httperf's six blocks, JSON, CSV.
 //!
 //! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have
 //! the line shapes that httperf 0.9 prints, so that its readers and scripts
@@ -11,7 +11,7 @@ use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// What else a report tells.
+/// What a report says besides the tally.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Framing {
     /// The command as it was typed.
@@ -20,13 +20,13 @@ pub struct Framing {
     pub url: String,
     /// What carried it: `tcp`, `sctp` (in UDP) or `sctp-ip`.
     pub transport: String,
-    /// Settings of the transport that differ from nothing: name and value.
+    /// Settings of the transport: name and value.
     pub settings: Vec<(String, String)>,
     /// Processor time of this process while it ran, in user mode and in the kernel.
     pub user: Duration,
     /// See [`user`](Self::user).
     pub system: Duration,
-    /// The user ended it.
+    /// Whether the user interrupted the load.
     pub interrupted: bool,
 }
 
@@ -144,7 +144,7 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     out
 }
 
-/// Where latency begins, which readers of a percentile must know.
+/// The line that says from when latency counts.
 fn counted_from(plan: &Plan) -> &'static str {
     match plan.pace {
         Pace::Open { .. } => "from the planned time of the session (coordinated omission is counted)",
@@ -297,7 +297,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// A row a line of the tally, as CSV.
+/// The lines of the tally as CSV, a row each.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -321,6 +321,6 @@ const COLUMNS: [&str; 10] = [
     "latency_p99_ns",
     "latency_max_ns",
 ];
-/// Those that are told.
+/// The percentiles of a report.
 const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];

@@ -1,6 +1,6 @@
 //! The objects of a session.
 
-use super::Shared;
+use super::LoadState;
 use super::cause::Cause;
 use super::exchange::RequestStream;
 use super::tally::Tally;
@@ -14,27 +14,27 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// A session that is due with its objects.
-pub(super) async fn open<W: World, C: Connector>(shared: Rc<Shared<W, C>>, planned: Instant) {
+/// Runs the session that was due at `planned`, with its objects.
+pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, planned: Instant) {
     let wanted = shared.plan.objects.unwrap_or(1);
     let from = if wanted == 0 { From::Nothing } else { From::Planned(planned) };
     one(&shared, from, wanted).await;
 }
 
-/// One session after the other, each with the next object when one has come.
-pub(super) async fn closed<W: World, C: Connector>(shared: Rc<Shared<W, C>>) {
+/// Runs one session after the other; on each the next object is due when one has arrived.
+pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
     let from = if wanted == 0 { From::Nothing } else { From::Now };
-    again(&shared, from, wanted).await;
+    one_after_another(&shared, from, wanted).await;
 }
 
-/// One session after the other, each with objects that wait.
-pub(super) async fn pool<W: World, C: Connector>(shared: Rc<Shared<W, C>>) {
+/// Runs one session after the other, each with objects from the queue.
+pub(super) async fn pool<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
-    again(&shared, From::Queue, wanted).await;
+    one_after_another(&shared, From::Queue, wanted).await;
 }
 
-async fn again<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wanted: u64) {
+async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, wanted: u64) {
     let mut pause = FIRST_PAUSE;
     let more = || match from {
         From::Queue => {
@@ -43,7 +43,7 @@ async fn again<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wa
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // What waits in the queue has been taken already, and still needs a session.
+    // Objects in the queue count as begun already, and need a session.
     let take_session = || match from {
         From::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -53,7 +53,7 @@ async fn again<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wa
             pause = FIRST_PAUSE;
             continue;
         }
-        // Where nobody answers, another attempt at once would only keep two hosts busy.
+        // If nobody answers, another attempt at once would only keep two hosts busy.
         shared.world.sleep_until((shared.world.now() + pause).min(shared.ends)).await;
         pause = (pause * 2).min(LAST_PAUSE);
     }
@@ -62,7 +62,7 @@ async fn again<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wa
 /// Where the objects of a session come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
-    /// There are none: the session itself is the work.
+    /// Nowhere: the session itself is the work.
     Nothing,
     /// All are due at this time.
     Planned(Instant),
@@ -72,22 +72,22 @@ enum From {
     Queue,
 }
 
-/// What the streams of a session share.
+/// What the streams of a session have to do, and have done.
 pub(super) struct Work {
     from: From,
     begun: Instant,
     established: Cell<bool>,
-    /// Objects that it may still begin.
+    /// Objects that the session may still begin.
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
-    /// Something failed or the server wants to close: nothing more is begun.
+    /// Whether the session begins nothing more: something failed, or the server wants to close.
     retired: Cell<bool>,
     failed: Cell<bool>,
 }
 
-/// One session with its objects; true when it was established and nothing failed.
-async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wanted: u64) -> bool {
+/// Runs one session with its objects; true when it was established and nothing failed.
+async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, wanted: u64) -> bool {
     let world = &shared.world;
     let begun = world.now();
     let session = match shared.connector.connect(shared.server) {
@@ -97,7 +97,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
             return false;
         }
     };
-    let open = Open::new(shared, Work::new(from, wanted, begun));
+    let open = OpenSession::new(shared, Work::new(from, wanted, begun));
     let established = world.timeout(shared.plan.timeout, session.established()).await;
     let refused = match established {
         Some(Ok(())) => None,
@@ -123,14 +123,14 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
     let streams = session.streams().min(shared.plan.streams.into()).max(1).min(wanted);
     match streams {
         0 => {
-            // The session itself was asked for.
+            // A session without objects counts as one.
             let _ = shared.take_request();
         }
-        1 => lane(open.clone(), session.clone(), 0).await,
+        1 => ask_on_stream(open.clone(), session.clone(), 0).await,
         _ => {
             let tasks = Tasks::new(world.clone());
             for number in 0..streams {
-                tasks.spawn("load stream", lane(open.clone(), session.clone(), number));
+                tasks.spawn("load stream", ask_on_stream(open.clone(), session.clone(), number));
             }
             tasks.idle().await;
         }
@@ -155,28 +155,28 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
     true
 }
 
-/// A session that failed has used up an object, so that a load of so many ends; where others have used them all up
-/// meanwhile, no object failed with it.
+/// Counts a session that failed as a failed object, so that a load of so many objects ends; unless other sessions have
+/// begun all of them meanwhile.
 fn spend<W: World, C: Connector>(
-    shared: &Shared<W, C>,
+    shared: &LoadState<W, C>,
     from: From,
     cause: Cause,
     said: impl FnOnce() -> String,
 ) {
-    // What came from the queue has been taken already.
+    // Objects of the queue count as begun already.
     if from == From::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, said);
     }
 }
 
-/// A session in the tally, until it is dropped.
-struct Open<W: World, C: Connector> {
-    shared: Rc<Shared<W, C>>,
+/// A session that counts as open in the tally until it is dropped.
+struct OpenSession<W: World, C: Connector> {
+    shared: Rc<LoadState<W, C>>,
     work: Rc<Work>,
     number: u64,
 }
 
-impl<W: World, C: Connector> Drop for Open<W, C> {
+impl<W: World, C: Connector> Drop for OpenSession<W, C> {
     fn drop(&mut self) {
         let broken = self.work.failed.get() || !self.work.established.get();
         self.work.ended(&mut self.shared.tally.borrow_mut(), broken);
@@ -198,19 +198,19 @@ impl Work {
         }
     }
 
-    /// Tells of the session what it has lasted and brought.
+    /// Adds to the tally how long the session lasted, and how many replies it had.
     fn ended(&self, tally: &mut Tally, broken: bool) {
         tally.ended(self.last.get().since(self.begun), self.replies.get(), broken);
     }
 
-    /// The same of a session that goes on: only what has failed in it has broken it.
+    /// The same for a session that is still open; it counts as broken only if something failed.
     pub(super) fn interrupted(&self, tally: &mut Tally) {
         self.ended(tally, self.failed.get());
     }
 }
 
-impl<W: World, C: Connector> Open<W, C> {
-    fn new(shared: &Rc<Shared<W, C>>, work: Work) -> Self {
+impl<W: World, C: Connector> OpenSession<W, C> {
+    fn new(shared: &Rc<LoadState<W, C>>, work: Work) -> Self {
         let mut tally = shared.tally.borrow_mut();
         tally.began();
         let (number, work) = (tally.sessions, Rc::new(work));
@@ -218,13 +218,13 @@ impl<W: World, C: Connector> Open<W, C> {
         Self { shared: shared.clone(), work, number }
     }
 
-    /// Nothing more is begun on it.
+    /// Begins nothing more on this session.
     fn retire(&self) {
         self.work.retired.set(true);
         self.shared.queue.wake();
     }
 
-    /// When the next object is due; `None` when there is none for this session.
+    /// When the next object of this session is due; `None` when it has no more.
     async fn next(&self) -> Option<Instant> {
         let (work, shared) = (&self.work, &self.shared);
         if work.retired.get() || work.left.get() == 0 {
@@ -233,7 +233,7 @@ impl<W: World, C: Connector> Open<W, C> {
         work.left.set(work.left.get() - 1);
         match work.from {
             From::Nothing => None,
-            // What was due in time is asked for, however late it is by now.
+            // An object that was due in time is asked for, however late it is by now.
             From::Planned(at) => {
                 if !super::take(&shared.requests_left) {
                     return None;
@@ -253,13 +253,17 @@ impl<W: World, C: Connector> Open<W, C> {
     }
 }
 
-/// One object after the other on a stream.
-async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session, number: u64) {
+/// Asks for one object after the other on a stream.
+async fn ask_on_stream<W: World, C: Connector>(
+    open: Rc<OpenSession<W, C>>,
+    session: C::Session,
+    number: u64,
+) {
     let (shared, work) = (&open.shared, &open.work);
     let stream = match session.open(number) {
         Ok(stream) => stream,
         Err(error) => {
-            // The session ended as soon as it was there. Once is enough for all its streams.
+            // The session ended at once. It is counted once for all its streams.
             if !work.failed.replace(true) {
                 let cause = match &error {
                     OpenError::Closed(reason) => Cause::of_close(reason),
@@ -270,11 +274,11 @@ async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session,
             return open.retire();
         }
     };
-    let mut lane = RequestStream::new(&shared.world, stream, shared.plan.timeout);
+    let mut stream = RequestStream::new(&shared.world, stream, shared.plan.timeout);
     let bytes = shared.request.len() as u64;
     while let Some(planned) = open.next().await {
         let asked = || shared.tally.borrow_mut().asked(bytes);
-        match lane.exchange(planned, &shared.request, &shared.buffer, asked).await {
+        match stream.exchange(planned, &shared.request, &shared.buffer, asked).await {
             Ok((reply, close)) => {
                 work.replies.set(work.replies.get() + 1);
                 work.last.set(reply.done);
@@ -292,9 +296,9 @@ async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session,
     }
 }
 
-impl<W: World, C: Connector> Shared<W, C> {
-    /// The plan ended then, and whoever has not been asked for meanwhile will not be: else a load that is too much
-    /// for its server would go on for as long as the server is behind, and for ever where there is none.
+impl<W: World, C: Connector> LoadState<W, C> {
+    /// Whether the plan `ended` so long ago that objects which still wait are given up. Without this a load that
+    /// overloads its server would go on for as long as the server is behind, and without a server for ever.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)
@@ -304,14 +308,14 @@ impl<W: World, C: Connector> Shared<W, C> {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
-    /// Gives up what waits, once it is too late for it.
+    /// Gives up the objects that wait, once it is too late for them.
     fn abandon(&self) {
         if self.is_too_late(self.queue.over.get()) {
             self.abandon_rest();
         }
     }
 
-    /// Nobody is left to ask for what waits.
+    /// Gives up the objects that wait: no session is left to ask for them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
         due.iter().for_each(|_| self.fail_unasked());
@@ -323,12 +327,12 @@ impl<W: World, C: Connector> Shared<W, C> {
 pub(super) struct Queue {
     due: RefCell<VecDeque<Instant>>,
     waiting: RefCell<VecDeque<Waker>>,
-    /// Since when no more come.
+    /// When the last object came; `None`: more are to come.
     over: Cell<Option<Instant>>,
 }
 
 impl Queue {
-    /// One more; false when there are too many.
+    /// Adds an object; false when the queue is full.
     pub(super) fn push(&self, planned: Instant) -> bool {
         let mut due = self.due.borrow_mut();
         if due.len() >= MAX_DUE {
@@ -341,7 +345,7 @@ impl Queue {
         true
     }
 
-    /// No more will come.
+    /// Says that no more objects come.
     pub(super) fn end(&self, now: Instant) {
         self.over.set(Some(now));
         self.wake();
@@ -351,7 +355,7 @@ impl Queue {
         self.over.get().is_some() && self.due.borrow().is_empty()
     }
 
-    /// Those that wait look whether they should go on.
+    /// Wakes all streams that wait for an object.
     fn wake(&self) {
         for waker in self.waiting.borrow_mut().drain(..) {
             waker.wake();
@@ -379,9 +383,9 @@ impl Queue {
     }
 }
 
-/// How long a peer may take to agree that a session is over.
+/// How long a peer may take to close a session.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Between two attempts where nobody answers.
+/// Pause between two attempts while nobody answers: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 /// Objects that may wait for a stream.

@@ -5,12 +5,12 @@ use super::histogram::Histogram;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Everything that a load has to say of itself.
+/// The counts and measurements of a load.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// When it began.
+    /// When the load began.
     pub begun: Instant,
-    /// When the last thing happened.
+    /// When the last event happened.
     pub last: Instant,
     /// Sessions begun, and those that were established.
     pub sessions: u64,
@@ -42,7 +42,7 @@ pub struct Tally {
     pub status: [u64; 5],
     /// From the planned time of an object to its last byte.
     pub latency: Histogram,
-    /// From the planned time of a session, or of an object, to when this host came to it.
+    /// From the planned time of a session or an object to its actual start.
     pub late: Histogram,
     /// From the writing of its request to its last byte.
     pub service: Histogram,
@@ -52,20 +52,20 @@ pub struct Tally {
     pub transfer: Duration,
     /// What failed, by cause.
     pub errors: [u64; Cause::ALL.len()],
-    /// What the first of each cause said.
+    /// The message of the first failure of each cause.
     pub said: [Option<String>; Cause::ALL.len()],
     /// A line for every [`width`](Self::width) seconds. There are fewer than [`MAX_LINES`]: at so many, each two
     /// become one.
     pub seconds: Vec<Second>,
     /// Seconds that a line stands for, the last one perhaps for fewer.
     pub width: u32,
-    /// Those that the present line has so far, and what they brought.
+    /// Seconds and figures of the present line so far.
     so_far: u32,
     second: Second,
     within: Histogram,
 }
 
-/// What a second, or a few of them, have brought.
+/// The figures of a second, or of a few.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
     /// Its end, from the beginning of the load.
@@ -118,7 +118,7 @@ impl Tally {
         self.connect.add(after);
     }
 
-    /// A session is over: what it had lasted so long and brought so many replies.
+    /// Counts a session that has ended, after so long and so many replies.
     pub(super) fn ended(&mut self, lasted: Duration, replies: u64, broken: bool) {
         self.concurrent -= 1;
         self.broken += u64::from(broken);
@@ -159,7 +159,7 @@ impl Tally {
         self.said[cause as usize].get_or_insert_with(said);
     }
 
-    /// A second is over.
+    /// Ends a second.
     pub(super) fn tick(&mut self, now: Instant) {
         self.so_far += 1;
         if self.so_far >= self.width {
@@ -167,7 +167,7 @@ impl Tally {
         }
     }
 
-    /// The load is over.
+    /// Ends the load.
     pub(super) fn finish(&mut self, now: Instant) {
         self.close_line(now);
     }
@@ -186,7 +186,7 @@ impl Tally {
         self.within.clear();
     }
 
-    /// Each two lines become one.
+    /// Makes one line of each two.
     fn halve(&mut self) {
         for at in 0..MAX_LINES / 2 {
             self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
@@ -201,13 +201,13 @@ impl Tally {
         self.errors.iter().sum()
     }
 
-    /// Replies that say that the object is not to be had.
+    /// Replies with a status of 4xx or 5xx.
     #[must_use]
     pub fn refused_replies(&self) -> u64 {
         self.status[3] + self.status[4]
     }
 
-    /// From the beginning to the last thing that happened.
+    /// From the beginning to the last event.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.last.since(self.begun)

@@ -35,7 +35,7 @@ where
     inbox.conclude(&messages, world.now(), in_time, broken, (started, connections))
 }
 
-/// What each connection is asked for.
+/// The request on each connection.
 fn asks(messages: &Messages) -> Vec<Ask> {
     let connections = messages.connections.max(1);
     let apart = messages.bulk > 0 && connections > 1;
@@ -99,7 +99,7 @@ where
         reader.await?;
     }
     if end.is_graceful() {
-        // All has come, but the two may still be agreeing that it is over: that they do by themselves.
+        // All has arrived; the end of the session needs nobody who waits for it.
         aborted.0 = None;
         return Ok(());
     }
@@ -117,7 +117,7 @@ impl<N: Session> Drop for Aborts<N> {
     }
 }
 
-/// Takes messages off a stream until the session ends.
+/// Reads the messages of a stream until the session ends.
 async fn read_stream<W: World, N: Session, O: Observer>(
     world: W,
     session: N,
@@ -129,12 +129,12 @@ async fn read_stream<W: World, N: Session, O: Observer>(
     loop {
         let read = match stream.read(&mut buffer).await {
             Ok(0) => {
-                // The end of a transport that closes each direction by itself: now the other.
+                // The transport closes each direction by itself: now this end closes its own.
                 session.close();
                 return Ok(());
             }
             Ok(read) => read,
-            // How the session ended is told by the session.
+            // Why the session ended is known by the session.
             Err(_) => return Ok(()),
         };
         let mut rest = &buffer[..read];
@@ -196,7 +196,7 @@ impl Partial {
     }
 }
 
-/// What has come, over all connections.
+/// The messages received over all connections.
 struct Inbox<O> {
     observer: O,
     size: usize,
@@ -224,7 +224,7 @@ impl<O: Observer> Inbox<O> {
         self.delivered.len() - usize::from(self.bulk > 0)
     }
 
-    /// The head of a message was read: of one of the flow it is a part.
+    /// Notes that the head of a message was read, if `number` is one of the flow's.
     fn began(&self, number: u32, now: Instant) {
         if (number as usize) < self.messages() {
             self.observer.read(number as usize, now, HEADER as u64);

@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Serves every session that `listener` takes in, until it fails.
+/// Serves every session that `listener` accepts, until it fails.
 ///
 /// # Errors
 /// Why the listener failed.
@@ -84,7 +84,7 @@ async fn send<W: World, N: Session, O: Observer>(
 struct Frame {
     stream: u64,
     bytes: Vec<u8>,
-    /// The transport was given it, and had room or had none.
+    /// Whether the transport has been offered it, and had room or none.
     offered: bool,
     taken: usize,
     number: u32,
@@ -117,7 +117,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         self.begun + Duration::from_nanos(self.ask.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Tells when each message is due: that is when it is issued.
+    /// Notes when each message is due, which is when it is issued.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {
@@ -146,7 +146,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
             if self.bulk.is_none() && self.bulk_at < self.ask.bulk {
                 self.bulk = Some(self.cut_bulk());
             }
-            // Where there is one stream, a frame that has begun goes on before another begins.
+            // On a transport of one stream, a frame is completed before the next begins.
             let bulk_first = self.bulk.as_ref().is_some_and(|frame| frame.taken > 0);
             let order = if bulk_first { [true, false] } else { [false, true] };
             let mut moved = false;
@@ -189,7 +189,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         }
     }
 
-    /// Keeps a stream; how it delivers depends on what it carries.
+    /// Keeps a stream, and sets how it delivers.
     fn take(&mut self, mut stream: N::Stream) {
         let beside = self.ask.bulk > 0 && stream.number() == 0 && self.session.streams() > 1;
         stream.set_delivery(match beside {
@@ -220,8 +220,8 @@ impl<N: Session, O: Observer> Sender<N, O> {
         Frame { stream: 0, bytes, offered: false, taken: 0, number: BULK }
     }
 
-    /// The transport is given a frame for the first time. A message was ready for that when it was due: if it comes later,
-    /// the transport had no room for those before it, and that wait is the transport's.
+    /// Notes that the transport is offered a frame for the first time. A message counts as offered when it was due: if it
+    /// comes later, the transport had no room for those before it, and that wait is the transport's.
     fn offer(&self, now: Instant, frame: &Frame) {
         let (object, at) = match frame.number {
             BULK if self.bulk_at > u64::from(self.ask.bulk_write) => return,
@@ -235,7 +235,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         self.observer.written(exchange, at);
     }
 
-    /// Gives some of a frame to the transport.
+    /// Writes a part of a frame.
     fn write(
         &mut self,
         cx: &mut Context<'_>,
@@ -261,7 +261,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         };
         let whole = frame.bytes.len() as u64;
         if frame.taken == 0 && (frame.number != BULK || self.bulk_at == self.ask.bulk) {
-            // Of the transfer beside them the last piece completes it.
+            // The last piece completes the bulk transfer.
             let object = if frame.number == BULK { self.ask.count } else { frame.number };
             self.observer.placed(object as usize, before..before + whole);
         }

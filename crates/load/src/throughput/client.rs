@@ -1,4 +1,4 @@
-//! The client: opens the sessions, says what it wants, tells how it goes.
+//! The client: opens the sessions, asks for the test, and reports each interval.
 
 use super::frame::Hello;
 use super::session::{End, Failed, Known};
@@ -20,12 +20,12 @@ pub enum Failure {
     /// No session could be begun.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// It began and did not end well.
+    /// A session broke.
     #[error("{0}")]
     Broken(String),
 }
 
-/// What a transport says of a session.
+/// A transport's figures of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
     /// Chunks or segments retransmitted so far.
@@ -36,69 +36,69 @@ pub struct Probe {
     pub srtt: u64,
 }
 
-/// What an interval has brought.
+/// The figures of an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interval {
-    /// From, since the beginning.
+    /// Its beginning, since that of the test.
     pub from: Duration,
-    /// To.
+    /// Its end, since the beginning of the test.
     pub to: Duration,
-    /// Bytes given to the transport here.
+    /// Bytes written here.
     pub sent: u64,
-    /// Bytes taken from it here.
+    /// Bytes read here.
     pub received: u64,
-    /// What the transport says; retransmissions are those of the interval.
+    /// The transport's figures; retransmissions are those of the interval.
     pub probe: Option<Probe>,
 }
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Until the session was established, the longest of them.
+    /// The longest handshake of a session.
     pub connect: Duration,
     /// From the first message to the last report.
     pub duration: Duration,
-    /// From the client to the server: as the client says, and the server.
+    /// Data from the client to the server, as the client counted it, and as the server did.
     pub up: Option<(Sent, Received)>,
-    /// From the server to the client: as the server says, and the client.
+    /// Data from the server to the client, as the server counted it, and as the client did.
     pub down: Option<(Sent, Received)>,
     /// Streams of each session.
     pub streams: u16,
-    /// Settings of the server's transport, as the server tells them; `None` where it does not.
+    /// Settings of the server's transport; `None` if the server does not say.
     pub server_settings: Option<Settings>,
     /// Retransmissions of the client.
     pub retransmitted: Option<u64>,
     /// Processor time of the client's process, nanoseconds: user mode, kernel.
     pub client: (u64, u64),
-    /// Of the server's.
+    /// Processor time of the server's process, likewise.
     pub server: (u64, u64),
-    /// A line each.
+    /// The intervals, in order of time.
     pub intervals: Vec<Interval>,
 }
 
 /// A test on one server. A clone is the same test.
 pub struct Test<W: World, C: Connector> {
-    shared: Rc<Shared<W, C>>,
+    shared: Rc<TestContext<W, C>>,
 }
 
-/// What the transport says of a session.
-type Ask<N> = Box<dyn Fn(&N) -> Option<Probe>>;
+/// Asks the transport about a session.
+type ProbeFn<N> = Box<dyn Fn(&N) -> Option<Probe>>;
 /// A session, and this end of the test on it.
-type Held<W, N> = (N, Rc<End<W, N>>);
+type SessionEnd<W, N> = (N, Rc<End<W, N>>);
 
-struct Shared<W: World, C: Connector> {
+struct TestContext<W: World, C: Connector> {
     world: W,
     connector: C,
     servers: Vec<SocketAddr>,
     plan: Plan,
     processor: Processor,
     cost: (Duration, Duration),
-    probe: Ask<C::Session>,
-    state: RefCell<State<W, C>>,
+    probe: ProbeFn<C::Session>,
+    state: RefCell<TestState<W, C>>,
 }
 
-struct State<W: World, C: Connector> {
-    ends: Vec<Held<W, C::Session>>,
+struct TestState<W: World, C: Connector> {
+    ends: Vec<SessionEnd<W, C::Session>>,
     begun: Instant,
     connect: Duration,
     intervals: Vec<Interval>,
@@ -119,8 +119,8 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 }
 
 impl<W: World, C: Connector> Test<W, C> {
-    /// By `plan` with the first of the connector's servers that answers, which are at `servers`; `probe` asks the
-    /// transport of a session.
+    /// A test with the first server of `connector` that answers; `servers` are their addresses. `probe` asks the
+    /// transport about a session.
     pub fn new(
         world: W,
         connector: C,
@@ -130,7 +130,7 @@ impl<W: World, C: Connector> Test<W, C> {
         probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
     ) -> Self {
         let begun = world.now();
-        let state = State {
+        let state = TestState {
             ends: Vec::new(),
             begun,
             connect: Duration::ZERO,
@@ -140,11 +140,13 @@ impl<W: World, C: Connector> Test<W, C> {
         };
         let (cost, probe) = (processor(), Box::new(probe));
         let state = RefCell::new(state);
-        Self { shared: Rc::new(Shared { world, connector, servers, plan, processor, cost, probe, state }) }
+        Self {
+            shared: Rc::new(TestContext { world, connector, servers, plan, processor, cost, probe, state }),
+        }
     }
 
-    /// Runs it; `line` is told of each interval. Dropped half-way it leaves what was measured in
-    /// [`outcome`](Self::outcome).
+    /// Runs the test, and calls `line` after each interval. If dropped before its end, [`outcome`](Self::outcome) has
+    /// what was measured.
     ///
     /// # Errors
     /// [`Failure`]: one line.
@@ -231,13 +233,13 @@ impl<W: World, C: Connector> Test<W, C> {
         Ok(())
     }
 
-    /// The rest of an interval, if there is one: also of a test that was dropped half-way.
+    /// The interval that had begun when the test ended, or was dropped; `None` if it is too short to count.
     pub fn rest(&self) -> Option<Interval> {
         let shared = &self.shared;
         let shortest = shared.plan.interval / 20;
         let (begun, last) = {
             let state = shared.state.borrow();
-            // Nothing can have moved yet.
+            // Nothing was sent yet.
             if state.ends.is_empty() {
                 return None;
             }
@@ -246,7 +248,7 @@ impl<W: World, C: Connector> Test<W, C> {
         (shared.world.now().since(begun) > last + shortest).then(|| self.interval())
     }
 
-    /// The first server that answers, a session with it, and when that was begun; or why there is none, of each.
+    /// The first server that answers, a session with it, and when that was begun; or why each did not.
     async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
         let servers = &self.shared.servers;
         let mut whys = Vec::new();
@@ -261,9 +263,9 @@ impl<W: World, C: Connector> Test<W, C> {
         Err(whys.join("; "))
     }
 
-    /// A session with that server, established, or why there is none.
+    /// An established session with that server, or why there is none.
     async fn open(&self, server: usize) -> Result<C::Session, String> {
-        let Shared { world, plan, connector, .. } = &*self.shared;
+        let TestContext { world, plan, connector, .. } = &*self.shared;
         let session = connector.connect(server).map_err(|why| why.to_string())?;
         match world.timeout(plan.timeout, session.established()).await {
             Some(Ok(())) => Ok(session),
@@ -275,18 +277,18 @@ impl<W: World, C: Connector> Test<W, C> {
         }
     }
 
-    /// What each session has to say, of those that were established.
+    /// What `ask` finds of each established session.
     pub fn each<T>(&self, ask: impl Fn(&C::Session) -> T) -> Vec<T> {
         self.shared.state.borrow().ends.iter().map(|(session, _)| ask(session)).collect()
     }
 
-    /// Asks for what only a living session tells.
+    /// Keeps what can only be asked of an open session.
     fn freeze(&self) {
         let retransmitted = self.probe().map_or(0, |probe| probe.retransmitted);
         self.shared.state.borrow_mut().before.2 = retransmitted;
     }
 
-    /// Of all sessions; the window and the round trip of the first.
+    /// The figures of all sessions: sums, and the round trip of the first.
     fn probe(&self) -> Option<Probe> {
         let state = self.shared.state.borrow();
         let mut all: Option<Probe> = None;
@@ -356,7 +358,7 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 }
 
-/// Two sessions side by side.
+/// The figures of two sessions in one.
 fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     let (mut sent, mut received) = one;
     sent.bytes += other.0.bytes;
@@ -372,5 +374,5 @@ fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     (sent, received)
 }
 
-/// How long a server may take to agree that a session is over.
+/// How long a server may take to close a session.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -1,28 +1,28 @@
-//! What a throughput test says: lines like iperf's, JSON, CSV.
+//! The result of a throughput test: lines like iperf's, JSON, CSV.
 
 use super::{Interval, Outcome, Plan, Received, Sent, Settings};
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What else a result tells.
+/// What a result says besides the outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Framing {
     /// The command as it was typed.
     pub command: String,
     /// The server.
     pub url: String,
-    /// What carried it.
+    /// The transport, by its URL scheme.
     pub transport: String,
     /// Settings of the client's transport.
     pub settings: Settings,
-    /// How many sessions are Multipath TCP's, where that was asked for and the host tells.
+    /// How many sessions use Multipath TCP, if it was asked for and the host knows.
     pub multipath: Option<u64>,
-    /// The user ended it.
+    /// Whether the user interrupted the test.
     pub interrupted: bool,
 }
 
-/// The line above the intervals; `probed`: the transport tells of retransmissions and its window, which are the sender's.
+/// The line above the intervals. `probed`: it names the sender's retransmissions and window, which the transport knows.
 #[must_use]
 pub fn heading(plan: &Plan, probed: bool) -> &'static str {
     match plan.up && probed {
@@ -31,7 +31,7 @@ pub fn heading(plan: &Plan, probed: bool) -> &'static str {
     }
 }
 
-/// Of one interval: a line for each direction.
+/// The lines of one interval, one for each direction.
 #[must_use]
 pub fn line(plan: &Plan, interval: &Interval) -> String {
     let mut out = String::new();
@@ -73,7 +73,7 @@ fn amount(value: f64, unit: &str) -> String {
     format!("{scaled:.2} {prefix}{unit}")
 }
 
-/// What stands below the intervals.
+/// The lines below the intervals.
 #[must_use]
 pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");
@@ -149,7 +149,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     out
 }
 
-/// The settings of the end that sends in a direction, as far as that end has told them.
+/// The settings of the end that sends in a direction, if that end has sent them.
 fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&'a Settings> {
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
@@ -235,7 +235,7 @@ fn direction((sent, received): (Sent, Received)) -> Value {
     })
 }
 
-/// A row an interval, as CSV.
+/// The intervals as CSV, a row each.
 #[must_use]
 pub fn csv(outcome: &Outcome) -> String {
     let mut out = "from_ns,to_ns,sent,received,retransmitted,cwnd,srtt_ns\n".to_owned();

@@ -1,4 +1,4 @@
-//! The server: does what each client asks for.
+//! The server: runs the test that each client asks for.
 
 use super::session::{End, Failed, Known};
 use super::{Processor, Received, Sent, Settings};
@@ -8,26 +8,26 @@ use anabranch_world::{Tasks, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// What a server has to tell.
+/// What happens at a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A client has come.
+    /// A client has connected.
     Began(Option<SocketAddr>),
     /// A session is over.
     Ended {
-        /// Whose.
+        /// The client's address.
         peer: Option<SocketAddr>,
-        /// What came from the client.
+        /// What the client sent.
         received: Received,
-        /// What went to it.
+        /// What was sent to the client.
         sent: Sent,
-        /// Why it ended before everything was there.
+        /// Why the test failed, if it did.
         failed: Option<String>,
     },
 }
 
-/// Serves every client that `listener` takes in, `most` of them at a time, until the listener fails. `settings`: what is in
-/// force of a session's transport, which clients ask for.
+/// Serves every client that `listener` accepts, `most` of them at a time, until the listener fails. `settings` returns the
+/// settings of a session's transport, for clients that ask.
 ///
 /// # Errors
 /// Why the listener failed.
@@ -63,7 +63,7 @@ pub async fn serve<W: World, L: Listener>(
             if failed.is_some() {
                 session.abort();
             } else {
-                // The client closes, unless it is gone.
+                // The client closes first, unless it is gone.
                 let _ = world.timeout(timeout, end.peer_ended()).await;
                 session.close();
             }

@@ -1,4 +1,4 @@
-//! Either end of a session: what it sends, what it takes in, and when it is done.
+//! Either end of a session: what it sends and receives, and when it is done.
 //!
 //! A task reads each stream; one task writes everything, so that frames stay
 //! whole on a transport without messages; the owner of the session waits for
@@ -16,21 +16,21 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// Why a session did not do what was asked of it.
+/// Why a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failed {
-    /// The session ended first.
+    /// The session ended before the test was complete.
     #[error("{0}")]
     Closed(CloseReason),
-    /// Nothing moved.
+    /// Nothing moved for so long.
     #[error("no progress for {} s", .0.as_secs_f32())]
     Stuck(Duration),
-    /// The peer speaks something else.
+    /// The peer does not speak this protocol.
     #[error("{0}")]
     Strange(&'static str),
 }
 
-/// What one end counts of one session.
+/// One end of a session, and its counts.
 pub(super) struct End<W: World, N: Session> {
     world: W,
     session: N,
@@ -42,28 +42,28 @@ pub(super) struct End<W: World, N: Session> {
     /// What the client asked for, once known.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
-    /// All streams read through it: one each would be a gigabyte, touched page by page, where there are 65,535.
+    /// The read buffer of all streams: with one each, 65,535 streams would need a gigabyte.
     buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
-    /// Everything that was to be sent has been given to the transport.
+    /// What was sent, once the transport has taken all of it.
     sent: Cell<Option<Sent>>,
     pub(super) received_bytes: Cell<u64>,
     received_messages: Cell<u64>,
-    /// By stream.
+    /// Bytes received by stream.
     received: RefCell<Vec<u64>>,
     last: Cell<Instant>,
-    /// What the peer says it has sent, and that it has received.
+    /// What the peer says that it has sent, and that it has received.
     peer_sent: Cell<Option<Sent>>,
     peer_received: Cell<Option<Received>>,
-    /// The peer is to be told, and has been told, that all has come.
-    telling: Cell<bool>,
+    /// Whether the final report on received data is queued (`final_reported`), and written (`acknowledged`).
+    final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
-    /// The client's wish is known here.
+    /// Whether the client's request is known here.
     asked: Cell<bool>,
-    /// What a server tells of its transport; nothing at the client.
+    /// Settings of the server's transport; `None` at the client.
     own_settings: Option<Settings>,
-    /// What the server has told.
+    /// Settings that the server has sent.
     peer_settings: RefCell<Option<Settings>>,
     controls: RefCell<VecDeque<Control>>,
     failed: RefCell<Option<Failed>>,
@@ -71,20 +71,20 @@ pub(super) struct End<W: World, N: Session> {
     owner: RefCell<Option<Waker>>,
 }
 
-/// What an end knows when it is done, or when it failed.
+/// The counts of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// What this end has sent, as it says itself and as the peer says.
+    /// What this end has sent, by its own count and by the peer's.
     pub(super) sent: Sent,
     pub(super) peer_received: Received,
-    /// What this end has received, as the peer says and as it says itself.
+    /// What this end has received, by the peer's count and by its own.
     pub(super) peer_sent: Sent,
     pub(super) received: Received,
     pub(super) streams: u16,
 }
 
 impl<W: World, N: Session> End<W, N> {
-    /// `settings`: what a server tells of its transport; `None` makes it a client's end.
+    /// `settings` are those of the server's transport; `None` makes it a client's end.
     pub(super) fn new(world: &W, session: &N, processor: Processor, settings: Option<Settings>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {
@@ -106,7 +106,7 @@ impl<W: World, N: Session> End<W, N> {
             last: Cell::new(now),
             peer_sent: Cell::new(None),
             peer_received: Cell::new(None),
-            telling: Cell::new(false),
+            final_reported: Cell::new(false),
             acknowledged: Cell::new(false),
             asked: Cell::new(false),
             own_settings: settings,
@@ -118,7 +118,7 @@ impl<W: World, N: Session> End<W, N> {
         })
     }
 
-    /// Asks for what `hello` says, and does this end's part of it.
+    /// Asks for the test that `hello` describes, and does this end's part of it.
     ///
     /// # Errors
     /// [`Failed`]; the session is of no more use.
@@ -127,7 +127,7 @@ impl<W: World, N: Session> End<W, N> {
         self.run(Some(hello), timeout).await
     }
 
-    /// Waits for what the client asks for, and does this end's part of it.
+    /// Waits until the client asks for a test, and does this end's part of it.
     ///
     /// # Errors
     /// [`Failed`]; the session is of no more use.
@@ -157,7 +157,7 @@ impl<W: World, N: Session> End<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // What came before the end is still to be read; then the readers see it.
+                // The readers still have to read what came before the end.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(Failed::Closed(reason))),
             }
@@ -170,7 +170,7 @@ impl<W: World, N: Session> End<W, N> {
         .await
     }
 
-    /// Takes the streams and starts to send, if this end is to.
+    /// Opens the streams, and starts to send if this end is to.
     fn begin(self: &Rc<Self>, tasks: &Tasks<W>, hello: Hello, client: bool) -> Result<(), Failed> {
         self.asked.set(true);
         let streams = hello.streams.min(u16::try_from(self.session.streams()).unwrap_or(u16::MAX)).max(1);
@@ -179,7 +179,7 @@ impl<W: World, N: Session> End<W, N> {
         }
         self.begun.set(self.world.now());
         let sends = if client { hello.up } else { hello.down };
-        // Who does not send has sent all, and who does not receive has all.
+        // An end without data to send has sent all; one that expects none has received all.
         let none = Sent::default();
         if !sends {
             self.sent.set(Some(none));
@@ -187,7 +187,7 @@ impl<W: World, N: Session> End<W, N> {
         }
         if (client && !hello.down) || (!client && !hello.up) {
             self.peer_sent.set(Some(none));
-            self.telling.set(true);
+            self.final_reported.set(true);
             self.acknowledged.set(true);
         }
         if let Some(settings) = self.own_settings.clone().filter(|_| hello.settings) {
@@ -216,9 +216,9 @@ impl<W: World, N: Session> End<W, N> {
             && self.acknowledged.get()
     }
 
-    /// Tells the peer what has come, where that is of interest.
+    /// Reports to the peer what was received, if anything was; after the final report only that one.
     fn report(&self, whole: bool) {
-        if self.received_bytes.get() > 0 && (whole || !self.telling.get()) {
+        if self.received_bytes.get() > 0 && (whole || !self.final_reported.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
             wake(&self.writer);
         }
@@ -257,7 +257,7 @@ impl<W: World, N: Session> End<W, N> {
         (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
     }
 
-    /// Waits until the peer sends nothing more. A session of one stream that somebody holds learns of it by reading.
+    /// Waits until the peer has ended the session. On a transport of one stream, only a read sees that.
     pub(super) async fn peer_ended(&self) {
         let stream = self.streams.borrow().first().cloned();
         let mut scratch = [0; 4096];
@@ -269,7 +269,7 @@ impl<W: World, N: Session> End<W, N> {
             match stream.borrow_mut().poll_read(cx, &mut scratch) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
-                // A peer that goes on is looked at again, and not for ever at a time.
+                // A peer that sends on must not keep other tasks waiting.
                 Poll::Ready(Ok(_)) => {
                     cx.waker().wake_by_ref();
                     Poll::Pending
@@ -279,7 +279,7 @@ impl<W: World, N: Session> End<W, N> {
         .await;
     }
 
-    /// What the server has told of its transport.
+    /// Settings of the server's transport, if it has sent them.
     pub(super) fn peer_settings(&self) -> Option<Settings> {
         self.peer_settings.borrow().clone()
     }
@@ -299,7 +299,7 @@ impl<W: World, N: Session> End<W, N> {
         wake(&self.owner);
     }
 
-    /// Some bytes have come on a stream.
+    /// Takes in bytes of a stream.
     fn take(&self, parser: &mut Parser, number: usize, mut input: &[u8]) -> Result<(), &'static str> {
         while !input.is_empty() {
             let brought = parser.step(&mut input)?;
@@ -327,7 +327,7 @@ impl<W: World, N: Session> End<W, N> {
         }
         if let Some(sent) = self.peer_sent.get()
             && self.received_bytes.get() >= sent.bytes
-            && !self.telling.replace(true)
+            && !self.final_reported.replace(true)
         {
             self.report(true);
         }
@@ -339,7 +339,7 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
     let mut parser = Parser::new(number == 0 && end.own_settings.is_none());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
-        // What was read is taken before the buffer is given back.
+        // Bytes are taken in before another stream reads into the same buffer.
         let taken = poll_fn(|cx| {
             let mut buffer = end.buffer.borrow_mut();
             Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
@@ -359,11 +359,11 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
     }
 }
 
-/// Writes what is to be told, and between that the data.
+/// Writes control frames as they are queued, and data in between.
 async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends: bool) {
     let streams: Vec<_> = end.streams.borrow().clone();
     let message = frame::data(hello.message as usize);
-    // Small messages of one stream are given to the transport many at a time.
+    // Many small messages of one stream go into one write.
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
     let ends = end.begun.get() + hello.span;
@@ -459,12 +459,12 @@ fn wake(place: &RefCell<Option<Waker>>) {
     }
 }
 
-/// How often the end that receives says what has come.
+/// How often the receiving end reports.
 const REPORTING: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes of messages that are written together.
 const MAX_AT_ONCE: usize = 4096;
-/// Where there are many streams, each brings little at a time.
+/// Bytes of one read of a stream other than the first; there may be many.
 const STREAM_READ_BYTES: usize = 16 * 1024;
 
 const _: () = assert!(HEADER <= STREAM_READ_BYTES && STREAM_READ_BYTES <= READ_BYTES);

@@ -18,6 +18,6 @@ pub fn flag(default: &'static str) -> Arg {
 /// A world by the flag.
 #[cfg(target_os = "linux")]
 pub fn options(matches: &ArgMatches) -> anabranch_world::os::Options {
-    let on = matches.get_one::<String>("busy-poll").is_some_and(|told| told == "on");
+    let on = matches.get_one::<String>("busy-poll").is_some_and(|value| value == "on");
     anabranch_world::os::Options { sleep_at_once: !on, ..anabranch_world::os::Options::default() }
 }

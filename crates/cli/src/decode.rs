@@ -97,8 +97,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings).map_err(|error| {
             // The host's own word is at the bottom of it when reading failed.
             let host = error.source().and_then(Error::source).is_some_and(|why| why.is::<io::Error>());
-            let told = format!("{file}: {error}");
-            if host { Failure::Host(told) } else { Failure::Usage(told) }
+            let message = format!("{file}: {error}");
+            if host { Failure::Host(message) } else { Failure::Usage(message) }
         })?;
     let shown = match matches.get_flag("quiet") {
         true => String::new(),
@@ -129,13 +129,13 @@ fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
 fn udp_ports(text: &str) -> Result<(u16, Option<u16>), Failure> {
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
     let (one, other) = text.split_once(':').map_or((text, None), |(one, other)| (one, Some(other)));
-    let told = || {
+    let usage = || {
         let what = format!(
             "--udp: '{text}': write a port from 1 to 65535, as {ENCAPSULATION}, or two, as 9899:5000"
         );
         Failure::Usage(what)
     };
-    let one = port(one).ok_or_else(told)?;
-    let other = other.map(|other| port(other).ok_or_else(told)).transpose()?;
+    let one = port(one).ok_or_else(usage)?;
+    let other = other.map(|other| port(other).ok_or_else(usage)).transpose()?;
     Ok((one, other))
 }

@@ -53,8 +53,8 @@ impl SctpTarget {
             Ok(here) => SctpHost::new(here, self.config, bound, None).await,
             Err(why) => Err(why),
         };
-        let told = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, None, &why)));
-        let host = made.map_err(told)?;
+        let failure = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, None, &why)));
+        let host = made.map_err(failure)?;
         let servers = by_family(&self.addresses);
         let first = servers.iter().filter_map(|addresses| addresses.first().copied()).collect();
         let servers = servers.into_iter().map(|addresses| SctpServer { addresses, port }).collect();
@@ -82,15 +82,15 @@ impl Routes {
             Ok(session) => return Ok(session),
             Err(whys) => whys,
         };
-        let told = |why: &ReachError| match why {
+        let text = |why: &ReachError| match why {
             ReachError::Timeout => format!("no connection within {} s", timeout.as_secs_f32()),
             ReachError::Closed(why) => why.to_string(),
             why => why.to_string(),
         };
         let several = whys.len() > 1;
         let each = whys.iter().zip(&self.first).map(|(why, at)| match several {
-            true => format!("{}: {}", at.ip(), told(why)),
-            false => told(why),
+            true => format!("{}: {}", at.ip(), text(why)),
+            false => text(why),
         });
         Err(each.collect::<Vec<_>>().join("; "))
     }

@@ -30,7 +30,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let settings = Settings::read(matches)?;
     let memory = memory::budget(matches, &places)?;
-    let told = settings.onward.describe();
+    let onward = settings.onward.describe();
     if matches.get_flag("dry-run") {
         knobs::warn(&settings.sctp);
         say(&dry_run(matches, &places, &settings))?;
@@ -40,7 +40,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let sctp = settings.sctp;
     let announce = move |urls: &[String]| {
-        complain(&format!("carrying from {} {told}", urls.join(" ")));
+        complain(&format!("carrying from {} {onward}", urls.join(" ")));
         complain(
             "traffic is in the clear unless the two ends encrypt it: anyone on the path can read and change it",
         );

@@ -1,13 +1,13 @@
-//! `anabranch get`: objects over TCP and SCTP, into files or to standard output.
+//! `anabranch get`: fetches objects over TCP and SCTP, into files or to standard output.
 //!
 //! Objects of one server share a session: over SCTP each has a stream of its
-//! own and all come at once; over TCP they come one after the other.
+//! own and they are fetched at once; over TCP one after the other.
 //!
-//! - `account`: all that has come, as JSON
-//! - `keep`: what the files of a page are called, and where they may be
-//! - `meter`: how far it is
+//! - `account`: the result as JSON and CSV
+//! - `keep`: names and places of a page's files
+//! - `meter`: progress on the terminal
 //! - `page`: a document and all it embeds
-//! - `waterfall`: when what came
+//! - `waterfall`: a page load over time, as bars
 
 mod account;
 mod keep;
@@ -39,7 +39,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Gets what the flags name.
+/// Runs `anabranch get`.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut urls = Vec::new();
     for text in matches.get_many::<String>("url").into_iter().flatten() {
@@ -62,16 +62,16 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if matches.get_flag("page") {
         return whole_page(matches, urls, &outputs, (connect, timeout), sctp_port);
     }
-    // A directory takes any number of objects.
+    // A directory can hold any number of objects.
     let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
     let directory = directory.filter(|_| outputs.len() == 1).map(|name| Path::new(name.as_str()));
     if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
-        let told = format!(
+        let message = format!(
             "{} URLs and {} files; write -o FILE once for each, or -o DIR/",
             urls.len(),
             outputs.len()
         );
-        return Err(Failure::Usage(told));
+        return Err(Failure::Usage(message));
     }
     if let Some(directory) = directory {
         files::reserve_directory(directory)?;
@@ -92,26 +92,26 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let same =
             |other: &&Wanted| other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b));
         if let Some(other) = wanted.iter().find(same) {
-            let told =
+            let message =
                 format!("{} and {} would be one file; write -o FILE once for each", other.url.text, url.text);
-            return Err(Failure::Usage(told));
+            return Err(Failure::Usage(message));
         }
         wanted.push(Wanted { number, url, file, moves: 0 });
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
-        let told = format!(
+        let message = format!(
             "--json or --csv and {} would be written to one place; write -o FILE and --json FILE",
             one.url.text
         );
-        return Err(Failure::Usage(told));
+        return Err(Failure::Usage(message));
     }
     let sctp = config(matches)?;
     let ours = wanted.iter().any(|one| !one.url.carrier.is_kernels());
-    let told = if ours { knobs::describe(&sctp) } else { Vec::new() };
+    let described = if ours { knobs::describe(&sctp) } else { Vec::new() };
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
     let settings = Settings { connect, timeout, sctp, sctp_port, meter: Meter::new(), ledger };
-    // On a terminal there is room for one of both.
+    // A terminal shows either the object or the progress.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
     let done = os::run(os::Options::default(), async |world| {
@@ -122,7 +122,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let objects = settings.ledger.objects();
         outputs.write(
             "",
-            || account::json(&objects, &LeftOut::default(), told, (start, world.now())),
+            || account::json(&objects, &LeftOut::default(), described, (start, world.now())),
             || account::csv(&objects, start),
         )?;
         Ok(done)
@@ -130,7 +130,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
-/// What `--dry-run` says.
+/// The output of `--dry-run`.
 fn dry_run(
     matches: &ArgMatches,
     urls: &[Url],
@@ -150,18 +150,18 @@ fn dry_run(
     })
 }
 
-/// What SCTP runs with.
+/// The SCTP settings.
 fn config(matches: &ArgMatches) -> Result<Config, Failure> {
     let set = knobs::given(matches)?;
     let mut config = knobs::sctp(matches, &set)?;
     knobs::asks_after_peers(&mut config, &set);
-    // An exchange that is given up, here or there, takes its stream with it, not the association (RFC 6525).
+    // If an exchange is cancelled, its stream is reset (RFC 6525); without that the association would have to end.
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
     knobs::warn(&config);
     Ok(config)
 }
 
-/// `get --page`.
+/// Runs `anabranch get --page`.
 fn whole_page(
     matches: &ArgMatches,
     urls: Vec<Url>,
@@ -177,7 +177,7 @@ fn whole_page(
         return Err(Failure::Usage("--page writes several files: use -o DIR, not -o -".to_owned()));
     }
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
-    // First the directory: the files may be meant to lie in it.
+    // The directory comes first: the other files may lie in it.
     if let Some(directory) = &directory {
         files::reserve_directory(directory)?;
     }
@@ -204,7 +204,7 @@ fn whole_page(
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
-/// The last part of a path, as a file is called.
+/// The file name for a target: the last part of its path.
 fn last_name(target: &str) -> &str {
     let path = target.split('?').next().unwrap_or_default();
     match path.rsplit('/').next().unwrap_or_default() {
@@ -214,7 +214,7 @@ fn last_name(target: &str) -> &str {
 }
 
 struct Wanted {
-    /// Counted from 0.
+    /// The object's number, from 0.
     number: usize,
     url: Url,
     file: Option<Reserved>,
@@ -232,21 +232,21 @@ struct Settings {
 }
 
 impl Settings {
-    /// The object of this number has failed.
+    /// Notes that object `number` has failed.
     fn failed(&self, number: usize, why: String) -> Ended {
         self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
         Ended::Failed(why)
     }
 }
 
-/// How one object went.
+/// The result of one object.
 enum Ended {
     Delivered,
-    /// The transfer failed: told, exit 1.
+    /// The transfer failed: a message, and exit code 1.
     Failed(String),
-    /// It is somewhere else.
+    /// The server redirects to another URL.
     Moved(Wanted),
-    /// This host does not let us: exit 3.
+    /// This host does not permit it: exit code 3.
     Host(Failure),
 }
 
@@ -266,7 +266,7 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
             let Some(first) = of_server.first() else { continue };
             let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
-            // What fails for all of them is told once, and noted for each.
+            // A failure of the server is printed once, and noted for each object.
             let all_failed = |why: &str| {
                 for &number in &numbers {
                     settings.ledger.note(number, |fetched| {
@@ -303,7 +303,7 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
                     Ended::Moved(one) => left.push(one),
                     Ended::Failed(why) => {
                         settings.meter.clear();
-                        // What is of one object begins with its target.
+                        // The message of one object begins with its target.
                         let gap = if why.starts_with('/') { "" } else { ": " };
                         complain(&format!("{origin}{gap}{why}"));
                         done = Done::Badly;
@@ -329,7 +329,7 @@ async fn over_tcp(
     let mut kept = None;
     for one in wanted {
         if kept.is_none() {
-            // Of several addresses the first that answers.
+            // The first address that answers is used.
             match connect_any(world, &connector, count, settings.connect).await {
                 Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
                 Err(why) => {
@@ -371,7 +371,7 @@ async fn over_sctp(
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
     for (number, one) in (0_u32..).zip(wanted) {
-        // What has no file takes its turn on standard output; nor are there more streams than there are.
+        // Objects for standard output come one after the other, and so do those that have no stream of their own.
         let alone = one.file.is_none() || u64::from(number) >= streams;
         if alone {
             for task in tasks.drain(..) {
@@ -396,7 +396,7 @@ async fn over_sctp(
     Ok(ended)
 }
 
-/// Gets one object; and whether the stream is of use for another.
+/// Fetches one object. `true`: the stream can carry another.
 async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
     stream: &mut T,
@@ -480,7 +480,7 @@ async fn exchange<T: anabranch_transport::Stream>(
     }
 }
 
-/// An object on standard output. Unlike a table's, its rest matters: whoever closes early gets no whole object.
+/// Writes an object to standard output. A reader that closes early is an error, because it has no whole object.
 fn deliver(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)
@@ -488,7 +488,7 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::Host(format!("cannot write to standard output: {error}")))
 }
 
-/// Where `location` leads from `url`: the same server by the same carrier, or another one.
+/// The URL that `location` names, relative to `url`.
 fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     match resolve(&url.authority(), &url.target, location) {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),
@@ -500,12 +500,12 @@ fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     }
 }
 
-/// How often an object may be somewhere else.
+/// Most redirections of an object.
 const MAX_MOVES: u32 = 10;
-/// How long a connection may take, unless told otherwise.
+/// The default timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long an answer may be silent, unless told otherwise. After a path was cut for 60 s its packets are retransmitted within
-/// 63 s of the cut: retransmission timers double from 1 s on (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response without progress. A path that was cut for 60 s is tried again within 63 s of the cut:
+/// retransmission timers double from 1 s on (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);
-/// What a peer has to answer that we are done.
+/// How long a peer may take to close.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -69,8 +69,9 @@ mod linux {
         made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
         if let Some(path) = key_file(matches) {
             if !made.auth {
-                let told = "the keys are not used without --set auth=yes";
-                return Err(Failure::Usage(format!("--key-file {path}: {told}")));
+                return Err(Failure::Usage(format!(
+                    "--key-file {path}: the keys are not used without --set auth=yes"
+                )));
             }
             made.shared_keys = keys(path)?;
         }

@@ -170,14 +170,14 @@ mod verb {
             (None, sessions) => Pace::Closed { sessions: sessions.unwrap_or(1) },
         };
         if matches!(pace, Pace::Pool { .. }) && objects == Some(0) {
-            let told =
+            let message =
                 "--objects-per-session 0 with --rate and -c: there is nothing to plan; leave one of them out";
-            return Err(Failure::Usage(told.to_owned()));
+            return Err(Failure::Usage(message.to_owned()));
         }
         let streams = matches.get_one::<u16>("streams").copied();
         if url.carrier.is_kernels() && streams.is_some_and(|streams| streams > 1) {
-            let told = "--streams: a TCP connection has one stream; use more connections, or http+sctp://";
-            return Err(Failure::Usage(told.to_owned()));
+            let message = "--streams: a TCP connection has one stream; use more connections, or http+sctp://";
+            return Err(Failure::Usage(message.to_owned()));
         }
         let most = if url.carrier.is_kernels() { 1 } else { 100 };
         let all = objects.unwrap_or(1).clamp(1, most);

@@ -169,9 +169,9 @@ fn misused(error: &clap::Error) -> ExitCode {
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
     let text = error.to_string();
-    let told = text.split("\nUsage:").next().unwrap_or_default();
-    let told = told.split("\nFor more information").next().unwrap_or_default();
-    let line = told.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+    let message = text.split("\nUsage:").next().unwrap_or_default();
+    let message = message.split("\nFor more information").next().unwrap_or_default();
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     complain(&format!("{} (see --help)", line.trim_start_matches("error: ")));
     ExitCode::from(2)
 }

@@ -29,13 +29,13 @@ pub struct WorkerHandle {
     number: usize,
     announce: Arc<Announce>,
     /// Where to report, if there are several threads.
-    tell: Option<Sender<Told>>,
+    reports: Option<Sender<Report>>,
 }
 
-enum Told {
-    /// A thread listens, under these URLs.
+enum Report {
+    /// The thread listens at these URLs.
     Ready(Vec<String>),
-    /// It has taken in so many associations.
+    /// The thread has accepted so many associations.
     Associations(u64),
     Ended(Result<Done, Failure>),
 }
@@ -43,10 +43,10 @@ enum Told {
 impl WorkerHandle {
     /// Reports that the thread listens at `urls`.
     pub fn ready(&self, urls: &[String]) {
-        match &self.tell {
+        match &self.reports {
             None => (self.announce)(urls),
-            Some(tell) => {
-                let _ = tell.send(Told::Ready(urls.to_vec()));
+            Some(reports) => {
+                let _ = reports.send(Report::Ready(urls.to_vec()));
             }
         }
     }
@@ -58,13 +58,13 @@ impl WorkerHandle {
 
     /// Whether it is the only thread.
     pub fn is_alone(&self) -> bool {
-        self.tell.is_none()
+        self.reports.is_none()
     }
 
     /// Reports how many associations it has accepted, at the end.
     pub fn count(&self, associations: u64) {
-        if let Some(tell) = &self.tell {
-            let _ = tell.send(Told::Associations(associations));
+        if let Some(reports) = &self.reports {
+            let _ = reports.send(Report::Associations(associations));
         }
     }
 }
@@ -143,38 +143,38 @@ impl ListenSpecs {
         let announce: Arc<Announce> = Arc::new(announce);
         let count = self.each.len();
         if count == 1 {
-            return body(self.each.remove(0), WorkerHandle { number: 0, announce, tell: None });
+            return body(self.each.remove(0), WorkerHandle { number: 0, announce, reports: None });
         }
         let body = Arc::new(body);
-        let (tell, told) = channel();
+        let (reports, received) = channel();
         for (number, specs) in self.each.into_iter().enumerate() {
-            let (body, tell) = (body.clone(), tell.clone());
-            let worker = WorkerHandle { number, announce: announce.clone(), tell: Some(tell.clone()) };
+            let (body, reports) = (body.clone(), reports.clone());
+            let worker = WorkerHandle { number, announce: announce.clone(), reports: Some(reports.clone()) };
             let run = move || {
                 let ended = catch_unwind(AssertUnwindSafe(|| body(specs, worker)));
                 let broken = |_| Err(Failure::Internal("a thread has panicked".to_owned()));
-                let _ = tell.send(Told::Ended(ended.unwrap_or_else(broken)));
+                let _ = reports.send(Report::Ended(ended.unwrap_or_else(broken)));
             };
             thread::Builder::new()
                 .name(format!("serving {number}"))
                 .spawn(run)
                 .map_err(|why| Failure::Host(format!("cannot start {count} threads: {why}")))?;
         }
-        drop(tell);
+        drop(reports);
         let (mut ready, mut associations, mut done) = (0, Vec::new(), Done::Well);
-        for word in told {
-            match word {
-                Told::Ready(listening) => {
+        for report in received {
+            match report {
+                Report::Ready(listening) => {
                     ready += 1;
                     // All listen on the same.
                     if ready == count {
                         announce(&listening);
                     }
                 }
-                Told::Associations(taken) => associations.push(taken.to_string()),
-                Told::Ended(Ok(Done::Well)) => {}
-                Told::Ended(Ok(Done::Badly)) => done = Done::Badly,
-                Told::Ended(Err(failure)) => return Err(failure),
+                Report::Associations(taken) => associations.push(taken.to_string()),
+                Report::Ended(Ok(Done::Well)) => {}
+                Report::Ended(Ok(Done::Badly)) => done = Done::Badly,
+                Report::Ended(Err(failure)) => return Err(failure),
             }
         }
         if done == Done::Badly {

@@ -21,7 +21,7 @@ pub struct RootDirectory {
     real: PathBuf,
     given: PathBuf,
     #[cfg(unix)]
-    held: std::cell::RefCell<handle::Held>,
+    held: std::cell::RefCell<handle::OpenRoot>,
 }
 
 /// What a name leads to.
@@ -45,7 +45,7 @@ impl RootDirectory {
         }
         Ok(Self {
             #[cfg(unix)]
-            held: std::cell::RefCell::new(handle::Held::open(&real)?),
+            held: std::cell::RefCell::new(handle::OpenRoot::open(&real)?),
             real,
             given,
         })
@@ -86,7 +86,7 @@ mod handle {
 
     /// The open directory.
     #[derive(Debug)]
-    pub(super) struct Held {
+    pub(super) struct OpenRoot {
         directory: Rc<OwnedFd>,
         device: u64,
         node: u64,
@@ -94,7 +94,7 @@ mod handle {
         whole: Cell<bool>,
     }
 
-    impl Held {
+    impl OpenRoot {
         pub(super) fn open(real: &Path) -> io::Result<Self> {
             let directory = openat(CWD, real, DIRECTORY, Mode::empty())?;
             let metadata = File::from(directory.try_clone()?).metadata()?;
@@ -158,7 +158,7 @@ mod handle {
             let metadata = self.real.symlink_metadata()?;
             let mut held = self.held.borrow_mut();
             if (metadata.dev(), metadata.ino()) != (held.device, held.node) {
-                *held = Held::open(&self.real)?;
+                *held = OpenRoot::open(&self.real)?;
             }
             Ok(held.directory.clone())
         }

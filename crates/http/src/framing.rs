@@ -24,7 +24,7 @@ pub struct Broken;
 /// Takes a body apart.
 #[derive(Debug)]
 pub struct Decoder {
-    state: State,
+    state: DecoderState,
     /// The part of a size line that has come so far; of trailers, how long the line is.
     line: Vec<u8>,
     /// Bytes of trailers so far.
@@ -32,7 +32,7 @@ pub struct Decoder {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum DecoderState {
     /// So many bytes.
     Body(u64),
     ToTheEnd,
@@ -49,10 +49,10 @@ impl Decoder {
     #[must_use]
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
-            Framing::Empty | Framing::Length(0) => State::Done,
-            Framing::Length(length) => State::Body(length),
-            Framing::Chunked => State::Size,
-            Framing::Close => State::ToTheEnd,
+            Framing::Empty | Framing::Length(0) => DecoderState::Done,
+            Framing::Length(length) => DecoderState::Body(length),
+            Framing::Chunked => DecoderState::Size,
+            Framing::Close => DecoderState::ToTheEnd,
         };
         Self { state, line: Vec::new(), trailers: 0 }
     }
@@ -60,13 +60,13 @@ impl Decoder {
     /// All of the body has been taken.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == DecoderState::Done
     }
 
     /// Bytes that are left of a body of known length.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
-        if let State::Body(left) = self.state { Some(left) } else { None }
+        if let DecoderState::Body(left) = self.state { Some(left) } else { None }
     }
 
     /// Takes framing off the front of `input`, then the bytes of the body that come next; empty when more is needed
@@ -77,21 +77,24 @@ impl Decoder {
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
         loop {
             match self.state {
-                State::Done => return Ok(&[]),
-                State::ToTheEnd => return Ok(take(input, u64::MAX)),
-                State::Body(left) => {
+                DecoderState::Done => return Ok(&[]),
+                DecoderState::ToTheEnd => return Ok(take(input, u64::MAX)),
+                DecoderState::Body(left) => {
                     let bytes = take(input, left);
                     let left = left - bytes.len() as u64;
-                    self.state = if left == 0 { State::Done } else { State::Body(left) };
+                    self.state = if left == 0 { DecoderState::Done } else { DecoderState::Body(left) };
                     return Ok(bytes);
                 }
-                State::Chunk(left) => {
+                DecoderState::Chunk(left) => {
                     let bytes = take(input, left);
                     let left = left - bytes.len() as u64;
-                    self.state = if left == 0 { State::ChunkCr } else { State::Chunk(left) };
+                    self.state = if left == 0 { DecoderState::ChunkCr } else { DecoderState::Chunk(left) };
                     return Ok(bytes);
                 }
-                State::Size | State::ChunkCr | State::ChunkLf | State::Trailer => {
+                DecoderState::Size
+                | DecoderState::ChunkCr
+                | DecoderState::ChunkLf
+                | DecoderState::Trailer => {
                     let Some((&byte, rest)) = input.split_first() else { return Ok(&[]) };
                     *input = rest;
                     self.frame(byte)?;
@@ -103,11 +106,11 @@ impl Decoder {
     /// A byte of framing.
     fn frame(&mut self, byte: u8) -> Result<(), Broken> {
         match (self.state, byte) {
-            (State::ChunkCr, b'\r') => self.state = State::ChunkLf,
-            (State::ChunkLf, b'\n') => self.state = State::Size,
-            (State::Size | State::Trailer, _) => {
+            (DecoderState::ChunkCr, b'\r') => self.state = DecoderState::ChunkLf,
+            (DecoderState::ChunkLf, b'\n') => self.state = DecoderState::Size,
+            (DecoderState::Size | DecoderState::Trailer, _) => {
                 self.line.push(byte);
-                self.trailers += usize::from(self.state == State::Trailer);
+                self.trailers += usize::from(self.state == DecoderState::Trailer);
                 if self.line.len() > MAX_LINE || self.trailers > MAX_TRAILERS {
                     return Err(Broken);
                 }
@@ -128,9 +131,9 @@ impl Decoder {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Broken> {
-        if self.state == State::Trailer {
+        if self.state == DecoderState::Trailer {
             if line.is_empty() {
-                self.state = State::Done;
+                self.state = DecoderState::Done;
             }
             return Ok(());
         }
@@ -144,7 +147,7 @@ impl Decoder {
         }
         let digits = std::str::from_utf8(&line[..end]).map_err(|_| Broken)?;
         let size = u64::from_str_radix(digits, 16).map_err(|_| Broken)?;
-        self.state = if size == 0 { State::Trailer } else { State::Chunk(size) };
+        self.state = if size == 0 { DecoderState::Trailer } else { DecoderState::Chunk(size) };
         Ok(())
     }
 
@@ -154,8 +157,8 @@ impl Decoder {
     /// [`Broken`]: it was not.
     pub fn end(&mut self) -> Result<(), Broken> {
         match self.state {
-            State::ToTheEnd | State::Done => {
-                self.state = State::Done;
+            DecoderState::ToTheEnd | DecoderState::Done => {
+                self.state = DecoderState::Done;
                 Ok(())
             }
             _ => Err(Broken),

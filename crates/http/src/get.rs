@@ -70,7 +70,7 @@ pub async fn get_telling<W: World, T: Stream, E>(
     );
     let sent = world.timeout(timeout, stream.write_all(request.as_bytes())).await;
     sent.ok_or(GetError::Timeout(timeout))?.map_err(GetError::Closed)?;
-    let mut parser = ResponseParser::telling().ending(stream.half_closes());
+    let mut parser = ResponseParser::with_fields().ending(stream.half_closes());
     let mut buffer = vec![0; READ_BYTES];
     let (mut answer, mut length) = (None, 0);
     loop {
@@ -87,8 +87,8 @@ pub async fn get_telling<W: World, T: Stream, E>(
             match parser.step(&mut input)? {
                 Step::More => break,
                 Step::Head(head) => {
-                    let told = parser.told();
-                    let said = Answer { head, location: told.location, content_type: told.content_type };
+                    let fields = parser.fields();
+                    let said = Answer { head, location: fields.location, content_type: fields.content_type };
                     take(&said, &[]).map_err(GetError::Taker)?;
                     answer = Some(said);
                 }

@@ -137,7 +137,7 @@ pub async fn visit<W: World, U: Upstream, K: Keeper>(
     plan: Plan,
     keeper: Rc<K>,
 ) -> Visit {
-    let shared = Rc::new(Shared { world: world.clone(), upstream, plan, keeper, state: RefCell::default() });
+    let shared = Rc::new(Visitor { world: world.clone(), upstream, plan, keeper, state: RefCell::default() });
     shared.found(None, &shared.plan.start.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
@@ -158,16 +158,16 @@ pub async fn visit<W: World, U: Upstream, K: Keeper>(
     std::mem::take(&mut shared.state.borrow_mut().visit)
 }
 
-struct Shared<W, U, K> {
+struct Visitor<W, U, K> {
     world: W,
     upstream: Rc<U>,
     plan: Plan,
     keeper: Rc<K>,
-    state: RefCell<State>,
+    state: RefCell<Progress>,
 }
 
 #[derive(Default)]
-struct State {
+struct Progress {
     visit: Visit,
     /// Targets that were found, and where they stand.
     known: BTreeMap<String, usize>,
@@ -191,7 +191,7 @@ struct Found {
     not_kept: Option<String>,
 }
 
-impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
+impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
     /// `target` is to be fetched, if it is new.
     fn found(&self, initiator: Option<usize>, target: &str) {
         let state = &mut *self.state.borrow_mut();

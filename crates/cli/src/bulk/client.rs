@@ -43,11 +43,11 @@ impl Client {
                 let world = world.with_kernel(options.clone());
                 possible(&addresses, options)?;
                 let connector = KernelConnector::new(world.clone(), addresses.clone());
-                let told = |session: &KernelSession<OsWorld>| Told {
+                let choices = |session: &KernelSession<OsWorld>| KernelChoices {
                     multipath: session.is_multipath(),
                     congestion: session.congestion(),
                 };
-                self.perform(world, connector, addresses, outputs, kernel_probe, told).await
+                self.perform(world, connector, addresses, outputs, kernel_probe, choices).await
             }
             Knobs::Ours(config) => {
                 let to = SctpTarget {
@@ -58,8 +58,8 @@ impl Client {
                 };
                 let (host, ways) = to.host(&world).await?;
                 let Routes { connector, first } = ways;
-                let told = |_: &_| Told::default();
-                let done = self.perform(world.clone(), connector, first, outputs, probe, told).await;
+                let choices = |_: &_| KernelChoices::default();
+                let done = self.perform(world.clone(), connector, first, outputs, probe, choices).await;
                 let _ = world.timeout(CLOSING, host.idle()).await;
                 done
             }
@@ -73,7 +73,7 @@ impl Client {
         servers: Vec<SocketAddr>,
         outputs: Outputs,
         probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
-        told: impl Fn(&C::Session) -> Told,
+        choices: impl Fn(&C::Session) -> KernelChoices,
     ) -> Result<Done, Failure> {
         let Self { plan, quiet, mut framing, url, .. } = self;
         let mut signals = signals()?;
@@ -120,12 +120,12 @@ impl Client {
         }
         let outcome = test.outcome();
         head(outcome.retransmitted.is_some());
-        let all = test.each(told);
-        // Where nothing was connected, nobody has said that it is plain TCP.
-        let spoken: Option<Vec<bool>> = all.iter().map(|told| told.multipath).collect();
-        let spoken = spoken.filter(|spoken| !spoken.is_empty());
-        framing.multipath = spoken.map(|spoken| spoken.into_iter().filter(|one| *one).count() as u64);
-        let congestion = all.into_iter().find_map(|told| told.congestion);
+        let all = test.each(choices);
+        // Without a connection nothing is known, not even that it is plain TCP.
+        let multipath: Option<Vec<bool>> = all.iter().map(|choices| choices.multipath).collect();
+        let multipath = multipath.filter(|sessions| !sessions.is_empty());
+        framing.multipath = multipath.map(|sessions| sessions.into_iter().filter(|one| *one).count() as u64);
+        let congestion = all.into_iter().find_map(|choices| choices.congestion);
         if let Some(name) = congestion.filter(|_| framing.settings.iter().all(|(key, _)| key != "cc")) {
             framing.settings.push(("cc".to_owned(), name));
         }
@@ -135,11 +135,12 @@ impl Client {
     }
 }
 
-/// What a session says of itself once it is there.
+/// What the kernel chose for a session; nothing of a session of ours.
 #[derive(Default)]
-struct Told {
+struct KernelChoices {
+    /// Whether it is Multipath TCP; `None` if it was not asked for.
     multipath: Option<bool>,
-    /// Congestion control that the kernel has chosen.
+    /// The congestion control.
     congestion: Option<String>,
 }
 

@@ -22,8 +22,8 @@ pub(super) fn of_url(text: &str) -> Result<Url, Failure> {
     let (carrier, rest) = of(text)?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(',') && carrier.is_kernels() {
-        let told = format!("{text}: several addresses of one host are for sctp:// and sctp-ip://");
-        return Err(Failure::Usage(told));
+        let message = format!("{text}: several addresses of one host are for sctp:// and sctp-ip://");
+        return Err(Failure::Usage(message));
     }
     let wrong = || Failure::Usage(format!("{text}: no host and port; write {FORMS}"));
     let whole = format!("{rest}/");
@@ -76,8 +76,8 @@ impl Knobs {
                         false => format!("the kernel's {protocol} has sndbuf and rcvbuf"),
                         true => "the kernel's protocols have cc, sndbuf and rcvbuf".to_owned(),
                     };
-                    let told = format!("--set {key}={value}: {has}");
-                    return Err(Failure::Usage(told));
+                    let message = format!("--set {key}={value}: {has}");
+                    return Err(Failure::Usage(message));
                 }
             }
         }
@@ -91,18 +91,18 @@ impl Knobs {
         }
     }
 
-    pub(super) fn told(&self) -> Vec<(String, String)> {
+    pub(super) fn settings(&self) -> Vec<(String, String)> {
         match self {
             Self::Ours(config) => knobs::describe(config),
             Self::Kernel(options) => {
-                let mut told = Vec::new();
+                let mut settings = Vec::new();
                 let mut add = |name: &str, value: Option<String>| {
-                    told.extend(value.map(|value| (name.to_owned(), value)));
+                    settings.extend(value.map(|value| (name.to_owned(), value)));
                 };
                 add("cc", options.congestion.clone());
                 add("sndbuf", options.sndbuf.map(|bytes| format!("{bytes}B")));
                 add("rcvbuf", options.rcvbuf.map(|bytes| format!("{bytes}B")));
-                told
+                settings
             }
         }
     }

@@ -59,13 +59,13 @@ impl Server {
                         port = listener.port();
                         let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
-                        let told = knobs.told();
+                        let settings = knobs.settings();
                         let settings = move |session: &KernelSession<OsWorld>| {
-                            let mut told = told.clone();
-                            if told.iter().all(|(key, _)| key != "cc") {
-                                told.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
+                            let mut settings = settings.clone();
+                            if settings.iter().all(|(key, _)| key != "cc") {
+                                settings.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
                             }
-                            told
+                            settings
                         };
                         tasks.push(self.start(&world, listener, settings, &first));
                     }
@@ -87,8 +87,8 @@ impl Server {
                         let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
                     }
-                    let told = host.inspect(|engine| describe(engine.config()));
-                    tasks.push(self.start(&here, listener, move |_: &_| told.clone(), &first));
+                    let settings = host.inspect(|engine| describe(engine.config()));
+                    tasks.push(self.start(&here, listener, move |_: &_| settings.clone(), &first));
                     hosts.push(host);
                 }
             }

@@ -61,19 +61,19 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
     let streams = number("streams");
     if url.carrier.is_kernels() && (streams > 1 || matches.get_flag("unordered")) {
-        let told =
+        let message =
             "--streams and --unordered are for sctp:// and sctp-ip://; others have one stream, in order";
-        return Err(Failure::Usage(told.to_owned()));
+        return Err(Failure::Usage(message.to_owned()));
     }
     if size("size")? == Some(0) {
         return Err(Failure::Usage("--size 0B: nothing to send".to_owned()));
     }
     let (reverse, both) = (matches.get_flag("reverse"), matches.get_flag("both"));
     if let Some((key, value)) = set.iter().find(|(key, _)| reverse && knobs::is_senders(key)) {
-        let told = format!(
+        let message = format!(
             "--set {key}={value} is for the end that sends, which with --reverse is the server: write it with its --listen"
         );
-        return Err(Failure::Usage(told));
+        return Err(Failure::Usage(message));
     }
     let plan = Plan {
         up: !reverse,
@@ -92,8 +92,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Knobs::Ours(config) = &mut made {
         config.streams = config.streams.max(streams);
         if message > config.sndbuf {
-            let told = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
-            return Err(Failure::Usage(told));
+            let message = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
+            return Err(Failure::Usage(message));
         }
     }
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
@@ -106,7 +106,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         command: command_line(),
         url: url.text.clone(),
         transport: url.carrier.name().to_owned(),
-        settings: made.told(),
+        settings: made.settings(),
         multipath: None,
         interrupted: false,
     };
@@ -138,9 +138,9 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {
-        let told = made.told().into_iter().filter(|(key, _)| sends || !knobs::is_senders(key));
-        let told = told.map(|(key, value)| format!("{key}={value}"));
-        let line = format!("set: {}\n", told.collect::<Vec<_>>().join(","));
+        let settings = made.settings().into_iter().filter(|(key, _)| sends || !knobs::is_senders(key));
+        let settings = settings.map(|(key, value)| format!("{key}={value}"));
+        let line = format!("set: {}\n", settings.collect::<Vec<_>>().join(","));
         if line != "set: \n" && !lines.contains(&line) {
             lines.push(line);
         }

@@ -1,5 +1,5 @@
-//! What a `get` has fetched, as JSON (schema `anabranch.get/1`) and as CSV. Times are nanoseconds since the first object
-//! was asked for.
+//! The result of a `get`, as JSON (schema `anabranch.get/1`) and as CSV. Times are nanoseconds since the first object was
+//! requested.
 
 use crate::outputs::command_line;
 use crate::place::Url;
@@ -9,55 +9,55 @@ use anabranch_lab::csv::field;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 
-/// What came of one URL.
+/// The result of one URL.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fetched {
-    /// As it was asked for, or embedded.
+    /// The URL, as given or as embedded.
     pub url: String,
-    /// Which object embeds it.
+    /// The object that embeds it.
     pub initiator: Option<usize>,
-    /// Of the last answer; `None`: there was none.
+    /// Status of the last response; `None`: there was none.
     pub status: Option<u16>,
-    /// Of its body, as far as it came.
+    /// Bytes of the body that arrived.
     pub bytes: u64,
-    /// The session it came by, and the stream.
+    /// The session and the stream that carried it.
     pub place: Option<(u64, u64)>,
-    /// When it was to be fetched.
+    /// When it was found, or asked for.
     pub issued: Option<Instant>,
-    /// When it had a stream.
+    /// When it was assigned to a stream.
     pub assigned: Option<Instant>,
-    /// When the head of its answer was there.
+    /// When the head of the response was complete.
     pub first_byte: Option<Instant>,
-    /// When all was there.
+    /// When the body was complete.
     pub delivered: Option<Instant>,
     /// Why it failed.
     pub error: Option<String>,
 }
 
-/// Takes note of what becomes of each URL while it is fetched.
+/// Collects the result of each URL while it is fetched.
 #[derive(Debug)]
 pub struct Ledger(RefCell<Vec<Fetched>>);
 
 impl Ledger {
-    /// Nothing has come yet.
+    /// A ledger of `urls`, of which nothing is fetched yet.
     pub fn new<'a>(urls: impl Iterator<Item = &'a Url>) -> Self {
         Self(RefCell::new(urls.map(|url| Fetched { url: url.text.clone(), ..Fetched::default() }).collect()))
     }
 
-    /// The object of this number is further than it was.
+    /// Changes the record of object `number`.
     pub fn note(&self, number: usize, note: impl FnOnce(&mut Fetched)) {
         if let Some(fetched) = self.0.borrow_mut().get_mut(number) {
             note(fetched);
         }
     }
 
-    /// What is known so far.
+    /// The records so far.
     pub fn objects(&self) -> Vec<Fetched> {
         self.0.borrow().clone()
     }
 }
 
-/// What a page load has brought.
+/// The records of a page load.
 pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
     let absolute = |target: &str| format!("{}://{}{target}", url.carrier.scheme(), url.authority());
     let fetched = come.objects.iter().map(|object| {
@@ -78,16 +78,16 @@ pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
     fetched.collect()
 }
 
-/// How much was left out, and the first of it.
+/// Addresses that were not fetched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LeftOut {
-    /// Addresses.
+    /// How many.
     pub count: usize,
     /// The first of them.
     pub first: Vec<String>,
 }
 
-/// The whole account, of what began at `start` and ended at `end`.
+/// The result of a `get` that began at `start` and ended at `end`, as JSON.
 pub fn json(
     objects: &[Fetched],
     left_out: &LeftOut,
@@ -102,7 +102,7 @@ pub fn json(
         "version": env!("CARGO_PKG_VERSION"),
         "command": command_line(),
         "settings": settings,
-        "objects": objects.iter().map(|object| told(object, start)).collect::<Vec<_>>(),
+        "objects": objects.iter().map(|object| object_json(object, start)).collect::<Vec<_>>(),
         "left_out": { "count": left_out.count, "first": left_out.first },
         "totals": {
             "objects": objects.len(),
@@ -114,11 +114,11 @@ pub fn json(
     format!("{document:#}\n")
 }
 
-/// A row for each object, under the names that they have in the JSON; what is not known is empty.
+/// The result as CSV: a row for each object, with the names of the JSON; what is not known is empty.
 pub fn csv(objects: &[Fetched], start: Instant) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for object in objects {
-        let object = told(object, start);
+        let object = object_json(object, start);
         let cell = |name: &&str| match &object[*name] {
             Value::Null => String::new(),
             Value::String(text) => field(text),
@@ -144,7 +144,7 @@ const COLUMNS: [&str; 12] = [
     "error",
 ];
 
-fn told(object: &Fetched, start: Instant) -> Value {
+fn object_json(object: &Fetched, start: Instant) -> Value {
     let since = |at: Option<Instant>| at.map(|at| nanos(at - start));
     let transport = Url::parse(&object.url).ok().map(|url| url.carrier.name());
     json!({

@@ -1,4 +1,4 @@
-//! Where `get --page` puts what comes: files below a directory, under names that the server has a say in.
+//! Where `get --page` keeps objects: in files below a directory, whose names come from the server.
 //!
 //! Whatever a page calls its objects, they are files below the directory, none of them hidden: a page that somebody loads
 //! into their home directory has no part in `.bashrc` or `.ssh`. Links in the directory lead nowhere else
@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Files below a directory, each whole or not there.
+/// Files below a directory. Each is complete, or does not exist.
 pub struct Kept {
     directory: Option<PathBuf>,
-    /// What has a name below it: a file with its target, or a directory.
+    /// The names below it: of files, with their targets, and of directories.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
 
 impl Kept {
-    /// Nothing is kept yet; without a directory nothing ever is.
+    /// Keeps objects below `directory`, or none at all without one.
     pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
         Self { directory, names: RefCell::default(), meter }
     }
@@ -81,7 +81,7 @@ fn name_of(target: &str) -> PathBuf {
         file.push("index.html");
     }
     match query {
-        // What the query stands for is part of the name.
+        // The query is a part of the name.
         Some(query) => {
             let path = file.file_name().unwrap_or_default().to_string_lossy();
             let name = bounded(format!("{path}?{}", query.replace('/', "%2F")));

@@ -1,7 +1,7 @@
-//! How far a `get` is, on standard error: a bar on a terminal, now and then a line elsewhere, and only where it takes time.
+//! The progress of a `get` on standard error: a bar on a terminal, elsewhere a line now and then if it takes long.
 //!
-//! Of how much and for how long is told where every object that is known of has said how long it is; else what has come,
-//! and how fast.
+//! The total and the time left are shown if the length of every known object is known; if not, the bytes so far and their
+//! rate.
 
 use crate::progress::readable;
 use anabranch_base::time::{Duration, Instant};
@@ -13,38 +13,38 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::rc::Rc;
 
-/// Takes note of what comes, and shows it.
+/// Counts bytes as they arrive, and shows the progress.
 pub struct Meter {
     terminal: bool,
     tally: RefCell<Tally>,
 }
 
-/// What has come.
+/// The progress so far.
 #[derive(Debug, Default)]
 struct Tally {
     items: Vec<Item>,
     over: usize,
-    /// When how much had come, the oldest first.
+    /// Bytes so far at recent times, the oldest first.
     looks: VecDeque<(Duration, u64)>,
-    /// A line was last written then.
-    told: Duration,
+    /// When a line was last written.
+    shown: Duration,
     drawn: bool,
 }
 
 #[derive(Debug, Default)]
 struct Item {
     come: u64,
-    /// Of how much; `None`: nobody has said.
+    /// Its length; `None`: not known.
     of: Option<u64>,
 }
 
 impl Meter {
-    /// Nothing has come yet.
+    /// A meter without any objects yet.
     pub fn new() -> Rc<Self> {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// The object of this number is further than it was; they are found one after the other.
+    /// Takes note of a step of object `number`. Objects are found one after the other.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -62,7 +62,7 @@ impl Meter {
         }
     }
 
-    /// Shows how far it is, until it is dropped.
+    /// Shows the progress until it is dropped.
     pub async fn show(self: Rc<Self>, world: OsWorld) {
         let began = world.now();
         let period = if self.terminal { Duration::from_millis(200) } else { Duration::from_secs(1) };
@@ -76,12 +76,12 @@ impl Meter {
         let mut tally = self.tally.borrow_mut();
         let elapsed = now - began;
         tally.look(elapsed);
-        // The longer it goes on, the rarer is news.
-        let due = tally.told + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
+        // Lines become rarer the longer it takes.
+        let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
             return;
         }
-        (tally.told, tally.drawn) = (elapsed, true);
+        (tally.shown, tally.drawn) = (elapsed, true);
         let line = tally.line(self.terminal);
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal { write!(out, "\r{line} \x1b[K") } else { writeln!(out, "{line}") };
@@ -108,12 +108,12 @@ impl Tally {
         }
     }
 
-    /// Bytes a second, of late.
+    /// Recent bytes a second.
     fn rate(&self) -> u64 {
         let (Some(&(from, before)), Some(&(to, come))) = (self.looks.front(), self.looks.back()) else {
             return 0;
         };
-        // At the first look: since the beginning.
+        // At the first look, the rate is that since the beginning.
         let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
         let span = (to - from).as_millis().max(1);
         (u128::from(come.saturating_sub(before)) * 1000 / span) as u64
@@ -143,7 +143,7 @@ impl Tally {
                 (format!("{}, {}/s", of(come), of(rate)), self.over as u64, objects as u64)
             }
         };
-        // Of one object without a length nobody knows how far it is.
+        // Without the length of every object there is no total.
         let known = total.is_some() || objects > 1;
         let filled = (BAR as u128 * u128::from(done) / u128::from(of.max(1))) as usize;
         let bar = if bar && known {
@@ -163,7 +163,7 @@ fn unit(bytes: u64) -> (f64, &'static str) {
     }
 }
 
-/// How far back it is looked at how fast bytes come.
+/// The time over which the rate is measured.
 const WINDOW: Duration = Duration::from_secs(5);
 /// Columns of a bar.
 const BAR: usize = 30;

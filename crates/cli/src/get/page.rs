@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What is to be done.
+/// What `get --page` was asked for.
 pub struct Asked {
     /// The document.
     pub url: Url,
@@ -32,13 +32,13 @@ pub struct Asked {
     pub directory: Option<PathBuf>,
     /// Where the HAR goes.
     pub har: Har,
-    /// Where the account goes.
+    /// Where JSON and CSV go.
     pub outputs: Outputs,
-    /// No waterfall.
+    /// Whether to draw no waterfall.
     pub quiet: bool,
-    /// For a connection.
+    /// Timeout of a connection.
     pub connect: Duration,
-    /// For an object that does not move.
+    /// Timeout of an object without progress.
     pub timeout: Duration,
     pub sctp: Config,
     pub sctp_port: u16,
@@ -51,7 +51,7 @@ pub enum Har {
     File(Reserved),
 }
 
-/// Gets the page.
+/// Fetches the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port } = asked;
     let settings = if url.carrier.is_kernels() { Vec::new() } else { knobs::describe(&sctp) };
@@ -109,7 +109,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             _ => say(&drawn)?,
         }
     }
-    // On a full disk objects are missing, too: all is told.
+    // A full disk is one failure, missing objects are others: each is reported.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
@@ -141,7 +141,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             named.join(", ")
         ));
     }
-    // Where nothing else has failed, the last of it is the command's failure.
+    // If nothing else has failed, the last of these is the command's failure.
     let last = if done == Done::Well { unwritten.pop() } else { None };
     unwritten.into_iter().for_each(|failure| complain(&failure.line()));
     if let Some(failure) = last {
@@ -188,9 +188,9 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
     har::write(&page, scheme, &fetches, began, version, "anabranch get --page")
 }
 
-/// Connections to one server, as browsers have.
+/// Connections to one server, as many as browsers open.
 const CONNECTIONS: usize = 6;
-/// What a peer has to answer that we are done.
+/// How long a peer may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Addresses that a warning names.
+/// Most addresses that a warning names.
 const NAMED: usize = 3;

@@ -24,7 +24,7 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
         {
             bar[from.min(BAR - 1)..to.min(BAR)].fill(mark);
         }
-        // However short it was, it was.
+        // The shortest bar is one column wide.
         let last = marks[3].saturating_sub(1).max(marks[0]).min(BAR - 1);
         if bar[last] == ' ' {
             bar[last] = '#';
@@ -70,7 +70,7 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     text
 }
 
-/// The end of a long name tells more than its beginning.
+/// Shortens a long name at its beginning: the end says more.
 fn shortened(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {

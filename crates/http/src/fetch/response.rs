@@ -57,9 +57,9 @@ pub struct Head {
     pub close: bool,
 }
 
-/// What else the head of a response says, to those who ask.
+/// Fields of a response that [`ResponseParser::with_fields`] keeps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Told {
+pub struct ResponseFields {
     /// Location.
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
@@ -82,19 +82,19 @@ pub enum Step<'a> {
 /// Reads one response after the other from one stream.
 #[derive(Debug, Default)]
 pub struct ResponseParser {
-    state: State,
+    state: ParserState,
     /// The part of a head, size line or trailer that has come so far.
     held: Vec<u8>,
     /// Interim responses since the last final one, and their bytes.
     interim: (u32, usize),
-    /// Kept where it is wanted.
-    told: Option<Told>,
-    /// The end of the stream may be that of a body.
+    /// Fields of the last head, if they are to be kept.
+    fields: Option<ResponseFields>,
+    /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum ParserState {
     #[default]
     Head,
     Body {
@@ -116,37 +116,37 @@ impl ResponseParser {
         Self::default()
     }
 
-    /// Before the first response, of which more is kept.
+    /// Before the first response; keeps [`ResponseFields`].
     #[must_use]
-    pub fn telling() -> Self {
-        Self { told: Some(Told::default()), ..Self::default() }
+    pub fn with_fields() -> Self {
+        Self { fields: Some(ResponseFields::default()), ..Self::default() }
     }
 
-    /// The stream tells where it ends, as TCP does: a body without a length goes on to there.
+    /// Whether the end of the stream ends a body without a length, as it does on TCP.
     #[must_use]
     pub fn ending(self, ends_bodies: bool) -> Self {
         Self { ends_bodies, ..self }
     }
 
-    /// The stream has ended: whether that completes a response (RFC 9112 §6.3).
+    /// Takes note that the stream has ended; whether that completes a response (RFC 9112 §6.3).
     pub fn end(&mut self) -> bool {
-        let completes = matches!(self.state, State::ToTheEnd);
+        let completes = matches!(self.state, ParserState::ToTheEnd);
         if completes {
-            self.state = State::Head;
+            self.state = ParserState::Head;
         }
         completes
     }
 
-    /// What else the last head said; nothing, unless it is [`telling`](Self::telling).
+    /// What else the last head said; nothing, unless it is [`with_fields`](Self::with_fields).
     #[must_use]
-    pub fn told(&self) -> Told {
-        self.told.clone().unwrap_or_default()
+    pub fn fields(&self) -> ResponseFields {
+        self.fields.clone().unwrap_or_default()
     }
 
-    /// Nothing of a further response has come yet.
+    /// Whether no part of a further response has come.
     #[must_use]
     pub fn is_between(&self) -> bool {
-        matches!(self.state, State::Head) && self.held.is_empty()
+        matches!(self.state, ParserState::Head) && self.held.is_empty()
     }
 
     /// Takes bytes from the front of `input`, leaves the rest there, and says
@@ -157,35 +157,36 @@ impl ResponseParser {
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ResponseError> {
         loop {
             match self.state {
-                State::Head => match self.head(input)? {
+                ParserState::Head => match self.head(input)? {
                     // RFC 9110 §15.2: interim responses come before the final one.
                     Some(Some(head)) => return Ok(Step::Head(head)),
                     Some(None) => {}
                     None => return Ok(Step::More),
                 },
-                State::Body { left: 0 } => {
-                    self.state = State::Head;
+                ParserState::Body { left: 0 } => {
+                    self.state = ParserState::Head;
                     return Ok(Step::End);
                 }
-                State::Body { left } => {
+                ParserState::Body { left } => {
                     let Some(body) = take(input, left) else { return Ok(Step::More) };
-                    self.state = State::Body { left: left - body.len() as u64 };
+                    self.state = ParserState::Body { left: left - body.len() as u64 };
                     return Ok(Step::Body(body));
                 }
-                State::ChunkSize => {
+                ParserState::ChunkSize => {
                     let Some(size) = self.chunk_size(input)? else { return Ok(Step::More) };
-                    self.state = if size == 0 { State::Trailer } else { State::Chunk { left: size } };
+                    self.state =
+                        if size == 0 { ParserState::Trailer } else { ParserState::Chunk { left: size } };
                 }
-                State::Chunk { left: 0 } => self.state = State::ChunkEnd,
-                State::Chunk { left } => {
+                ParserState::Chunk { left: 0 } => self.state = ParserState::ChunkEnd,
+                ParserState::Chunk { left } => {
                     let Some(body) = take(input, left) else { return Ok(Step::More) };
-                    self.state = State::Chunk { left: left - body.len() as u64 };
+                    self.state = ParserState::Chunk { left: left - body.len() as u64 };
                     return Ok(Step::Body(body));
                 }
-                State::ToTheEnd => {
+                ParserState::ToTheEnd => {
                     return Ok(take(input, u64::MAX).map_or(Step::More, Step::Body));
                 }
-                State::ChunkEnd => {
+                ParserState::ChunkEnd => {
                     if !self.hold_until(input, 2, |held| held.len() == 2) {
                         return Ok(Step::More);
                     }
@@ -193,9 +194,9 @@ impl ResponseParser {
                         return Err(ResponseError::Chunk);
                     }
                     self.held.clear();
-                    self.state = State::ChunkSize;
+                    self.state = ParserState::ChunkSize;
                 }
-                State::Trailer => {
+                ParserState::Trailer => {
                     let done = |held: &[u8]| held == b"\r\n" || held.ends_with(b"\r\n\r\n");
                     if !self.hold_until(input, MAX_LINE, done) {
                         if self.held.len() >= MAX_LINE {
@@ -204,7 +205,7 @@ impl ResponseParser {
                         return Ok(Step::More);
                     }
                     self.held.clear();
-                    self.state = State::Head;
+                    self.state = ParserState::Head;
                     return Ok(Step::End);
                 }
             }
@@ -264,26 +265,27 @@ impl ResponseParser {
                 head.close |= tokens().any(|token| token.eq_ignore_ascii_case(b"close"));
             }
         }
-        if let Some(told) = &mut self.told {
+        if let Some(fields) = &mut self.fields {
             let text = |name: &str| {
                 let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
                 Some(String::from_utf8_lossy(field.value).trim().to_owned())
             };
             let bare = |kind: String| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            *told = Told { location: text("location"), content_type: text("content-type").map(bare) };
+            *fields =
+                ResponseFields { location: text("location"), content_type: text("content-type").map(bare) };
         }
         self.held.clear();
         // RFC 9112 §6.3: these have no body, whatever the fields say; and chunked goes before a length.
         self.state = if status == 204 || status == 304 {
-            State::Body { left: 0 }
+            ParserState::Body { left: 0 }
         } else if chunked {
             head.length = None;
-            State::ChunkSize
+            ParserState::ChunkSize
         } else if let Some(left) = head.length {
-            State::Body { left }
+            ParserState::Body { left }
         } else if self.ends_bodies {
             head.close = true;
-            State::ToTheEnd
+            ParserState::ToTheEnd
         } else {
             return Err(ResponseError::NoLength);
         };

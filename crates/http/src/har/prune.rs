@@ -15,14 +15,14 @@ use std::fmt;
 /// What is no JSON, kept or not.
 pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
     let mut parser = serde_json::Deserializer::from_str(text);
-    let value = Keep(Place::Root).deserialize(&mut parser)?;
+    let value = Keep(HarObject::Root).deserialize(&mut parser)?;
     parser.end()?;
     Ok(value)
 }
 
 /// Where in a HAR an object stands, or a list of such.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum HarObject {
     Root,
     Log,
     Creator,
@@ -40,7 +40,7 @@ enum Place {
     Whole,
 }
 
-impl Place {
+impl HarObject {
     /// Where the member `key` stands; none when nobody reads it.
     fn member(self, key: &str) -> Option<Self> {
         Some(match (self, key) {
@@ -84,14 +84,14 @@ impl Place {
 }
 
 /// Takes in a value that stands at this place.
-struct Keep(Place);
+struct Keep(HarObject);
 
 impl<'de> DeserializeSeed<'de> for Keep {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
         match self.0 {
-            Place::Whole => Value::deserialize(parser),
+            HarObject::Whole => Value::deserialize(parser),
             _ => parser.deserialize_any(self),
         }
     }

@@ -43,7 +43,6 @@ pub(super) async fn serve<W, S, O, N>(
 {
     let number = stream.number();
     let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
-    let told = activity.clone();
     let refusals = service.options.log.clone().map(|to| (to, log.clone()));
     let (buffers, world) = (service.buffers.clone(), service.world.clone());
     let head_timeout = service.options.head_timeout;
@@ -56,8 +55,9 @@ pub(super) async fn serve<W, S, O, N>(
         service: service.clone(),
         activity: activity.clone(),
     };
+    let of_answers = activity.clone();
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
-        answer(service.clone(), log.clone(), activity.clone(), request)
+        answer(service.clone(), log.clone(), of_answers.clone(), request)
     });
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
@@ -69,14 +69,17 @@ pub(super) async fn serve<W, S, O, N>(
     let mut ending = false;
     let (ended, mut io) = loop {
         let ended = poll_fn(|cx| {
-            if limits.1 && told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+            if limits.1
+                && activity.poll_ending(number, cx).is_ready()
+                && !std::mem::replace(&mut ending, true)
+            {
                 // What is being answered is finished; nothing more is taken in.
                 Pin::new(&mut connection).graceful_shutdown();
             }
             match Pin::new(&mut connection).poll(cx) {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
                 Poll::Pending
-                    if (buffers.are_many() || told.memory.is_short())
+                    if (buffers.are_many() || activity.memory.is_short())
                         && !ending
                         && exchanges.is_at_rest() =>
                 {
@@ -98,7 +101,7 @@ pub(super) async fn serve<W, S, O, N>(
             io.log.unwritten.take();
             break (Ok(()), io);
         }
-        let more = poll_fn(|cx| match limits.1 && told.poll_ending(number, cx).is_ready() {
+        let more = poll_fn(|cx| match limits.1 && activity.poll_ending(number, cx).is_ready() {
             true => Poll::Ready(false),
             false => io.poll_ahead(cx),
         });
@@ -110,9 +113,9 @@ pub(super) async fn serve<W, S, O, N>(
         connection = http.serve_connection(io, service);
     };
     if limits.1 {
-        told.forget(number);
+        activity.forget(number);
     }
-    told.head_ends(number);
+    activity.head_ends(number);
     // Of errors that are not the client's or the network's there is one: a body that cannot be read on.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.over();
@@ -127,7 +130,7 @@ pub(super) async fn serve<W, S, O, N>(
     {
         // hyper has answered what it could not read.
         let (method, target) = ("-".to_owned(), "-".to_owned());
-        let peer = told.peer.as_deref().copied();
+        let peer = activity.peer.as_deref().copied();
         let (stream, version, status) = (log.stream, Version::HTTP_11, status.as_u16());
         to.write(&Access { peer, stream, method, target, version, status, bytes: 0 });
     }
@@ -138,7 +141,7 @@ pub(super) async fn serve<W, S, O, N>(
         io.over();
         io.stream.finish();
         let limit = head_timeout.map(|most| world.now() + most);
-        drain(&world, &mut io.stream, &mut io.screen, &told, limit).await;
+        drain(&world, &mut io.stream, &mut io.screen, &activity, limit).await;
     }
 }
 

@@ -48,13 +48,13 @@ impl Connector for Meeting {
         let mut inner = self.inner.borrow_mut();
         inner.opened += 1;
         let number = inner.opened;
-        let state = Rc::new(RefCell::new(State {
+        let state = Rc::new(RefCell::new(PipeState {
             streams: inner.streams,
             early: inner.early,
             closed: inner.refuse.then_some(CloseReason::Refused),
             established: false,
             waiting: Vec::new(),
-            lanes: BTreeMap::new(),
+            streams_open: BTreeMap::new(),
             budget: inner.breaks.get(&number).copied(),
         }));
         let client = Pipe { number, client: true, state: state.clone() };
@@ -95,22 +95,22 @@ impl Listener for Meeting {
 pub struct Pipe {
     number: u64,
     client: bool,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<PipeState>>,
 }
 
-struct State {
+struct PipeState {
     streams: u64,
     early: bool,
     closed: Option<CloseReason>,
     established: bool,
     waiting: Vec<Waker>,
-    lanes: BTreeMap<u64, Lane>,
+    streams_open: BTreeMap<u64, StreamState>,
     /// Bytes to the client until it breaks.
     budget: Option<u64>,
 }
 
 #[derive(Default)]
-struct Lane {
+struct StreamState {
     /// Towards the server, towards the client.
     ways: [Way; 2],
     server_holds: bool,
@@ -124,7 +124,7 @@ struct Way {
     finished: bool,
 }
 
-impl State {
+impl PipeState {
     fn wake(&mut self) {
         for waker in self.waiting.drain(..) {
             waker.wake();
@@ -192,10 +192,12 @@ impl Session for Pipe {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<PipeStream, CloseReason>> {
         let mut state = self.state.borrow_mut();
-        let begun =
-            state.lanes.iter_mut().find(|(_, lane)| !lane.server_holds && !lane.ways[0].bytes.is_empty());
-        if let Some((&number, lane)) = begun {
-            lane.server_holds = true;
+        let begun = state
+            .streams_open
+            .iter_mut()
+            .find(|(_, stream)| !stream.server_holds && !stream.ways[0].bytes.is_empty());
+        if let Some((&number, stream)) = begun {
+            stream.server_holds = true;
             drop(state);
             return Poll::Ready(Ok(self.take(number)));
         }
@@ -230,9 +232,9 @@ pub struct PipeStream {
 impl Drop for PipeStream {
     fn drop(&mut self) {
         if !self.pipe.client
-            && let Some(lane) = self.pipe.state.borrow_mut().lanes.get_mut(&self.number)
+            && let Some(stream) = self.pipe.state.borrow_mut().streams_open.get_mut(&self.number)
         {
-            lane.server_holds = false;
+            stream.server_holds = false;
         }
     }
 }
@@ -241,7 +243,7 @@ impl PipeStream {
     fn way<R>(&self, outward: bool, look: impl FnOnce(&mut Way) -> R) -> R {
         let to_client = self.pipe.client != outward;
         let mut state = self.pipe.state.borrow_mut();
-        look(&mut state.lanes.entry(self.number).or_default().ways[usize::from(to_client)])
+        look(&mut state.streams_open.entry(self.number).or_default().ways[usize::from(to_client)])
     }
 }
 

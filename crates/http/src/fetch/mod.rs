@@ -5,16 +5,14 @@
 //! HTTP exchange, and are checked byte for byte. What goes wrong is tried again
 //! within reason and then counted, never hidden.
 //!
-//! - `state`: the page, the queues, the connections, and what happens to them
+//! - `state`: the page, the queues, the connections, and objects without progress
 //! - `pipeline`: one stream of a connection: requests out, responses in
-//! - `timeout`: objects that do not move
 //! - [`request`], [`response`]: the bytes
 
 pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
 mod state;
-mod timeout;
 
 use crate::mapping::Policy;
 use crate::observe::{FetchError, Observer};
@@ -79,7 +77,7 @@ where
     let started = world.now();
     let (deadline, timeout) = (policy.deadline, policy.timeout);
     let fetch = state::start(world.clone(), connector, page, policy, observer);
-    let watch = timeout.map(|timeout| world.spawn("http timeouts", timeout::watch(fetch.clone(), timeout)));
+    let watch = timeout.map(|timeout| world.spawn("http timeouts", state::watch(fetch.clone(), timeout)));
 
     let done = poll_fn(|cx| fetch.borrow_mut().poll_done(cx));
     let in_time = world.timeout(deadline, done).await.is_some();

@@ -1,17 +1,24 @@
-//! The page, the queues, the connections, and what happens to them.
+//! A page while it is fetched: which objects are known, queued, under way and over.
+//!
+//! - `connections`: the connections, and the objects on them
+//! - `timeout`: objects without progress
 
-use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
-use super::request;
+mod connections;
+mod timeout;
+
+pub(super) use timeout::watch;
+
+use super::pipeline::Exchange;
 use super::{End, Outcome};
-use crate::body::Pattern;
 use crate::mapping::{Choice, Mapping, Policy, Think};
-use crate::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
+use crate::observe::{Delivered, FetchError, Observer};
 use crate::page::Page;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
+use connections::Connection;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -62,16 +69,6 @@ struct Server {
     queue: VecDeque<usize>,
     /// Connections in a row that were never established.
     failures: u32,
-}
-
-struct Connection<S> {
-    session: S,
-    server: usize,
-    opened: Instant,
-    established: bool,
-    /// Nothing rides on it any more.
-    over: bool,
-    pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
 /// Issues what is known from the start and opens the first connections.
@@ -225,120 +222,6 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// A pipeline's stream has ended.
-    pub(super) fn pipeline_ended(&mut self, connection: usize, end: PipelineEnd) {
-        match end {
-            PipelineEnd::Closed => {}
-            PipelineEnd::Finished => {
-                self.connections[connection].session.close();
-                self.closed(connection, &CloseReason::Finished);
-            }
-            PipelineEnd::Bad(why) => {
-                // Whose response it was is not known for sure, but the front of the pipeline waited for it.
-                let fronts = self.connections[connection].pipelines.values();
-                let blamed = fronts
-                    .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))
-                    .next();
-                if let Some(object) = blamed {
-                    self.fail(object, FetchError::BadResponse(why));
-                }
-                self.connections[connection].session.abort();
-                self.closed(connection, &CloseReason::Aborted);
-            }
-        }
-    }
-
-    /// Since when nothing has moved for this object; `None` when nothing should.
-    pub(super) fn clock(&self, object: usize) -> Option<Instant> {
-        match self.objects[object].state {
-            ObjectState::Unknown | ObjectState::Over => None,
-            ObjectState::Riding { connection, stream, since } => {
-                let pipeline = self.connections[connection].pipelines.get(&stream);
-                Some(since.max(pipeline.map_or(Instant::ZERO, |pipeline| pipeline.borrow().moved)))
-            }
-            ObjectState::Queued { since } => {
-                let server = self.server_of(object);
-                let opening =
-                    self.connections.iter().filter(|c| c.server == server && !c.established && !c.over);
-                let place = self.servers[server].queue.iter().position(|&queued| queued == object)?;
-                let from =
-                    if place < opening.clone().count().saturating_mul(self.connector.streams() as usize) {
-                        opening.map(|c| c.opened).min().unwrap_or(since)
-                    } else {
-                        self.moved
-                    };
-                Some(since.max(from))
-            }
-        }
-    }
-
-    /// The clock of this object has run out.
-    pub(super) fn time_out(&mut self, object: usize, now: Instant, timeout: Duration) {
-        let state = self.objects[object].state;
-        let server = self.server_of(object);
-        match state {
-            ObjectState::Unknown | ObjectState::Over => return,
-            ObjectState::Queued { .. } => {
-                self.servers[server].queue.retain(|&queued| queued != object);
-                self.fail(object, FetchError::Timeout);
-                // A handshake that nobody waits for any more is given up.
-                for name in 0..self.connections.len() {
-                    let connection = &self.connections[name];
-                    let waited = connection.server == server && !connection.established && !connection.over;
-                    if waited && connection.opened + timeout <= now {
-                        self.give_up(name);
-                    }
-                }
-            }
-            ObjectState::Riding { connection, stream, .. } => {
-                let pipelines = &self.connections[connection].pipelines;
-                if let Some(pipeline) = pipelines.get(&stream) {
-                    let mut pipeline = pipeline.borrow_mut();
-                    if let Some(exchange) = pipeline.in_flight.iter_mut().find(|e| e.object == object) {
-                        exchange.abandoned = true;
-                    }
-                    if pipeline.in_flight.iter().all(|exchange| exchange.abandoned) {
-                        pipeline.cancel(now);
-                    }
-                }
-                // The stream is reset where the transport can do that (RFC 6525); else, or where
-                // others wait behind, the answer is read and thrown away. When no stream of the
-                // connection moves, the connection is given up.
-                let still = pipelines.values().all(|pipeline| pipeline.borrow().moved + timeout <= now);
-                self.fail(object, FetchError::Timeout);
-                if still {
-                    self.give_up(connection);
-                }
-            }
-        }
-        self.dispatch_all();
-    }
-
-    /// Gives up connections on which a stream is not reset in time; returns when to look again.
-    pub(super) fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
-        let mut next: Option<Instant> = None;
-        for name in 0..self.connections.len() {
-            let connection = &self.connections[name];
-            let asked =
-                connection.pipelines.values().filter_map(|pipeline| pipeline.borrow().cancelled).min();
-            match asked.filter(|_| !connection.over) {
-                Some(at) if at + timeout <= now => self.give_up(name),
-                Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
-                None => {}
-            }
-        }
-        next
-    }
-
-    fn give_up(&mut self, connection: usize) {
-        self.connections[connection].session.abort();
-        let server = self.connections[connection].server;
-        let failures = self.servers[server].failures;
-        self.closed(connection, &CloseReason::Aborted);
-        // It was our patience that ended, not the server's service.
-        self.servers[server].failures = failures;
-    }
-
     fn server_of(&self, object: usize) -> usize {
         if self.policy.keep_origins { self.page.objects[object].host } else { 0 }
     }
@@ -419,168 +302,6 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 return self.grow(server);
             }
         }
-    }
-
-    /// Asks for streams for what queues, where the policy wants that.
-    fn grow(&mut self, server: usize) {
-        let mut queued = self.servers[server].queue.len();
-        while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
-            queued = queued.saturating_sub(more as usize);
-            let session = self.connections[name].session.clone();
-            session.grow(more);
-            let me = self.me.clone();
-            self.tasks.push(self.world.spawn("http growth", async move {
-                let streams = session.grown().await;
-                let Some(fetch) = me.upgrade() else { return };
-                let mut this = fetch.borrow_mut();
-                this.servers[server].mapping.grown(name, streams);
-                this.dispatch(server);
-            }));
-        }
-    }
-
-    /// Begins a connection; true when requests can be written to it at once.
-    fn open(&mut self, server: usize) -> Result<bool, anabranch_transport::ConnectError> {
-        let session = self.connector.connect(server)?;
-        let now = self.world.now();
-        let name = self.connections.len();
-        let early = session.early_data();
-        self.observer.opened(session.id(), now);
-        self.servers[server].mapping.opened(name, session.streams(), early);
-        let me = self.me.clone();
-        let watched = session.clone();
-        self.tasks.push(self.world.spawn("http connection", async move {
-            if watched.established().await.is_ok()
-                && let Some(fetch) = me.upgrade()
-            {
-                fetch.borrow_mut().established(name);
-            }
-            let reason = watched.closed().await;
-            if let Some(fetch) = me.upgrade() {
-                let mut this = fetch.borrow_mut();
-                let now = this.world.now();
-                this.observer.closed(watched.id(), now, &reason);
-                this.closed(name, &reason);
-            }
-        }));
-        let pipelines = BTreeMap::new();
-        self.connections.push(Connection {
-            session,
-            server,
-            opened: now,
-            established: false,
-            over: false,
-            pipelines,
-        });
-        Ok(early)
-    }
-
-    fn established(&mut self, name: usize) {
-        let now = self.world.now();
-        let connection = &mut self.connections[name];
-        connection.established = true;
-        self.observer.established(connection.session.id(), now);
-        if connection.over {
-            return;
-        }
-        let server = connection.server;
-        let streams = connection.session.streams();
-        for pipeline in connection.pipelines.split_off(&streams).values() {
-            pipeline.borrow_mut().annul();
-        }
-        self.servers[server].failures = 0;
-        self.servers[server].mapping.established(name, streams);
-        // What rode with the handshake on streams that the server has not granted goes on others.
-        for (i, object) in self.objects.iter_mut().enumerate().rev() {
-            if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
-            {
-                object.state = ObjectState::Queued { since: now };
-                self.servers[server].queue.push_front(i);
-            }
-        }
-        self.dispatch(server);
-    }
-
-    /// Nothing more comes on this connection: what rode on it is tried again.
-    fn closed(&mut self, name: usize, reason: &CloseReason) {
-        let connection = &mut self.connections[name];
-        if std::mem::replace(&mut connection.over, true) {
-            return;
-        }
-        let (server, established) = (connection.server, connection.established);
-        self.servers[server].mapping.closed(name);
-        let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
-        let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
-        // The last goes to the front first, so that they keep their order.
-        for &object in stranded.iter().rev() {
-            if self.objects[object].attempts >= self.policy.attempts {
-                // What rides with a handshake that fails never had a connection.
-                let error = if established {
-                    FetchError::Closed(reason.clone())
-                } else {
-                    FetchError::Connect(reason.to_string())
-                };
-                self.fail(object, error);
-            } else {
-                self.objects[object].state = ObjectState::Queued { since: self.world.now() };
-                self.servers[server].queue.push_front(object);
-            }
-        }
-        if !established {
-            self.servers[server].failures += 1;
-            if self.servers[server].failures >= self.policy.attempts {
-                return self.cannot_connect(server, &reason.to_string());
-            }
-        }
-        self.dispatch(server);
-    }
-
-    /// No connection can be had: what queues fails, unless a live connection may still take it.
-    fn cannot_connect(&mut self, server: usize, why: &str) {
-        if self.connections.iter().any(|c| c.server == server && !c.over) {
-            return;
-        }
-        for object in std::mem::take(&mut self.servers[server].queue) {
-            self.fail(object, FetchError::Connect(why.to_owned()));
-        }
-    }
-
-    /// Puts the request for `object` on its stream.
-    fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
-        let now = self.world.now();
-        let pipeline = match self.connections[name].pipelines.get(&stream) {
-            Some(pipeline) => pipeline.clone(),
-            None => self.open_pipeline(name, stream),
-        };
-        let connection = &self.connections[name];
-        let wanted = &self.page.objects[object];
-        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
-        let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
-        let mut pipeline = pipeline.borrow_mut();
-        let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
-        pipeline.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
-            request::write_head(out, &wanted.name, host, last, wanted.request_head)
-        });
-        let exchange = ExchangeId { connection: connection.session.id(), stream, index };
-        let attempt = self.objects[object].attempts;
-        self.objects[object].attempts += 1;
-        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
-        let request = start..pipeline.request_bytes;
-        self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
-    }
-
-    fn open_pipeline(&mut self, name: usize, stream: u64) -> Rc<RefCell<Pipeline>> {
-        let pipeline = Rc::new(RefCell::new(Pipeline::new(self.world.now())));
-        self.connections[name].pipelines.insert(stream, pipeline.clone());
-        match self.connections[name].session.open(stream) {
-            Ok(opened) => {
-                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened);
-                self.tasks.push(self.world.spawn("http stream", task));
-            }
-            // The end of the session is reported by its own task; nothing else must leave objects waiting.
-            Err(_) => self.connections[name].session.abort(),
-        }
-        pipeline
     }
 
     /// The object is failed, and with it all it would have caused.

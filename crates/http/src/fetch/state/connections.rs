@@ -1,0 +1,210 @@
+//! The connections of a fetch: they are opened as the policy wants, carry objects, and end.
+
+use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
+use super::super::request;
+use super::{Fetch, Object, ObjectState};
+use crate::body::Pattern;
+use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
+use anabranch_base::time::Instant;
+use anabranch_transport::{CloseReason, ConnectError, Connector, Session};
+use anabranch_world::World;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub(super) struct Connection<S> {
+    pub(super) session: S,
+    pub(super) server: usize,
+    pub(super) opened: Instant,
+    pub(super) established: bool,
+    /// Nothing rides on it any more.
+    pub(super) over: bool,
+    pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
+}
+
+impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
+    /// Asks for streams for what queues, where the policy wants that.
+    pub(super) fn grow(&mut self, server: usize) {
+        let mut queued = self.servers[server].queue.len();
+        while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
+            queued = queued.saturating_sub(more as usize);
+            let session = self.connections[name].session.clone();
+            session.grow(more);
+            let me = self.me.clone();
+            self.tasks.push(self.world.spawn("http growth", async move {
+                let streams = session.grown().await;
+                let Some(fetch) = me.upgrade() else { return };
+                let mut this = fetch.borrow_mut();
+                this.servers[server].mapping.grown(name, streams);
+                this.dispatch(server);
+            }));
+        }
+    }
+
+    /// Begins a connection; true when requests can be written to it at once.
+    pub(super) fn open(&mut self, server: usize) -> Result<bool, ConnectError> {
+        let session = self.connector.connect(server)?;
+        let now = self.world.now();
+        let name = self.connections.len();
+        let early = session.early_data();
+        self.observer.opened(session.id(), now);
+        self.servers[server].mapping.opened(name, session.streams(), early);
+        let me = self.me.clone();
+        let watched = session.clone();
+        self.tasks.push(self.world.spawn("http connection", async move {
+            if watched.established().await.is_ok()
+                && let Some(fetch) = me.upgrade()
+            {
+                fetch.borrow_mut().established(name);
+            }
+            let reason = watched.closed().await;
+            if let Some(fetch) = me.upgrade() {
+                let mut this = fetch.borrow_mut();
+                let now = this.world.now();
+                this.observer.closed(watched.id(), now, &reason);
+                this.closed(name, &reason);
+            }
+        }));
+        let pipelines = BTreeMap::new();
+        self.connections.push(Connection {
+            session,
+            server,
+            opened: now,
+            established: false,
+            over: false,
+            pipelines,
+        });
+        Ok(early)
+    }
+
+    fn established(&mut self, name: usize) {
+        let now = self.world.now();
+        let connection = &mut self.connections[name];
+        connection.established = true;
+        self.observer.established(connection.session.id(), now);
+        if connection.over {
+            return;
+        }
+        let server = connection.server;
+        let streams = connection.session.streams();
+        for pipeline in connection.pipelines.split_off(&streams).values() {
+            pipeline.borrow_mut().annul();
+        }
+        self.servers[server].failures = 0;
+        self.servers[server].mapping.established(name, streams);
+        // What rode with the handshake on streams that the server has not granted goes on others.
+        for (i, object) in self.objects.iter_mut().enumerate().rev() {
+            if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
+            {
+                object.state = ObjectState::Queued { since: now };
+                self.servers[server].queue.push_front(i);
+            }
+        }
+        self.dispatch(server);
+    }
+
+    /// Nothing more comes on this connection: what rode on it is tried again.
+    pub(super) fn closed(&mut self, name: usize, reason: &CloseReason) {
+        let connection = &mut self.connections[name];
+        if std::mem::replace(&mut connection.over, true) {
+            return;
+        }
+        let (server, established) = (connection.server, connection.established);
+        self.servers[server].mapping.closed(name);
+        let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
+        let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
+        // The last goes to the front first, so that they keep their order.
+        for &object in stranded.iter().rev() {
+            if self.objects[object].attempts >= self.policy.attempts {
+                // What rides with a handshake that fails never had a connection.
+                let error = if established {
+                    FetchError::Closed(reason.clone())
+                } else {
+                    FetchError::Connect(reason.to_string())
+                };
+                self.fail(object, error);
+            } else {
+                self.objects[object].state = ObjectState::Queued { since: self.world.now() };
+                self.servers[server].queue.push_front(object);
+            }
+        }
+        if !established {
+            self.servers[server].failures += 1;
+            if self.servers[server].failures >= self.policy.attempts {
+                return self.cannot_connect(server, &reason.to_string());
+            }
+        }
+        self.dispatch(server);
+    }
+
+    /// No connection can be had: what queues fails, unless a live connection may still take it.
+    pub(super) fn cannot_connect(&mut self, server: usize, why: &str) {
+        if self.connections.iter().any(|c| c.server == server && !c.over) {
+            return;
+        }
+        for object in std::mem::take(&mut self.servers[server].queue) {
+            self.fail(object, FetchError::Connect(why.to_owned()));
+        }
+    }
+
+    /// Puts the request for `object` on its stream.
+    pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
+        let now = self.world.now();
+        let pipeline = match self.connections[name].pipelines.get(&stream) {
+            Some(pipeline) => pipeline.clone(),
+            None => self.open_pipeline(name, stream),
+        };
+        let connection = &self.connections[name];
+        let wanted = &self.page.objects[object];
+        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
+        let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
+        let mut pipeline = pipeline.borrow_mut();
+        let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
+        pipeline.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
+            request::write_head(out, &wanted.name, host, last, wanted.request_head)
+        });
+        let exchange = ExchangeId { connection: connection.session.id(), stream, index };
+        let attempt = self.objects[object].attempts;
+        self.objects[object].attempts += 1;
+        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
+        let request = start..pipeline.request_bytes;
+        self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
+    }
+
+    fn open_pipeline(&mut self, name: usize, stream: u64) -> Rc<RefCell<Pipeline>> {
+        let pipeline = Rc::new(RefCell::new(Pipeline::new(self.world.now())));
+        self.connections[name].pipelines.insert(stream, pipeline.clone());
+        match self.connections[name].session.open(stream) {
+            Ok(opened) => {
+                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened);
+                self.tasks.push(self.world.spawn("http stream", task));
+            }
+            // The end of the session is reported by its own task; nothing else must leave objects waiting.
+            Err(_) => self.connections[name].session.abort(),
+        }
+        pipeline
+    }
+
+    /// A pipeline's stream has ended.
+    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, end: PipelineEnd) {
+        match end {
+            PipelineEnd::Closed => {}
+            PipelineEnd::Finished => {
+                self.connections[connection].session.close();
+                self.closed(connection, &CloseReason::Finished);
+            }
+            PipelineEnd::Bad(why) => {
+                // Whose response it was is not known for sure, but the front of the pipeline waited for it.
+                let fronts = self.connections[connection].pipelines.values();
+                let blamed = fronts
+                    .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))
+                    .next();
+                if let Some(object) = blamed {
+                    self.fail(object, FetchError::BadResponse(why));
+                }
+                self.connections[connection].session.abort();
+                self.closed(connection, &CloseReason::Aborted);
+            }
+        }
+    }
+}

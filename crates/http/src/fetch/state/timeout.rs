@@ -1,0 +1,141 @@
+//! Objects that do not move.
+//!
+//! The clock of an object that rides starts when it is assigned and starts
+//! again with every byte read on its stream: one that waits its turn behind
+//! others in a pipeline is not stuck while they come in. An object that queues
+//! for a stream waits as long as anything moves at all; one that queues for a
+//! handshake waits from when the handshake began. A stream that is
+//! reset for an object that was given up has as long for that.
+
+use super::{Fetch, ObjectState, SharedFetch};
+use crate::observe::{FetchError, Observer};
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_world::World;
+
+/// Fails what does not move for `timeout`, for as long as the fetch lives.
+pub(in crate::fetch) async fn watch<W: World, C: Connector, O: Observer + 'static>(
+    fetch: SharedFetch<W, C, O>,
+    timeout: Duration,
+) {
+    let world = fetch.borrow().world.clone();
+    loop {
+        // What is issued after this look is due later than `timeout` from now.
+        let next = fetch.borrow_mut().expire(world.now(), timeout);
+        world.sleep_until(next).await;
+    }
+}
+
+impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
+    /// Fails every object whose clock has run out; returns when to look again.
+    fn expire(&mut self, now: Instant, timeout: Duration) -> Instant {
+        let mut next = now + timeout;
+        let mut stuck = Vec::new();
+        for object in 0..self.page.objects.len() {
+            let Some(clock) = self.clock(object) else { continue };
+            if clock + timeout <= now {
+                stuck.push(object);
+            } else {
+                next = next.min(clock + timeout);
+            }
+        }
+        for object in stuck {
+            self.time_out(object, now, timeout);
+        }
+        match self.expire_resets(now, timeout) {
+            Some(reset) => next.min(reset),
+            None => next,
+        }
+    }
+
+    /// Since when nothing has moved for this object; `None` when nothing should.
+    fn clock(&self, object: usize) -> Option<Instant> {
+        match self.objects[object].state {
+            ObjectState::Unknown | ObjectState::Over => None,
+            ObjectState::Riding { connection, stream, since } => {
+                let pipeline = self.connections[connection].pipelines.get(&stream);
+                Some(since.max(pipeline.map_or(Instant::ZERO, |pipeline| pipeline.borrow().moved)))
+            }
+            ObjectState::Queued { since } => {
+                let server = self.server_of(object);
+                let opening =
+                    self.connections.iter().filter(|c| c.server == server && !c.established && !c.over);
+                let place = self.servers[server].queue.iter().position(|&queued| queued == object)?;
+                let from =
+                    if place < opening.clone().count().saturating_mul(self.connector.streams() as usize) {
+                        opening.map(|c| c.opened).min().unwrap_or(since)
+                    } else {
+                        self.moved
+                    };
+                Some(since.max(from))
+            }
+        }
+    }
+
+    /// The clock of this object has run out.
+    fn time_out(&mut self, object: usize, now: Instant, timeout: Duration) {
+        let state = self.objects[object].state;
+        let server = self.server_of(object);
+        match state {
+            ObjectState::Unknown | ObjectState::Over => return,
+            ObjectState::Queued { .. } => {
+                self.servers[server].queue.retain(|&queued| queued != object);
+                self.fail(object, FetchError::Timeout);
+                // A handshake that nobody waits for any more is given up.
+                for name in 0..self.connections.len() {
+                    let connection = &self.connections[name];
+                    let waited = connection.server == server && !connection.established && !connection.over;
+                    if waited && connection.opened + timeout <= now {
+                        self.give_up(name);
+                    }
+                }
+            }
+            ObjectState::Riding { connection, stream, .. } => {
+                let pipelines = &self.connections[connection].pipelines;
+                if let Some(pipeline) = pipelines.get(&stream) {
+                    let mut pipeline = pipeline.borrow_mut();
+                    if let Some(exchange) = pipeline.in_flight.iter_mut().find(|e| e.object == object) {
+                        exchange.abandoned = true;
+                    }
+                    if pipeline.in_flight.iter().all(|exchange| exchange.abandoned) {
+                        pipeline.cancel(now);
+                    }
+                }
+                // The stream is reset where the transport can do that (RFC 6525); else, or where
+                // others wait behind, the answer is read and thrown away. When no stream of the
+                // connection moves, the connection is given up.
+                let still = pipelines.values().all(|pipeline| pipeline.borrow().moved + timeout <= now);
+                self.fail(object, FetchError::Timeout);
+                if still {
+                    self.give_up(connection);
+                }
+            }
+        }
+        self.dispatch_all();
+    }
+
+    /// Gives up connections on which a stream is not reset in time; returns when to look again.
+    fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        for name in 0..self.connections.len() {
+            let connection = &self.connections[name];
+            let asked =
+                connection.pipelines.values().filter_map(|pipeline| pipeline.borrow().cancelled).min();
+            match asked.filter(|_| !connection.over) {
+                Some(at) if at + timeout <= now => self.give_up(name),
+                Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
+                None => {}
+            }
+        }
+        next
+    }
+
+    fn give_up(&mut self, connection: usize) {
+        self.connections[connection].session.abort();
+        let server = self.connections[connection].server;
+        let failures = self.servers[server].failures;
+        self.closed(connection, &CloseReason::Aborted);
+        // It was our patience that ended, not the server's service.
+        self.servers[server].failures = failures;
+    }
+}

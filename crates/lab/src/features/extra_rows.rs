@@ -1,7 +1,8 @@
 //! Rows that the published table does not have: what came after it.
 
-use super::harness::{A, B, Carrier, Harness, How, PORT, Testbed};
+use super::harness::{Carrier, Harness, How};
 use super::published_rows::{bytes, numbered, numbers};
+use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind, Row, hold};
 use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;

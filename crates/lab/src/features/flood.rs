@@ -1,7 +1,8 @@
 //! The flood: opening packets from addresses that never answer, and an honest client in the midst of it.
 
-use super::harness::{A, B, Carrier, Harness, How, PORT, Testbed};
+use super::harness::{Carrier, Harness, How};
 use super::published_rows::without_connection;
+use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind};
 use anabranch_base::SendBatch;
 use anabranch_sim::SimWorld;

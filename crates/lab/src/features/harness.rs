@@ -1,33 +1,22 @@
-//! Two hosts that talk over one transport in the virtual network, message by
-//! message, and a record of all that came.
+//! Two hosts that exchange messages over one transport, and a record of what each received.
 //!
-//! Below HTTP and its sessions: what is asked here is what a transport itself
-//! does with messages, streams and addresses. UDP is the world's own socket.
+//! It drives the engines below sessions, because the probes ask what a transport
+//! itself does with messages, streams and addresses. UDP is the world's own socket.
 
+use super::testbed::{A, B, PORT, Testbed};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::{Engine, RecvBatch, SendBatch};
-use anabranch_link::LinkSpec;
 use anabranch_sctp as sctp;
-use anabranch_sim::{LinkId, Network, NodeId, Passage, SimWorld, Task};
+use anabranch_sim::{SimWorld, Task};
 use anabranch_tcp as tcp;
 use anabranch_transport::drive::{EngineOwner, Notify, drive};
-use anabranch_wire::ladder::{Ladder, Side, Transport};
-use anabranch_wire::pcap;
 use anabranch_world::{Datagrams, Local, World};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
-
-/// The side that opens, and the side that is called.
-pub const A: usize = 0;
-/// See [`A`].
-pub const B: usize = 1;
-
-/// The port that B listens on.
-pub const PORT: u16 = 8000;
 
 /// What carries the messages.
 #[derive(Clone, Debug)]
@@ -62,7 +51,7 @@ impl Carrier {
     }
 }
 
-/// What a receiver was handed at once.
+/// What a receiver got in one read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
     /// When.
@@ -147,131 +136,18 @@ enum End {
     Sctp { host: Host<sctp::Endpoint>, id: Option<sctp::AssociationId> },
 }
 
-/// The network of a probe.
-pub struct Testbed {
-    /// The network.
-    pub network: Network,
-    /// A and B.
-    pub nodes: [NodeId; 2],
-    /// Their addresses, one a path.
-    pub addresses: [Vec<IpAddr>; 2],
-    /// The paths; up leads from A to B.
-    pub links: Vec<LinkId>,
-    /// The router between them, if there is one.
-    pub router: Option<NodeId>,
-}
-
-impl Testbed {
-    /// Two hosts with a path for each of `links`; all that passes is recorded.
-    ///
-    /// # Errors
-    /// The line of a link that cannot be built.
-    pub fn new(seed: u64, links: &[&str]) -> Result<Self, String> {
-        let network = Network::new(seed);
-        let address = |host: u8| -> Vec<IpAddr> {
-            (1..=links.len() as u8).map(|path| Ipv4Addr::new(10, 0, path, host).into()).collect()
-        };
-        let addresses = [address(1), address(2)];
-        let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
-        let mut built = Vec::new();
-        for (path, text) in links.iter().enumerate() {
-            let spec = LinkSpec::parse(text).map_err(|error| error.to_string())?;
-            let ends = nodes.map(|node| node.interface(path as u32));
-            built.push(network.link(ends[A], ends[B], &spec).map_err(|error| error.to_string())?);
-        }
-        network.record_passages();
-        network.capture(nodes[A]);
-        Ok(Self { network, nodes, addresses, links: built, router: None })
-    }
-
-    /// Two hosts with a router between, and perhaps a third host C of so many addresses beside A.
-    ///
-    /// # Errors
-    /// As [`Testbed::new`].
-    pub fn routed(seed: u64, near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
-        let network = Network::new(seed);
-        let addresses: [Vec<IpAddr>; 2] =
-            [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
-        let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
-        let router = network.router("router");
-        let beside: Vec<IpAddr> = (0..third.max(1)).map(|n| Ipv4Addr::new(10, 0, 3, n + 1).into()).collect();
-        let c = network.host("C", &[]);
-        let beside = network.interface(c, &beside);
-        let mut links = Vec::new();
-        let wrong = |error: anabranch_link::SpecError| error.to_string();
-        let spec = LinkSpec::parse(near).map_err(wrong)?;
-        let aside = network.link(beside, router, &spec).map_err(wrong)?;
-        for (from, to, text) in [(nodes[A], router, near), (router, nodes[B], far)] {
-            let spec = LinkSpec::parse(text).map_err(wrong)?;
-            links.push(network.link(from, to, &spec).map_err(wrong)?);
-        }
-        links.push(aside);
-        network.record_passages();
-        network.capture(nodes[A]);
-        Ok((Self { network, nodes, addresses, links, router: Some(router) }, c))
-    }
-
-    /// Lets the future run to its end; bounded by an hour of virtual time.
-    ///
-    /// # Errors
-    /// One line: the probe stalled, or the world refused.
-    pub fn run<T>(&self, probe: impl Future<Output = io::Result<T>>) -> Result<T, String> {
-        let ended = self.network.run(probe, Instant::ZERO + Duration::from_secs(3600));
-        let done = ended.done().ok_or("the probe came to no end")?;
-        done.map_err(|error| error.to_string())
-    }
-
-    /// What passed since the last call.
-    pub fn passages(&self) -> Vec<Passage> {
-        self.network.take_passages()
-    }
-
-    /// The conversation as A's interfaces saw it.
-    ///
-    /// # Errors
-    /// The capture cannot be read.
-    pub fn ladder(&self, transport: Transport) -> Result<String, String> {
-        let bytes = self.network.finish_capture(self.nodes[A]).map_err(|error| error.to_string())?;
-        let mut ladder = Ladder::new(transport, "A", "B");
-        for (side, host) in [(Side::Left, A), (Side::Right, B)] {
-            let several = self.addresses[host].len() > 1;
-            for (path, address) in self.addresses[host].iter().enumerate() {
-                let letter = ["A", "B"][host];
-                let name = if several { format!("{letter}{}", path + 1) } else { letter.to_owned() };
-                ladder.place(*address, side, &name);
-            }
-        }
-        let mut reader = pcap::Reader::new(&bytes).map_err(|error| error.to_string())?;
-        while let Some(record) = reader.next_packet().map_err(|error| error.to_string())? {
-            // IPv4 without options: what these hosts send.
-            if let Some((source, target, body)) = v4(record.packet) {
-                ladder.packet(Instant::from_nanos(record.at_nanos), source, target, body, "");
-            }
-        }
-        Ok(ladder.take())
-    }
-}
-
-/// Source, target and what an IPv4 packet carries.
-pub fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
-    let length = usize::from(packet.first()? & 15) * 4;
-    let address =
-        |at: usize| packet.get(at..at + 4).and_then(|b| <[u8; 4]>::try_from(b).ok()).map(Ipv4Addr::from);
-    Some((address(12)?.into(), address(16)?.into(), packet.get(length..)?))
-}
-
-/// A conversation under way.
+/// Both hosts, and what they have received.
 pub struct Harness {
     worlds: [SimWorld; 2],
     ends: [End; 2],
     addresses: [Vec<IpAddr>; 2],
-    /// What each side was handed, in order.
+    /// What each side received, in order.
     pub got: [Vec<Delivery>; 2],
-    /// Which sides read what comes.
+    /// Which sides read.
     pub reads: [bool; 2],
-    /// Sides whose peer has said that nothing more will come.
+    /// Sides whose peer has ended its direction.
     pub finished: [bool; 2],
-    /// Sides that know of an established connection.
+    /// Sides whose connection is established.
     pub up: [bool; 2],
     /// Sides whose connection has ended.
     pub closed: [bool; 2],
@@ -341,7 +217,7 @@ impl Harness {
             End::Sctp { host, id } => {
                 let ask = sctp::Associate {
                     peer,
-                    // One that a host which restarts takes again.
+                    // The same one after a restart.
                     local_port: Some(5000),
                     ..sctp::Associate::to(([0, 0, 0, 0], 0).into(), port)
                 };
@@ -356,12 +232,12 @@ impl Harness {
         self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
     }
 
-    /// A side's host loses all its memory and starts again.
+    /// Restarts a side's host, which loses all its memory.
     ///
     /// # Errors
     /// What the world refuses.
     pub async fn restart(&mut self, side: usize, carrier: &Carrier) -> io::Result<()> {
-        // The old one's socket has to be gone before the new one's comes.
+        // The old engine's socket has to be closed before the new one's opens.
         let gone =
             End::Udp { socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?), port: 1 };
         drop(std::mem::replace(&mut self.ends[side], gone));
@@ -380,7 +256,7 @@ impl Harness {
         self.flush(side)
     }
 
-    /// Hands over what waits; what the transport refuses for good is dropped, and false returned.
+    /// Sends the messages that wait; false when the transport refuses one for good, which is dropped.
     fn flush(&mut self, side: usize) -> bool {
         let now = self.now();
         while let Some((message, how)) = self.waiting[side].pop_front() {
@@ -423,7 +299,7 @@ impl Harness {
         true
     }
 
-    /// Says that nothing more will be sent: what half-closes a connection that can be half-closed.
+    /// Ends a side's direction: a half close on TCP, a shutdown on SCTP.
     pub fn finish(&mut self, side: usize) {
         let now = self.now();
         match &mut self.ends[side] {
@@ -446,14 +322,14 @@ impl Harness {
         self.until(milliseconds, |_| false).await;
     }
 
-    /// Lets `milliseconds` pass at one stroke; what came is read at their end.
+    /// Lets `milliseconds` pass without a read, and then reads.
     pub async fn sleep(&mut self, milliseconds: u64) {
         let next = self.now() + Duration::from_millis(milliseconds);
         self.worlds[A].sleep_until(next).await;
         self.take();
     }
 
-    /// Lets time pass until `enough`, at most so many milliseconds; what comes is read.
+    /// Lets time pass until `enough`, at most so many milliseconds, and reads once a millisecond.
     pub async fn until(&mut self, milliseconds: u64, enough: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..milliseconds {
             self.take();
@@ -467,7 +343,7 @@ impl Harness {
         enough(self)
     }
 
-    /// Takes what came, and what the engines tell.
+    /// Reads, and takes the engines' events.
     fn take(&mut self) {
         let now = self.now();
         for side in [A, B] {
@@ -545,7 +421,7 @@ impl Harness {
         }
     }
 
-    /// Looks at A's or B's SCTP, if that is what talks.
+    /// Asks a side's SCTP engine, if it has one.
     pub fn sctp<R>(
         &mut self,
         side: usize,
@@ -557,7 +433,7 @@ impl Harness {
         }
     }
 
-    /// Looks at A's or B's TCP, if that is what talks.
+    /// Asks a side's TCP engine, if it has one.
     pub fn tcp<R>(
         &mut self,
         side: usize,
@@ -590,7 +466,7 @@ impl Harness {
     }
 }
 
-/// A side's transport; `life` tells a restarted one's randomness from the first one's.
+/// A side's transport; `life` labels the randomness of a restarted one.
 async fn end(world: &SimWorld, side: usize, carrier: &Carrier, paths: usize, life: &str) -> io::Result<End> {
     Ok(match carrier {
         Carrier::Udp => {

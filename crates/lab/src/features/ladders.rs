@@ -1,7 +1,8 @@
 //! Conversations drawn side by side: how they begin, how they end, how
 //! streams number their messages, which addresses an association has.
 
-use super::harness::{A, B, Carrier, How, PORT, Testbed};
+use super::harness::{Carrier, How};
+use super::testbed::{A, B, PORT, Testbed};
 use super::{Drawing, Kind, hold};
 
 const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";

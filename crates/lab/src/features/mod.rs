@@ -12,11 +12,13 @@ mod ladders;
 mod published_rows;
 mod reasons;
 mod spoofer;
+mod testbed;
 
 use anabranch_wire::ladder::Transport;
-use harness::{Carrier, Harness, Testbed};
+use harness::{Carrier, Harness};
 use serde::Serialize;
 use std::fmt::Write;
+use testbed::Testbed;
 
 /// Which transport a cell is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

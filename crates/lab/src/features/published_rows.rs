@@ -4,7 +4,8 @@
 //! was observed. `optional` is never said of a run: it is what comes out when
 //! the same probe succeeds with a mechanism switched on and not without.
 
-use super::harness::{A, B, Delivery, Harness, How, Testbed};
+use super::harness::{Delivery, Harness, How};
+use super::testbed::{A, B, Testbed};
 use super::{Cell, Kind, Row, Verdict, hold};
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;

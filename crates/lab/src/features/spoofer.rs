@@ -1,7 +1,8 @@
 //! The forger: a third host that sends a packet as if it were A, to a B that has no key to tell the two apart by.
 
-use super::harness::{A, B, Harness, How, PORT, Testbed, v4};
+use super::harness::{Harness, How};
 use super::published_rows::{numbered, numbers};
+use super::testbed::{A, B, PORT, Testbed, v4};
 use super::{Cell, Kind};
 use anabranch_base::SendBatch;
 use anabranch_link::LinkSpec;

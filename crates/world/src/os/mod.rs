@@ -36,6 +36,7 @@ mod tcp;
 mod timers;
 mod tun;
 mod udp;
+mod udp_socket;
 mod usage;
 
 pub use crate::kernel::{KernelOptions, KernelProtocol};

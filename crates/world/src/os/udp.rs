@@ -11,26 +11,23 @@
 use super::addresses::Addresses;
 use super::bind;
 use super::busy_poll::BusyPoll;
-use super::outbox::{self, Outbox, Train};
+use super::outbox::{Outbox, Train};
 use super::reports::{self, Report};
+use super::udp_socket::{Refusal, UdpSocket};
 use super::{Inner, LARGEST_PACKET, OsWorld};
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
-use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
-use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit};
 use socket2::Socket;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
-use tokio::net::UdpSocket;
 
 /// A UDP port on the addresses of a world.
 #[derive(Debug)]
@@ -38,7 +35,7 @@ pub struct Udp {
     port: u16,
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
-    sockets: Vec<Bound>,
+    sockets: Vec<UdpSocket>,
     /// Who is asked first next time.
     turn: Cell<usize>,
     received: RefCell<Received>,
@@ -58,24 +55,6 @@ struct Packets<'a> {
     may_fragment: bool,
     stride: usize,
     bytes: &'a [u8],
-}
-
-/// One socket.
-struct Bound {
-    /// Its address; unspecified where it stands for all of an IP version.
-    ip: IpAddr,
-    socket: Rc<UdpSocket>,
-    state: RefCell<UdpSocketState>,
-    /// The kernel neither cuts nor joins packets here.
-    single_packets: bool,
-    /// Ready when something is in the error queue.
-    trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
-}
-
-impl std::fmt::Debug for Bound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bound").field("ip", &self.ip).field("state", &self.state).finish_non_exhaustive()
-    }
 }
 
 /// What one call has brought and nobody has taken yet.
@@ -103,7 +82,7 @@ impl Udp {
     pub(super) fn over(world: &OsWorld, port: u16, sockets: Vec<(IpAddr, Socket)>) -> io::Result<Self> {
         let Inner { addresses, busy_poll, single_packets, .. } = &*world.inner;
         let single_packets = *single_packets;
-        let bound = |(ip, socket)| Bound::new(ip, socket, single_packets);
+        let bound = |(ip, socket)| UdpSocket::new(ip, socket, single_packets);
         let received = Received {
             storage: vec![0; BUFFERS * BUFFER_BYTES],
             trains: Default::default(),
@@ -206,7 +185,7 @@ impl Udp {
     }
 
     /// What to tell the kernel of the source of a packet.
-    fn source(&self, bound: &Bound, source: IpAddr) -> Option<IpAddr> {
+    fn source(&self, bound: &UdpSocket, source: IpAddr) -> Option<IpAddr> {
         Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
     }
 
@@ -273,7 +252,7 @@ impl Udp {
                         self.addresses.refresh();
                         // That the source is gone must not cost the socket its offloads.
                         if !self.addresses.has(source) {
-                            *bound.state.borrow_mut() = state_of(&bound.socket, bound.single_packets)?;
+                            bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
                         // Many at once may be what is refused; then they go singly from here on.
@@ -283,7 +262,9 @@ impl Udp {
                         refusals += 1;
                     }
                     // What lies before it is known by now to be of this packet.
-                    Refusal::Earlier if is_unreachable(&error) => return Poll::Ready(Err(error)),
+                    Refusal::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
+                        return Poll::Ready(Err(error));
+                    }
                     Refusal::NoWay => return Poll::Ready(Err(error)),
                     // The network does not want it.
                     Refusal::Earlier | Refusal::Lost => self.sent.set(end),
@@ -294,7 +275,7 @@ impl Udp {
     }
 
     /// The socket that sends from `source`.
-    fn from(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &Bound)> {
+    fn from(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
         let like = if source.is_unspecified() { target } else { source };
         let found = self.sockets.iter().enumerate().find(|(_, bound)| {
             bound.ip == source
@@ -384,10 +365,9 @@ impl Udp {
     /// Takes what stands in the error queue of a socket.
     fn look_for_trouble(&self, cx: &mut Context<'_>, number: usize) -> bool {
         let bound = &self.sockets[number];
-        if bound.trouble.borrow_mut().as_mut().poll(cx).is_pending() {
+        if bound.poll_trouble(cx).is_pending() {
             return false;
         }
-        *bound.trouble.borrow_mut() = trouble(bound.socket.clone());
         self.drain(number);
         // Looked at anew at once: the new future must have our waker.
         true
@@ -474,142 +454,6 @@ impl<'a> Packets<'a> {
         let Train { source, target, ecn, stride, bytes } = train;
         Self { source: *source, target: *target, ecn: *ecn, may_fragment: false, stride: *stride, bytes }
     }
-}
-
-impl Bound {
-    fn new(ip: IpAddr, socket: Socket, single_packets: bool) -> io::Result<Self> {
-        let socket = Rc::new(UdpSocket::from_std(socket.into())?);
-        let state = RefCell::new(state_of(&socket, single_packets)?);
-        let trouble = RefCell::new(trouble(socket.clone()));
-        Ok(Self { ip, socket, state, single_packets, trouble })
-    }
-
-    /// Packets that the kernel takes in one piece.
-    fn segments(&self) -> usize {
-        if self.single_packets { 1 } else { self.state.borrow().max_gso_segments() }
-    }
-
-    /// How many of `packets` have gone.
-    fn send_many(
-        &self,
-        cx: &mut Context<'_>,
-        source: Option<IpAddr>,
-        ecn: Ecn,
-        packets: &[(&[u8], SocketAddr)],
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            match self.socket.poll_send_ready(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(ready) => ready?,
-            }
-            let call = || outbox::send_many(self.socket.as_fd(), source, ecn, packets);
-            match self.socket.try_io(Interest::WRITABLE, call) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
-    }
-
-    fn send(
-        &self,
-        cx: &mut Context<'_>,
-        transmit: &Transmit<'_>,
-        may_fragment: bool,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            match self.socket.poll_send_ready(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(ready) => ready?,
-            }
-            if may_fragment {
-                self.allow_fragments(true);
-            }
-            let state = self.state.borrow();
-            let sent =
-                self.socket.try_io(Interest::WRITABLE, || state.try_send((&*self.socket).into(), transmit));
-            drop(state);
-            if may_fragment {
-                self.allow_fragments(false);
-            }
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return Poll::Ready(sent),
-            }
-        }
-    }
-
-    /// For the next packet. A host that refuses sends it whole or not at all.
-    #[cold]
-    fn allow_fragments(&self, allow: bool) {
-        let socket = &*self.socket;
-        if self.ip.is_ipv4() {
-            let how = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
-            let _ = rustix::net::sockopt::set_ip_mtu_discover(socket, how);
-        } else {
-            let how = if allow { Ipv6PathMtuDiscovery::DONT } else { Ipv6PathMtuDiscovery::PROBE };
-            let _ = rustix::net::sockopt::set_ipv6_mtu_discover(socket, how);
-            let _ = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::Ipv6DontFrag, &!allow);
-        }
-    }
-}
-
-/// Sets a socket up for what `quinn-udp` does.
-fn state_of(socket: &UdpSocket, single_packets: bool) -> io::Result<UdpSocketState> {
-    let state = UdpSocketState::new(socket.into())?;
-    if single_packets {
-        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
-    }
-    // quinn-udp 0.6 asks for arrival times, and then has no room left for the ECN mark of packets joined by GRO.
-    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
-    // Without reports, timeouts tell the same, later.
-    let _ = state.enable_transport_errors(socket.into());
-    Ok(state)
-}
-
-/// Ready when the error queue of `socket` should be looked at.
-fn trouble(socket: Rc<UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
-    Box::pin(async move {
-        if socket.ready(Interest::ERROR).await.is_err() {
-            return std::future::pending().await;
-        }
-        // The readiness is used up; what comes later sets it anew.
-        let _ = socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-    })
-}
-
-/// Why the kernel did not take or give a packet.
-enum Refusal {
-    /// The report of an earlier packet, not of this one.
-    Earlier,
-    /// No interface takes a packet of that size.
-    TooLarge,
-    /// The call makes no sense to it: a source that is gone, an offload it does not have.
-    Invalid,
-    /// There is no way for now.
-    NoWay,
-    /// There is no room or no permission: the packet is lost.
-    Lost,
-}
-
-impl Refusal {
-    fn of(error: &io::Error) -> Self {
-        use nix::errno::Errno;
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EMSGSIZE) => Self::TooLarge,
-            Some(Errno::EINVAL | Errno::EIO | Errno::EBADF | Errno::ENOTSOCK | Errno::EFAULT) => {
-                Self::Invalid
-            }
-            Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENOPROTOOPT | Errno::EPROTO) => {
-                Self::Earlier
-            }
-            Some(Errno::ENETUNREACH | Errno::EADDRNOTAVAIL) => Self::NoWay,
-            _ => Self::Lost,
-        }
-    }
-}
-
-fn is_unreachable(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::HostUnreachable
 }
 
 /// Datagrams, or trains of them, that one call may bring: what `quinn-udp` takes at most.

@@ -1,0 +1,130 @@
+//! The virtual network of a probe: two hosts, the paths between them, and a record of all packets.
+
+use anabranch_base::time::{Duration, Instant};
+use anabranch_link::LinkSpec;
+use anabranch_sim::{LinkId, Network, NodeId, Passage};
+use anabranch_wire::ladder::{Ladder, Side, Transport};
+use anabranch_wire::pcap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// The side that opens, and the side that is called.
+pub const A: usize = 0;
+/// See [`A`].
+pub const B: usize = 1;
+
+/// The port that B listens on.
+pub const PORT: u16 = 8000;
+
+/// The network of a probe.
+pub struct Testbed {
+    /// The network.
+    pub network: Network,
+    /// A and B.
+    pub nodes: [NodeId; 2],
+    /// Their addresses, one a path.
+    pub addresses: [Vec<IpAddr>; 2],
+    /// The paths; up leads from A to B.
+    pub links: Vec<LinkId>,
+    /// The router between them, if there is one.
+    pub router: Option<NodeId>,
+}
+
+impl Testbed {
+    /// Two hosts with a path for each of `links`; all packets are recorded.
+    ///
+    /// # Errors
+    /// The line of a link that cannot be built.
+    pub fn new(seed: u64, links: &[&str]) -> Result<Self, String> {
+        let network = Network::new(seed);
+        let address = |host: u8| -> Vec<IpAddr> {
+            (1..=links.len() as u8).map(|path| Ipv4Addr::new(10, 0, path, host).into()).collect()
+        };
+        let addresses = [address(1), address(2)];
+        let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
+        let mut built = Vec::new();
+        for (path, text) in links.iter().enumerate() {
+            let spec = LinkSpec::parse(text).map_err(|error| error.to_string())?;
+            let ends = nodes.map(|node| node.interface(path as u32));
+            built.push(network.link(ends[A], ends[B], &spec).map_err(|error| error.to_string())?);
+        }
+        network.record_passages();
+        network.capture(nodes[A]);
+        Ok(Self { network, nodes, addresses, links: built, router: None })
+    }
+
+    /// Two hosts with a router between, and perhaps a third host C of so many addresses beside A.
+    ///
+    /// # Errors
+    /// As [`Testbed::new`].
+    pub fn routed(seed: u64, near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
+        let network = Network::new(seed);
+        let addresses: [Vec<IpAddr>; 2] =
+            [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
+        let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
+        let router = network.router("router");
+        let beside: Vec<IpAddr> = (0..third.max(1)).map(|n| Ipv4Addr::new(10, 0, 3, n + 1).into()).collect();
+        let c = network.host("C", &[]);
+        let beside = network.interface(c, &beside);
+        let mut links = Vec::new();
+        let wrong = |error: anabranch_link::SpecError| error.to_string();
+        let spec = LinkSpec::parse(near).map_err(wrong)?;
+        let aside = network.link(beside, router, &spec).map_err(wrong)?;
+        for (from, to, text) in [(nodes[A], router, near), (router, nodes[B], far)] {
+            let spec = LinkSpec::parse(text).map_err(wrong)?;
+            links.push(network.link(from, to, &spec).map_err(wrong)?);
+        }
+        links.push(aside);
+        network.record_passages();
+        network.capture(nodes[A]);
+        Ok((Self { network, nodes, addresses, links, router: Some(router) }, c))
+    }
+
+    /// Runs `probe` to its end, an hour of virtual time at most.
+    ///
+    /// # Errors
+    /// One line: the probe stalled, or the world refused.
+    pub fn run<T>(&self, probe: impl Future<Output = io::Result<T>>) -> Result<T, String> {
+        let ended = self.network.run(probe, Instant::ZERO + Duration::from_secs(3600));
+        let done = ended.done().ok_or("the probe came to no end")?;
+        done.map_err(|error| error.to_string())
+    }
+
+    /// The packets that passed links since the last call.
+    pub fn passages(&self) -> Vec<Passage> {
+        self.network.take_passages()
+    }
+
+    /// The packets that A's interfaces saw, as a ladder.
+    ///
+    /// # Errors
+    /// The capture cannot be read.
+    pub fn ladder(&self, transport: Transport) -> Result<String, String> {
+        let bytes = self.network.finish_capture(self.nodes[A]).map_err(|error| error.to_string())?;
+        let mut ladder = Ladder::new(transport, "A", "B");
+        for (side, host) in [(Side::Left, A), (Side::Right, B)] {
+            let several = self.addresses[host].len() > 1;
+            for (path, address) in self.addresses[host].iter().enumerate() {
+                let letter = ["A", "B"][host];
+                let name = if several { format!("{letter}{}", path + 1) } else { letter.to_owned() };
+                ladder.place(*address, side, &name);
+            }
+        }
+        let mut reader = pcap::Reader::new(&bytes).map_err(|error| error.to_string())?;
+        while let Some(record) = reader.next_packet().map_err(|error| error.to_string())? {
+            // IPv4 without options: what these hosts send.
+            if let Some((source, target, body)) = v4(record.packet) {
+                ladder.packet(Instant::from_nanos(record.at_nanos), source, target, body, "");
+            }
+        }
+        Ok(ladder.take())
+    }
+}
+
+/// Source, target and what an IPv4 packet carries.
+pub fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
+    let length = usize::from(packet.first()? & 15) * 4;
+    let address =
+        |at: usize| packet.get(at..at + 4).and_then(|b| <[u8; 4]>::try_from(b).ok()).map(Ipv4Addr::from);
+    Some((address(12)?.into(), address(16)?.into(), packet.get(length..)?))
+}

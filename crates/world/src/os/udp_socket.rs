@@ -1,0 +1,180 @@
+//! One UDP socket of the kernel: its offloads, sending by it, its error queue, and what a refused call means.
+
+use super::outbox;
+use anabranch_base::Ecn;
+use quinn_udp::{Transmit, UdpSocketState};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+use socket2::Socket;
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::io::Interest;
+use tokio::net;
+
+/// One socket of a [`Udp`](super::udp::Udp).
+pub(super) struct UdpSocket {
+    /// Its address; unspecified where it stands for all of an IP version.
+    pub(super) ip: IpAddr,
+    pub(super) socket: Rc<net::UdpSocket>,
+    pub(super) state: RefCell<UdpSocketState>,
+    /// The kernel neither cuts nor joins packets here.
+    single_packets: bool,
+    /// Ready when something is in the error queue.
+    trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl std::fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UdpSocket").field("ip", &self.ip).field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl UdpSocket {
+    pub(super) fn new(ip: IpAddr, socket: Socket, single_packets: bool) -> io::Result<Self> {
+        let socket = Rc::new(net::UdpSocket::from_std(socket.into())?);
+        let state = RefCell::new(state_of(&socket, single_packets)?);
+        let trouble = RefCell::new(trouble(socket.clone()));
+        Ok(Self { ip, socket, state, single_packets, trouble })
+    }
+
+    /// Makes the kernel's offloads available again, after a call that was refused for another reason.
+    pub(super) fn reset_offloads(&self) -> io::Result<()> {
+        *self.state.borrow_mut() = state_of(&self.socket, self.single_packets)?;
+        Ok(())
+    }
+
+    /// Ready when the error queue should be looked at; after that for the next time.
+    pub(super) fn poll_trouble(&self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.trouble.borrow_mut().as_mut().poll(cx));
+        *self.trouble.borrow_mut() = trouble(self.socket.clone());
+        Poll::Ready(())
+    }
+
+    /// Packets that the kernel takes in one piece.
+    pub(super) fn segments(&self) -> usize {
+        if self.single_packets { 1 } else { self.state.borrow().max_gso_segments() }
+    }
+
+    /// How many of `packets` have gone.
+    pub(super) fn send_many(
+        &self,
+        cx: &mut Context<'_>,
+        source: Option<IpAddr>,
+        ecn: Ecn,
+        packets: &[(&[u8], SocketAddr)],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.socket.poll_send_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            }
+            let call = || outbox::send_many(self.socket.as_fd(), source, ecn, packets);
+            match self.socket.try_io(Interest::WRITABLE, call) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    pub(super) fn send(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit<'_>,
+        may_fragment: bool,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match self.socket.poll_send_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            }
+            if may_fragment {
+                self.allow_fragments(true);
+            }
+            let state = self.state.borrow();
+            let sent =
+                self.socket.try_io(Interest::WRITABLE, || state.try_send((&*self.socket).into(), transmit));
+            drop(state);
+            if may_fragment {
+                self.allow_fragments(false);
+            }
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// For the next packet. A host that refuses sends it whole or not at all.
+    #[cold]
+    fn allow_fragments(&self, allow: bool) {
+        let socket = &*self.socket;
+        if self.ip.is_ipv4() {
+            let how = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
+            let _ = rustix::net::sockopt::set_ip_mtu_discover(socket, how);
+        } else {
+            let how = if allow { Ipv6PathMtuDiscovery::DONT } else { Ipv6PathMtuDiscovery::PROBE };
+            let _ = rustix::net::sockopt::set_ipv6_mtu_discover(socket, how);
+            let _ = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::Ipv6DontFrag, &!allow);
+        }
+    }
+}
+
+/// Sets a socket up for what `quinn-udp` does.
+fn state_of(socket: &net::UdpSocket, single_packets: bool) -> io::Result<UdpSocketState> {
+    let state = UdpSocketState::new(socket.into())?;
+    if single_packets {
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
+    }
+    // quinn-udp 0.6 asks for arrival times, and then has no room left for the ECN mark of packets joined by GRO.
+    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
+    // Without reports, timeouts tell the same, later.
+    let _ = state.enable_transport_errors(socket.into());
+    Ok(state)
+}
+
+/// Ready when the error queue of `socket` should be looked at.
+fn trouble(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        if socket.ready(Interest::ERROR).await.is_err() {
+            return std::future::pending().await;
+        }
+        // The readiness is used up; what comes later sets it anew.
+        let _ = socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    })
+}
+
+/// Why the kernel did not take or give a packet.
+pub(super) enum Refusal {
+    /// The report of an earlier packet, not of this one.
+    Earlier,
+    /// No interface takes a packet of that size.
+    TooLarge,
+    /// The call makes no sense to it: a source that is gone, an offload it does not have.
+    Invalid,
+    /// There is no way for now.
+    NoWay,
+    /// There is no room or no permission: the packet is lost.
+    Lost,
+}
+
+impl Refusal {
+    pub(super) fn of(error: &io::Error) -> Self {
+        use nix::errno::Errno;
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EMSGSIZE) => Self::TooLarge,
+            Some(Errno::EINVAL | Errno::EIO | Errno::EBADF | Errno::ENOTSOCK | Errno::EFAULT) => {
+                Self::Invalid
+            }
+            Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENOPROTOOPT | Errno::EPROTO) => {
+                Self::Earlier
+            }
+            Some(Errno::ENETUNREACH | Errno::EADDRNOTAVAIL) => Self::NoWay,
+            _ => Self::Lost,
+        }
+    }
+}

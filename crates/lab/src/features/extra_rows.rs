@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 pub const ROWS: &[Row] = &[
     Row {
         name: "data before the set-up is done",
-        done: "A opens and hands over a message at once; when B has it is told in round trips",
+        done: "A opens and sends a message at once; the time until B has it, in round trips",
         probe: early_data,
     },
     Row {
@@ -22,17 +22,17 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "stream reset",
-        done: "a stream that has carried two messages is to begin anew while the connection stays; then a third message",
+        done: "a stream that has carried two messages is reset while the connection stays; then a third message",
         probe: stream_reset,
     },
     Row {
         name: "restart of a peer is told",
-        done: "A loses all memory and opens again; is B told within 5 s, and goes data on",
+        done: "A loses all memory and connects again; whether B is notified within 5 s, and data goes on",
         probe: restart,
     },
     Row {
         name: "path MTU black hole survived",
-        done: "messages of 1400 B; the path takes 1000 B behind a router that says nothing",
+        done: "messages of 1400 B; behind a router that sends no ICMP the path takes only 1000 B",
         probe: black_hole,
     },
     Row {
@@ -64,7 +64,7 @@ fn early_data(kind: Kind) -> Result<Cell, String> {
         let set_up = harness.until(5_000, |harness| harness.up[A]).await;
         (harness.got[B].first().map(|part| part.at - begun), set_up)
     })?;
-    let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never came".to_owned())) };
+    let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never arrived".to_owned())) };
     let trips = first.as_micros() as f64 / 40_000.0;
     // What four packets of set-up allow at best: the third one carries it.
     let yes = first < Duration::from_millis(65);
@@ -101,7 +101,7 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
         Some((small, large)) => {
             format!("the small one comes after {small} ms, the large one after {large} ms")
         }
-        None => "not both come".to_owned(),
+        None => "not both arrived".to_owned(),
     };
     let good = |found: Option<(u64, u64)>| found.is_some_and(|(small, large)| small < large / 2);
     let plain = with(&[])?;
@@ -138,19 +138,17 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
     };
     let plain = with(&[])?;
     if kind != Kind::Sctp {
-        let third = if plain.1 { "comes behind the other two" } else { "does not come" };
+        let third = if plain.1 { "arrives after the other two" } else { "does not arrive" };
         return Ok(Cell::of(
             plain.0,
-            format!(
-                "no call of it names a stream, so none is reset, and B is told nothing; the third message {third}"
-            ),
+            format!("it has no streams to reset, and B is not notified; the third message {third}"),
         ));
     }
     let on = with(&[("reconfig", "yes")])?;
     let outcome = |(notified, came): (bool, bool)| match (notified, came) {
-        (true, true) => "B is told and the next message comes",
-        (true, false) => "B is told and the next message does not come",
-        (false, _) => "B is told nothing",
+        (true, true) => "B is notified and the next message arrives",
+        (true, false) => "B is notified and the next message does not arrive",
+        (false, _) => "B is not notified",
     };
     Ok(Cell::switched(
         plain.0 && plain.1,
@@ -182,11 +180,11 @@ fn restart(kind: Kind) -> Result<Cell, String> {
     })?;
     let (events, came, held) = found;
     let restarted = events.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
-    let goes_on = if came { "the next message comes" } else { "the next message does not come" };
+    let goes_on = if came { "the next message arrives" } else { "the next message does not arrive" };
     let word = if restarted {
-        "B is told that the peer has begun anew"
+        "B is notified that the peer has restarted"
     } else {
-        "B is told nothing of the old connection"
+        "B is not notified about the old connection"
     };
     Ok(Cell::of(restarted && came, format!("{word}; {goes_on}; B holds {held} connections")))
 }

@@ -81,7 +81,7 @@ impl Seen {
         };
         let [before, most, after] = self.kept.map(held);
         format!(
-            "the listener holds {before} before {PACKETS} of them, {most} at most meanwhile, {after} two minutes later, and \
+            "the listener holds {before} before {PACKETS} of them, {most} at most during them, {after} two minutes later; \
              {service}"
         )
     }

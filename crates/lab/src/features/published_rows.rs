@@ -15,11 +15,7 @@ use anabranch_wire::ladder::Transport;
 /// The rows, in the order of the table.
 pub const ROWS: &[Row] = &[
     row("full-duplex data transmission", "both ends send 20 messages of 1000 B at once", full_duplex),
-    row(
-        "connection-oriented",
-        "an end is opened; packets that pass before any user data are counted",
-        connection,
-    ),
+    row("connection-oriented", "A opens a connection; packets before any user data are counted", connection),
     row("reliable data transfer", "200 messages of 500 B over 10 % loss both ways", reliable),
     row(
         "partially reliable data transfer",
@@ -33,7 +29,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "unordered data delivery",
-        "the first of ten messages is lost; asked for no order where that can be asked",
+        "the first of ten messages is lost; messages are unordered where the transport has that",
         unordered,
     ),
     row(
@@ -48,7 +44,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "selective acknowledgements",
-        "two holes in one window; reports of what came beyond a hole are looked for, by default and switched off",
+        "two gaps in one window; acknowledgements that report data beyond a gap, by default and switched off",
         sack,
     ),
     row("preservation of message boundaries", "10, 20 and 30 B are sent at once and read later", boundaries),
@@ -137,8 +133,8 @@ fn connection(kind: Kind) -> Result<Cell, String> {
     let packets = testbed.passages().iter().filter(|p| p.fate == Fate::Entered).count();
     let yes = up && packets > 0;
     let observed = match yes {
-        true => format!("{packets} packets pass; then both ends know of each other"),
-        false => "nothing passes; the receiver knows of nobody before data comes".to_owned(),
+        true => format!("{packets} packets pass; then both ends know each other"),
+        false => "no packet passes; the receiver does not know the sender before data arrives".to_owned(),
     };
     Ok(Cell::of(yes, observed))
 }
@@ -245,8 +241,8 @@ fn unordered(kind: Kind) -> Result<Cell, String> {
     let before = got.iter().take_while(|&&number| number != 1).count();
     let yes = before > 0 && !got.is_empty();
     let observed = match got.contains(&1) {
-        true => format!("{before} of the others were handed over before the first"),
-        false => format!("{before} of the others were handed over; the first never came"),
+        true => format!("{before} of the others were delivered before the first"),
+        false => format!("{before} of the others were delivered; the first never arrived"),
     };
     Ok(Cell::of(yes, observed))
 }
@@ -309,7 +305,7 @@ fn ecn(kind: Kind) -> Result<Cell, String> {
     };
     let plain = with(&[])?;
     if let Kind::Udp = kind {
-        return Ok(Cell::of(plain.0 > 0, "the sender is told nothing of the queue".to_owned()));
+        return Ok(Cell::of(plain.0 > 0, "the sender learns nothing about the queue".to_owned()));
     }
     let on = with(&[("ecn", "yes")])?;
     let word = |(reductions, lost): (u64, usize)| format!("{reductions} reductions and {lost} packets lost");
@@ -345,15 +341,15 @@ fn sack(kind: Kind) -> Result<Cell, String> {
     };
     let plain = with(&[])?;
     match kind {
-        Kind::Udp => Ok(Cell::of(plain.0 > 0, "nothing comes back at all".to_owned())),
+        Kind::Udp => Ok(Cell::of(plain.0 > 0, "no acknowledgement comes back".to_owned())),
         Kind::Sctp => Ok(Cell::of(
             plain.0 > 0 && plain.1,
-            format!("{} SACKs tell of what came beyond a hole; there is no other acknowledgement", plain.0),
+            format!("{} SACKs report data beyond a gap; there is no other acknowledgement", plain.0),
         )),
         Kind::Tcp => {
             let off = with(&[("sack", "no")])?;
             let observed = format!(
-                "{} acknowledgements tell of what came beyond a hole; with sack=no {}, and the transfer is {}",
+                "{} acknowledgements report data beyond a gap; with sack=no {}, and the transfer is {}",
                 plain.0,
                 off.0,
                 if off.1 { "complete too" } else { "not complete" }
@@ -443,7 +439,7 @@ fn multistreaming(kind: Kind) -> Result<Cell, String> {
     let in_order = |first, second| matches!((place_of(first), place_of(second)), (Some(a), Some(b)) if a < b);
     let yes = in_order(1, 2) && in_order(11, 12) && in_order(11, 1);
     let shown: Vec<String> = got.iter().map(|n| format!("{}.{}", n / 10, n % 10)).collect();
-    Ok(Cell::of(yes, format!("handed over as stream.message: {}", shown.join(" "))))
+    Ok(Cell::of(yes, format!("delivered as stream.message: {}", shown.join(" "))))
 }
 
 fn multihoming(kind: Kind) -> Result<Cell, String> {
@@ -490,7 +486,7 @@ fn half_closed(kind: Kind) -> Result<Cell, String> {
         harness.pass(5_000).await;
         (notified, taken, bytes(&harness.got[A]))
     })?;
-    let word = if notified { "B is told" } else { "B is not told" };
+    let word = if notified { "B is notified" } else { "B is not notified" };
     Ok(Cell::of(
         notified && got == 50_000,
         format!("{word}; its transport takes {taken} of 50 messages; {got} B come to A"),

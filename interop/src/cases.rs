@@ -36,7 +36,7 @@ pub enum Case {
     ManyStreams,
     /// Everything, with 5 % lost, some overtaking and some duplicated.
     Lossy,
-    /// Streams begin anew (RFC 6525).
+    /// Streams are reset (RFC 6525).
     Reset(By),
     /// Messages with a lifetime, and loss (RFC 3758).
     Lifetime(By),
@@ -266,7 +266,7 @@ async fn both(m: &mut Meeting, count: usize, make: impl Fn(&mut Rng) -> (How, us
     m.until("the messages", Meeting::all_arrived).await
 }
 
-/// Messages on four streams; two of them begin anew; more messages on all. The
+/// Messages on four streams; two of them are reset; more messages on all. The
 /// one who did not ask for it is told, and the order goes on from zero.
 async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     for round in 0..3 {

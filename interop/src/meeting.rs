@@ -49,9 +49,9 @@ pub struct Theirs {
     pub up: bool,
     /// How it ended.
     pub closed: Option<String>,
-    /// Streams of ours that began anew, as it tells.
+    /// Streams of ours that were reset, as it reports.
     pub ours_reset: Vec<u16>,
-    /// Streams of its own that began anew.
+    /// Streams of its own that were reset.
     pub theirs_reset: Vec<u16>,
     /// Requests of its own that failed.
     pub refused: usize,

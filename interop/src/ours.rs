@@ -24,7 +24,7 @@ pub struct Ours {
     pub up: bool,
     /// How it ended.
     pub closed: Option<CloseReason>,
-    /// The streams that began anew, in order of time.
+    /// The streams that were reset, in order of time.
     pub resets: Vec<(Direction, Vec<u16>)>,
     /// Requests of ours that failed.
     pub refused: usize,

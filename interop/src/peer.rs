@@ -25,9 +25,9 @@ pub enum Told {
         /// What it holds.
         payload: Vec<u8>,
     },
-    /// Streams of the other side begin anew.
+    /// Streams of the other side were reset.
     TheirsReset(Vec<u16>),
-    /// Streams of this side begin anew, as the other side has agreed.
+    /// Streams of this side were reset, as the other side has agreed.
     OursReset(Vec<u16>),
     /// The other side did not agree.
     ResetRefused(Vec<u16>),
@@ -72,7 +72,7 @@ pub trait Peer {
     /// What the stack says.
     fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String>;
 
-    /// Lets its own streams begin anew.
+    /// Resets its own streams.
     ///
     /// # Errors
     /// What the stack says.

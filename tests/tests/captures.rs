@@ -232,7 +232,7 @@ fn nothing_is_remarked_where_nothing_happens() {
 }
 
 #[test]
-fn loss_makes_gaps_and_repairs_and_nothing_else() {
+fn loss_makes_gaps_and_retransmissions_and_nothing_else() {
     clean(
         "loss",
         "--page gallery --loss 4% --transport tcp --transport tcp:connections=6 --transport sctp",

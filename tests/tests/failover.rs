@@ -40,7 +40,7 @@ fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
 /// counts from then. Here a SACK comes every 2.4 ms up to the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
-/// A sender that repairs all it has outstanding at once: no initial window or burst limit keeps it.
+/// A sender that retransmits all it has outstanding at once: no initial window or burst limit keeps it.
 #[test]
 fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give() {
     let at_once = "iw=100,max_burst=0,rcvbuf=64KiB";
@@ -75,7 +75,7 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
 }
 
 /// RFC 9260 §8.2 also clears the counter when data is acknowledged that was last sent to the path. When the path fails,
-/// what the last 20 ms brought has arrived, but its SACKs are lost. The first expiration repairs only a window's start
+/// what the last 20 ms brought has arrived, but its SACKs are lost. The first expiration retransmits only a window's start
 /// (§7.2.1: three packets); the SACK of that acknowledges the rest, too, and the count begins anew, with the RTO
 /// doubled already: (1 +) 2 + 4 s and so on, one expiration more in all.
 #[test]

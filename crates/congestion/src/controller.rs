@@ -1,7 +1,7 @@
 //! The congestion window as a state machine, shared by SCTP and TCP.
 //!
 //! A transport tells its controller what was sent, acknowledged and lost; the
-//! controller answers with a window in bytes. Which packets to repair, and
+//! controller answers with a window in bytes. Which packets to retransmit, and
 //! when a recovery begins and ends, is the transport's affair: it calls
 //! [`Controller::on_loss`] once for each window of lost data.
 
@@ -46,7 +46,7 @@ pub trait Controller: std::fmt::Debug {
     /// The retransmission timer ran out with `flight` bytes outstanding.
     fn on_timeout(&mut self, now: Instant, flight: u64);
 
-    /// The retransmission timer ran out while a loss of the same window was being repaired.
+    /// The retransmission timer ran out during the recovery of the same window.
     fn on_failed_recovery(&mut self, now: Instant, flight: u64) {
         self.on_timeout(now, flight);
     }

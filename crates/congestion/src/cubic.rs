@@ -82,7 +82,7 @@ struct CurveState {
     /// cwnd_prior.
     prior: Fixed,
     epoch: Option<Epoch>,
-    /// In repair after a timeout, until the next stage of congestion avoidance.
+    /// Recovering after a timeout, until the next stage of congestion avoidance.
     after_timeout: bool,
 }
 

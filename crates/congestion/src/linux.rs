@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((reno.window, reno.counted), (21, 2));
     }
 
-    /// tcp_enter_loss: a timer that runs out while a loss is repaired, or again, does not reduce once more.
+    /// tcp_enter_loss: a timer that runs out during recovery, or again, does not reduce once more.
     #[test]
     fn a_repair_that_fails_does_not_reduce_again() {
         for cubic in [false, true] {

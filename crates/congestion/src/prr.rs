@@ -66,7 +66,7 @@ impl Prr {
             (ssthresh - pipe).min(limit) as i64
         };
         if let Some(window) = &mut self.window {
-            // The repair that began it goes whatever comes.
+            // The retransmission that began it leaves in any case.
             let least = if self.out == 0 { mss as i64 } else { 0 };
             *window = pipe.saturating_add_signed(self.allowance.max(least));
         }
@@ -99,12 +99,12 @@ mod tests {
     }
 
     /// As Linux: an acknowledgement that brings nothing changes nothing, what is lost meanwhile makes room, and the
-    /// first repair goes at once.
+    /// first retransmission leaves at once.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);
         prr.on_delivered(1, false, 10, 18, 1);
-        assert_eq!(prr.room(18), 1, "half a segment, and the first repair is due");
+        assert_eq!(prr.room(18), 1, "half a segment, and the first retransmission is due");
         prr.on_sent(1);
         assert_eq!(prr.room(19), 0);
         prr.on_delivered(1, false, 10, 18, 1);

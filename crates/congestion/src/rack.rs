@@ -255,7 +255,11 @@ mod tests {
         let mut rack = Rack::default();
         arrives(&mut rack, 100, &[(0, 1, false)]);
         arrives(&mut rack, 160, &[(150, 2, true)]);
-        assert_eq!(rack.judge(at(1000), at(149), 1, MS(0)), Verdict::Unknown, "the repair proved nothing");
+        assert_eq!(
+            rack.judge(at(1000), at(149), 1, MS(0)),
+            Verdict::Unknown,
+            "the retransmission proved nothing"
+        );
         arrives(&mut rack, 260, &[(155, 2, true)]);
         assert_eq!(rack.judge(at(1000), at(149), 1, MS(0)), Verdict::Lost);
     }

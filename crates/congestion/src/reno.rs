@@ -84,7 +84,7 @@ impl Counting {
             // RFC 5681 §3.1 eq. 2: min(N, SMSS) an acknowledgement.
             Self::Acks => bytes.min(mss),
             // RFC 3465 §2.3: after a timeout one acknowledgement may cover much that was
-            // received long ago: L is 1 until the repair is over.
+            // received long ago: L is 1 until the recovery is over.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),
         };

@@ -50,7 +50,7 @@ impl LossProbe {
 
     /// RFC 8985 §7.4, TLP_process_ack: an acknowledgement up to `acked`. `duplicate`: it reports
     /// that the probe's data had come before; `idle`: it moved nothing and reports no holes.
-    /// True when the probe repaired a loss that nothing else has betrayed: the controller is to know.
+    /// True when the probe replaced a packet whose loss nothing else has shown: the controller is to know.
     pub fn on_ack(&mut self, acked: u64, duplicate: bool, idle: bool) -> bool {
         let Some((end, again)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
         if !again || duplicate || idle {

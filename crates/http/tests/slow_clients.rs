@@ -1,7 +1,7 @@
 //! Answers that are on their way for longer than a server waits for idle sessions.
 
 use crate::rig::page;
-use crate::rig::sim::{Arm, Rig, fetch_page, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
+use crate::rig::sim::{Contestant, Rig, fetch_page, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::End;
@@ -22,18 +22,20 @@ fn impatient() -> serve::Options {
 #[test]
 fn an_answer_that_is_under_way_is_not_idle() {
     let page = page(3_000_000, &[]);
-    for arm in [Arm::Tcp("modern", Choices::default()), Arm::Sctp("modern", 10, Choices::default())] {
+    for contestant in
+        [Contestant::Tcp("modern", Choices::default()), Contestant::Sctp("modern", 10, Choices::default())]
+    {
         let rig = Rig::new(&["rate=1mbit,rtt=40ms"], 1);
-        let policy = arm.policy();
+        let policy = contestant.policy();
         let run = async {
-            match &arm {
-                Arm::Tcp(profile, _) => {
+            match &contestant {
+                Contestant::Tcp(profile, _) => {
                     let (client, server) = tcp_hosts(&rig, profile).await;
                     let listener = server.listen(80, 0).expect("listening");
                     let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
                     fetch_page(&rig, connector, listener, &page, policy, impatient()).await
                 }
-                Arm::Sctp(profile, streams, _) => {
+                Contestant::Sctp(profile, streams, _) => {
                     let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
                     let listener = server.listen(80).expect("listening");
                     let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
@@ -42,7 +44,7 @@ fn an_answer_that_is_under_way_is_not_idle() {
             }
         };
         let (outcome, _) = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!(outcome.end, End::Done, "{arm:?}: {outcome:?}");
-        assert!(outcome.elapsed() > Duration::from_secs(24), "{arm:?}");
+        assert_eq!(outcome.end, End::Done, "{contestant:?}: {outcome:?}");
+        assert!(outcome.elapsed() > Duration::from_secs(24), "{contestant:?}");
     }
 }

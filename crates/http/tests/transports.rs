@@ -2,7 +2,7 @@
 
 use crate::rig::page;
 use crate::rig::sim::{
-    Arm, Rig, arms, fetch_page, load, sctp, sctp_hosts, sctp_server, tcp, tcp_hosts, tcp_server,
+    Contestant, Rig, contestants, fetch_page, load, sctp, sctp_hosts, sctp_server, tcp, tcp_hosts, tcp_server,
 };
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -21,15 +21,15 @@ const DEFAULT: &str = "rate=10mbit,rtt=80ms";
 #[test]
 fn a_page_comes_over_every_arm() {
     let page = page(30_000, &[5_000, 40_000, 100, 0, 80_000, 1_460, 1_448, 20_000, 9_999]);
-    for arm in arms() {
-        let load = load(&Rig::new(&[DEFAULT], 1), &arm, &page, |_| {});
-        assert_eq!(load.outcome.end, End::Done, "{arm:?}: {:?}", load.outcome);
-        assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{arm:?}");
+    for contestant in contestants() {
+        let load = load(&Rig::new(&[DEFAULT], 1), &contestant, &page, |_| {});
+        assert_eq!(load.outcome.end, End::Done, "{contestant:?}: {:?}", load.outcome);
+        assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?}");
         // 286 kB at 10 Mbit/s take 0.23 s; a handshake and two round trips 0.24 s.
         let elapsed = load.outcome.elapsed();
         assert!(
             elapsed > Duration::from_millis(400) && elapsed < Duration::from_secs(5),
-            "{arm:?} {elapsed:?}"
+            "{contestant:?} {elapsed:?}"
         );
         for (i, object) in load.record.objects.iter().enumerate() {
             let (assigned, delivered) =
@@ -43,7 +43,7 @@ fn a_page_comes_over_every_arm() {
                 object.first_byte,
                 delivered.map(|d| d.at),
             ];
-            assert!(order.is_sorted() && order.iter().all(Option::is_some), "{arm:?}: {i}: {order:?}");
+            assert!(order.is_sorted() && order.iter().all(Option::is_some), "{contestant:?}: {i}: {order:?}");
         }
     }
 }
@@ -53,15 +53,19 @@ fn osterdahl_s_pages_take_the_connections_he_counts() {
     for (name, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
         let page = Rc::new(shipped::shipped(name).unwrap_or_else(|| panic!("no page {name}")));
         let per_object = Choices { per_object: true, ..Choices::default() };
-        for (arm, connections) in [
+        for (contestant, connections) in [
             (tcp(per_object.clone()), objects),
             (tcp(Choices::default()), 1),
             (sctp(10), 1),
-            (Arm::Sctp("rfc9260", 10, per_object), objects),
+            (Contestant::Sctp("rfc9260", 10, per_object), objects),
         ] {
-            let load = load(&Rig::new(&[DEFAULT], 1), &arm, &page, |_| {});
-            assert_eq!(load.outcome.end, End::Done, "{arm:?}");
-            assert_eq!((load.outcome.connections, load.accepted), (connections, connections), "{arm:?}");
+            let load = load(&Rig::new(&[DEFAULT], 1), &contestant, &page, |_| {});
+            assert_eq!(load.outcome.end, End::Done, "{contestant:?}");
+            assert_eq!(
+                (load.outcome.connections, load.accepted),
+                (connections, connections),
+                "{contestant:?}"
+            );
         }
     }
 }
@@ -71,10 +75,10 @@ fn losses_reordering_and_corruption_change_nothing_but_the_time() {
     let page = page(20_000, &[30_000; 7]);
     let link = "rate=10mbit,rtt=40ms,jitter=2ms,loss=5%,corrupt=1%,duplicate=1%";
     for seed in 0..4 {
-        for arm in arms() {
-            let load = load(&Rig::new(&[link], seed), &arm, &page, |_| {});
-            assert_eq!(load.outcome.end, End::Done, "{arm:?} seed {seed}: {:?}", load.outcome);
-            assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{arm:?} seed {seed}");
+        for contestant in contestants() {
+            let load = load(&Rig::new(&[link], seed), &contestant, &page, |_| {});
+            assert_eq!(load.outcome.end, End::Done, "{contestant:?} seed {seed}: {:?}", load.outcome);
+            assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?} seed {seed}");
         }
     }
 }
@@ -83,25 +87,25 @@ fn losses_reordering_and_corruption_change_nothing_but_the_time() {
 fn three_hundred_objects_come_through() {
     let sizes: Vec<u64> = (0..299).map(|i| (i * 997) % 20_000).collect();
     let page = page(50_000, &sizes);
-    for arm in arms() {
-        let load = load(&Rig::new(&["rate=50mbit,rtt=20ms,loss=0.5%"], 5), &arm, &page, |_| {});
-        assert_eq!(load.outcome.end, End::Done, "{arm:?}: {:?}", load.outcome);
-        assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{arm:?}");
+    for contestant in contestants() {
+        let load = load(&Rig::new(&["rate=50mbit,rtt=20ms,loss=0.5%"], 5), &contestant, &page, |_| {});
+        assert_eq!(load.outcome.end, End::Done, "{contestant:?}: {:?}", load.outcome);
+        assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?}");
     }
 }
 
 #[test]
 fn same_seed_same_world() {
     let page = page(20_000, &[30_000; 7]);
-    for arm in arms() {
+    for contestant in contestants() {
         let run = |seed| {
             let rig = Rig::new(&["rate=10mbit,rtt=40ms,loss=3%"], seed);
             rig.network.audit(false);
-            let load = load(&rig, &arm, &page, |_| {});
+            let load = load(&rig, &contestant, &page, |_| {});
             (rig.network.digest(), load.record)
         };
-        assert_eq!(run(7), run(7), "{arm:?}");
-        assert_ne!(run(7).0, run(8).0, "{arm:?}");
+        assert_eq!(run(7), run(7), "{contestant:?}");
+        assert_ne!(run(7).0, run(8).0, "{contestant:?}");
     }
 }
 
@@ -129,13 +133,13 @@ fn sent(trace: &[TraceRecord], connection: u64, stream: u64) -> Vec<(u64, u64)> 
 #[test]
 fn milestones_and_traces_speak_of_the_same_bytes() {
     let page = page(20_000, &[3_000, 25_000, 14_000, 1]);
-    for arm in arms() {
+    for contestant in contestants() {
         let rig = Rig::new(&["rate=10mbit,rtt=40ms,loss=3%"], 2);
-        let policy = arm.policy();
+        let policy = contestant.policy();
         let options = serve::Options::default();
         let run = async {
-            match &arm {
-                Arm::Tcp(profile, _) => {
+            match &contestant {
+                Contestant::Tcp(profile, _) => {
                     let (client, server) = tcp_hosts(&rig, profile).await;
                     client.set_tracing(true);
                     server.set_tracing(true);
@@ -144,7 +148,7 @@ fn milestones_and_traces_speak_of_the_same_bytes() {
                     let (_, record) = fetch_page(&rig, connector, listener, &page, policy, options).await;
                     (record, client.take_trace(), server.take_trace())
                 }
-                Arm::Sctp(profile, streams, _) => {
+                Contestant::Sctp(profile, streams, _) => {
                     let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
                     client.set_tracing(true);
                     server.set_tracing(true);
@@ -164,8 +168,8 @@ fn milestones_and_traces_speak_of_the_same_bytes() {
                 let sent = sent(trace, exchange.connection, exchange.stream);
                 sent.iter().any(|(start, end)| *start <= range.start && range.end <= *end)
             };
-            assert!(covers(&up, &assigned.request), "{arm:?} {:?}", assigned.request);
-            assert!(covers(&down, &delivered.response), "{arm:?} {:?}", delivered.response);
+            assert!(covers(&up, &assigned.request), "{contestant:?} {:?}", assigned.request);
+            assert!(covers(&down, &delivered.response), "{contestant:?} {:?}", delivered.response);
         }
     }
 }
@@ -173,20 +177,20 @@ fn milestones_and_traces_speak_of_the_same_bytes() {
 #[test]
 fn nobody_listening_is_refused_and_an_outage_times_out() {
     let small = page(100, &[100]);
-    for arm in [tcp(Choices::default()), sctp(10)] {
+    for contestant in [tcp(Choices::default()), sctp(10)] {
         // The server host is up, but not on the port that is asked for.
         let rig = Rig::new(&[DEFAULT], 1);
-        let policy = arm.policy();
+        let policy = contestant.policy();
         let recorder = anabranch_http::observe::Unobserved;
         let run = async {
-            match &arm {
-                Arm::Tcp(profile, _) => {
+            match &contestant {
+                Contestant::Tcp(profile, _) => {
                     let (client, _server) = tcp_hosts(&rig, profile).await;
                     let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
                     anabranch_http::fetch::run(rig.client.clone(), connector, small.clone(), policy, recorder)
                         .await
                 }
-                Arm::Sctp(profile, streams, _) => {
+                Contestant::Sctp(profile, streams, _) => {
                     let (client, _server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
                     let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
                     anabranch_http::fetch::run(rig.client.clone(), connector, small.clone(), policy, recorder)
@@ -195,32 +199,36 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
             }
         };
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!(outcome.end, End::Failed, "{arm:?}");
+        assert_eq!(outcome.end, End::Failed, "{contestant:?}");
         assert!(
             matches!(&outcome.objects[0], Err(FetchError::Connect(why)) if why.contains("refused")),
             "{outcome:?}"
         );
-        assert!(outcome.elapsed() < Duration::from_secs(2), "{arm:?} {:?}", outcome.elapsed());
+        assert!(outcome.elapsed() < Duration::from_secs(2), "{contestant:?} {:?}", outcome.elapsed());
 
         // The link dies in the middle of the page.
         let rig = Rig::new(&[DEFAULT], 1);
         rig.network.outage(rig.links[0], Instant::from_millis(700), None);
         let timeout = Some(Duration::from_secs(15));
-        let load = load(&rig, &arm, &page(20_000, &[200_000; 4]), |policy| policy.timeout = timeout);
-        assert_eq!(load.outcome.end, End::Failed, "{arm:?}");
-        assert_eq!(load.outcome.objects[0], Ok(()), "{arm:?}");
+        let load = load(&rig, &contestant, &page(20_000, &[200_000; 4]), |policy| policy.timeout = timeout);
+        assert_eq!(load.outcome.end, End::Failed, "{contestant:?}");
+        assert_eq!(load.outcome.objects[0], Ok(()), "{contestant:?}");
         assert!(load.outcome.objects[1..].contains(&Err(FetchError::Timeout)), "{:?}", load.outcome);
-        assert!(load.outcome.elapsed() < Duration::from_secs(120), "{arm:?} {:?}", load.outcome.elapsed());
+        assert!(
+            load.outcome.elapsed() < Duration::from_secs(120),
+            "{contestant:?} {:?}",
+            load.outcome.elapsed()
+        );
     }
 }
 
 #[test]
 fn one_small_object_takes_two_round_trips() {
     let page = Rc::new(Page::from_sizes("1kB").expect("a page"));
-    for arm in [tcp(Choices::default()), sctp(10)] {
-        let load = load(&Rig::new(&["rate=1gbit,rtt=100ms"], 1), &arm, &page, |_| {});
+    for contestant in [tcp(Choices::default()), sctp(10)] {
+        let load = load(&Rig::new(&["rate=1gbit,rtt=100ms"], 1), &contestant, &page, |_| {});
         let over = load.outcome.elapsed().saturating_sub(Duration::from_millis(200));
-        assert!(over < Duration::from_millis(1), "{arm:?}: {:?}", load.outcome.elapsed());
+        assert!(over < Duration::from_millis(1), "{contestant:?}: {:?}", load.outcome.elapsed());
     }
 }
 
@@ -378,23 +386,23 @@ fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
         chain.objects[i].think = Duration::from_secs(2);
     }
     let chain = Rc::new(chain);
-    for arm in [tcp(Choices::default()), sctp(10)] {
+    for contestant in [tcp(Choices::default()), sctp(10)] {
         let rig = Rig::new(&[DEFAULT], 1);
         let policy = anabranch_http::mapping::Policy {
             think: anabranch_http::mapping::Think::Recorded,
-            ..arm.policy()
+            ..contestant.policy()
         };
         let options =
             || serve::Options { idle_timeout: Some(Duration::from_secs(1)), ..serve::Options::default() };
         let run = async {
-            match &arm {
-                Arm::Tcp(profile, _) => {
+            match &contestant {
+                Contestant::Tcp(profile, _) => {
                     let (client, server) = tcp_hosts(&rig, profile).await;
                     let listener = server.listen(80, 0).expect("listening");
                     let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
                     fetch_page(&rig, connector, listener, &chain, policy, options()).await.0
                 }
-                Arm::Sctp(profile, streams, _) => {
+                Contestant::Sctp(profile, streams, _) => {
                     let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
                     let listener = server.listen(80).expect("listening");
                     let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
@@ -403,6 +411,6 @@ fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
             }
         };
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!((outcome.end, outcome.connections), (End::Done, 5), "{arm:?} {outcome:?}");
+        assert_eq!((outcome.end, outcome.connections), (End::Done, 5), "{contestant:?} {outcome:?}");
     }
 }

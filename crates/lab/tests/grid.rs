@@ -21,7 +21,7 @@ fn goodput_is_what_was_recorded() {
 }
 
 /// Slow start fills the queue and loses a thousand packets at once, every other one of a window: more holes than a
-/// SACK can tell of (RFC 9260 §6.7). Nothing is reordered, so that every needless repair is a mistake.
+/// SACK can tell of (RFC 9260 §6.7). Nothing is reordered, so that every needless retransmission is a mistake.
 #[test]
 fn a_thousand_losses_are_repaired_once() {
     let flags = [

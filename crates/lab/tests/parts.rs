@@ -104,15 +104,15 @@ fn connect_and_wire() {
     }
 }
 
-/// Message 3 is lost and alone on its way, so only a timer repairs it; on one stream those behind it are withheld.
+/// Message 3 is lost and alone on its way, so only a timer retransmits it; on one stream those behind it are withheld.
 #[test]
 fn timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
     let alone = run(&format!(
         "{base} --messages 1/s --for 6s --down-loss list:8 --transport sctp:rto_min=300ms,tlp=no"
     ));
-    let repaired: Vec<_> = alone.objects.iter().filter(|o| parts(o) != [("wire", 20 * MS)]).collect();
-    let [one] = repaired[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
+    let late: Vec<_> = alone.objects.iter().filter(|o| parts(o) != [("wire", 20 * MS)]).collect();
+    let [one] = late[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
     let [("timeout", span), ("wire", 20_000_000)] = parts(one)[..] else { panic!("{:?}", parts(one)) };
     assert!((300 * MS..600 * MS).contains(&span), "{span}");
     // Others follow soon: their SACKs tell, and on its stream they wait for it.
@@ -136,7 +136,7 @@ fn timeout_recovery_and_blocked() {
     }
 }
 
-/// The whole first window is lost and a timer repairs it: what stands behind it may not go meanwhile.
+/// The whole first window is lost and a timer retransmits it: what stands behind it may not go meanwhile.
 #[test]
 fn stalled() {
     let run = run(

@@ -185,7 +185,7 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     for run in runs(&found) {
         let read = &run.series.application;
         assert_eq!(read.iter().sum::<u64>(), 5_000_000);
-        // 20 Mbit/s are 250 kB in 100 ms; what waited for a repair of the queue's losses comes at once.
+        // 20 Mbit/s are 250 kB in 100 ms; what waited for retransmissions of the queue's losses comes at once.
         assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
         assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
         for object in &run.objects {

@@ -260,7 +260,7 @@ fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() 
     let first = loaded.objects[0].delivered_ns;
     assert!(
         loaded.objects[1..5].iter().all(|object| object.delivered_ns < first),
-        "they overtake the repair"
+        "they overtake the retransmission"
     );
 }
 

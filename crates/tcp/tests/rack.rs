@@ -178,7 +178,7 @@ fn a_hole_that_nobody_counts_is_lost_by_the_timer() {
 
 /// RFC 8985 §6.2: a repair that is lost is found lost, too, by what left after it.
 #[test]
-fn a_lost_repair_is_repaired() {
+fn a_lost_retransmission_is_retransmitted() {
     let mut pair = timed(&[("iw", "8")]);
     check_on(
         "a lost repair is repaired",

@@ -15,7 +15,7 @@ mod session;
 
 pub use bound::{BoundHost, EngineConnector, EngineListener};
 pub use host::EngineHost;
-pub use reset::Ways;
+pub use reset::ResetDirections;
 pub use session::{EngineSession, EngineStream};
 
 use crate::connector::{ConnectError, ListenError};

@@ -130,17 +130,17 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
 
 /// A connection of the host.
 pub struct KernelSession<W: KernelTcp> {
-    held: Rc<Held<W>>,
+    held: Rc<ConnectionHandle<W>>,
 }
 
-struct Held<W: KernelTcp> {
+struct ConnectionHandle<W: KernelTcp> {
     world: W,
     connection: W::Connection,
     id: u64,
-    state: RefCell<State<W>>,
+    state: RefCell<ConnectionState<W>>,
 }
 
-struct State<W: KernelTcp> {
+struct ConnectionState<W: KernelTcp> {
     established: bool,
     closed: Option<CloseReason>,
     /// The stream has been taken at some time; and somebody holds it now.
@@ -151,9 +151,9 @@ struct State<W: KernelTcp> {
     finished: bool,
     read: u64,
     written: u64,
-    /// After [`Session::close`]: until when the peer may go on.
-    patience: Option<W::Timer>,
-    /// What it had not acknowledged when we looked last.
+    /// Runs after [`Session::close`], while the peer takes what is left.
+    closing_timer: Option<W::Timer>,
+    /// Bytes that the peer had not acknowledged at the last look.
     left: u64,
     /// Wait for the handshake, the stream or the end.
     waiters: Waiters,
@@ -161,7 +161,7 @@ struct State<W: KernelTcp> {
     writer: Waiter,
 }
 
-impl<W: KernelTcp> State<W> {
+impl<W: KernelTcp> ConnectionState<W> {
     fn close(&mut self, reason: CloseReason) {
         self.closed.get_or_insert(reason);
         self.waiters.wake();
@@ -184,7 +184,7 @@ impl<W: KernelTcp> Clone for KernelSession<W> {
 
 impl<W: KernelTcp> KernelSession<W> {
     fn new(world: &W, connection: W::Connection, id: u64, established: bool) -> Self {
-        let state = State {
+        let state = ConnectionState {
             established,
             closed: None,
             opened: false,
@@ -193,13 +193,13 @@ impl<W: KernelTcp> KernelSession<W> {
             finished: false,
             read: 0,
             written: 0,
-            patience: None,
+            closing_timer: None,
             left: u64::MAX,
             waiters: Waiters::default(),
             reader: Waiter::default(),
             writer: Waiter::default(),
         };
-        let held = Held { world: world.clone(), connection, id, state: RefCell::new(state) };
+        let held = ConnectionHandle { world: world.clone(), connection, id, state: RefCell::new(state) };
         Self { held: Rc::new(held) }
     }
 
@@ -222,7 +222,7 @@ impl<W: KernelTcp> KernelSession<W> {
     }
 }
 
-impl<W: KernelTcp> Held<W> {
+impl<W: KernelTcp> ConnectionHandle<W> {
     /// Nothing more will be written.
     fn finish(&self) {
         let mut state = self.state.borrow_mut();
@@ -232,14 +232,15 @@ impl<W: KernelTcp> Held<W> {
         }
     }
 
-    /// Ends a connection whose peer does not end it after we have, and does not take what it is sent either.
-    fn lose_patience(&self, state: &mut State<W>, cx: &mut Context<'_>) {
-        while state.closed.is_none() && state.patience.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
+    /// Ends a connection that we have closed, once its peer neither closes it nor acknowledges anything.
+    fn end_stalled(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
+        while state.closed.is_none()
+            && state.closing_timer.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
         {
             let left = self.connection.unacknowledged().unwrap_or(0);
             if left > 0 && left < state.left {
                 state.left = left;
-                state.patience.iter_mut().for_each(|timer| timer.set(Some(self.world.now() + PATIENCE)));
+                state.closing_timer.iter_mut().for_each(|timer| timer.set(Some(self.world.now() + CLOSING)));
                 continue;
             }
             self.connection.abort();
@@ -248,9 +249,9 @@ impl<W: KernelTcp> Held<W> {
     }
 
     /// Takes in what comes after our end where nobody reads it.
-    fn discard(&self, state: &mut State<W>, cx: &mut Context<'_>) {
+    fn discard(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         let mut scratch = [0; 4096];
-        // Not for ever at a time: a peer that sends without end loses our patience.
+        // Not for ever at a time: a peer that sends without end must not keep other tasks waiting.
         for _ in 0..16 {
             if !state.finished || state.open || state.peer_finished || state.closed.is_some() {
                 return;
@@ -269,12 +270,16 @@ impl<W: KernelTcp> Held<W> {
     }
 
     /// Waits for what `ready` looks for, keeping a connection that is closing going.
-    fn wait<T>(&self, cx: &mut Context<'_>, mut ready: impl FnMut(&mut State<W>) -> Option<T>) -> Poll<T> {
+    fn wait<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut ready: impl FnMut(&mut ConnectionState<W>) -> Option<T>,
+    ) -> Poll<T> {
         let mut state = self.state.borrow_mut();
         if let Some(result) = ready(&mut state) {
             return Poll::Ready(result);
         }
-        self.lose_patience(&mut state, cx);
+        self.end_stalled(&mut state, cx);
         self.discard(&mut state, cx);
         match ready(&mut state) {
             Some(result) => Poll::Ready(result),
@@ -374,10 +379,10 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     fn close(&self) {
         self.held.finish();
         let mut state = self.held.state.borrow_mut();
-        if state.closed.is_none() && state.patience.is_none() {
+        if state.closed.is_none() && state.closing_timer.is_none() {
             let mut timer = self.held.world.timer();
-            timer.set(Some(self.held.world.now() + PATIENCE));
-            state.patience = Some(timer);
+            timer.set(Some(self.held.world.now() + CLOSING));
+            state.closing_timer = Some(timer);
             // Whoever waits now waits for this, too.
             state.waiters.wake();
             state.reader.wake();
@@ -392,7 +397,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
 
 /// The bytes of a connection, both ways.
 pub struct KernelStream<W: KernelTcp> {
-    held: Rc<Held<W>>,
+    held: Rc<ConnectionHandle<W>>,
 }
 
 impl<W: KernelTcp> Drop for KernelStream<W> {
@@ -456,7 +461,7 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let mut state = self.held.state.borrow_mut();
-        self.held.lose_patience(&mut state, cx);
+        self.held.end_stalled(&mut state, cx);
         if into.is_empty() || state.peer_finished {
             return Poll::Ready(Ok(0));
         }
@@ -556,4 +561,4 @@ const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 /// How long a host that could not take in a connection is left alone.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a peer may go on after we have closed, once it takes nothing more of what we have sent.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSING: Duration = Duration::from_secs(5);

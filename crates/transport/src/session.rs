@@ -297,19 +297,19 @@ pub trait Stream: 'static {
         let _ = delivery;
     }
 
-    /// Cancels what is under way on the stream, both ways, so that it can be used
-    /// anew: what was written and not sent is dropped, and the peer is asked to do
-    /// the same; whoever holds the stream there reads and writes
-    /// [`CloseReason::Cancelled`]. What is read until [`poll_reset`](Self::poll_reset)
-    /// is ready was sent before, and may have gaps. False where the transport
-    /// cannot do that (TCP; SCTP without re-configuration, RFC 6525): then
-    /// nothing has happened.
+    /// Resets the stream in both directions, which cancels the exchange on it and
+    /// lets another use it: what was written and not sent is dropped, and the peer
+    /// is asked to do the same; whoever holds the stream there reads and writes
+    /// [`CloseReason::Cancelled`]. Bytes read until [`poll_reset`](Self::poll_reset)
+    /// is ready were sent before, and may have gaps. False, without any effect,
+    /// where the transport cannot do that (TCP; SCTP without re-configuration,
+    /// RFC 6525).
     fn reset(&mut self) -> bool {
         false
     }
 
     /// Ready when no reset is under way (any more): true when the stream has
-    /// begun anew both ways, false when the peer has refused.
+    /// been reset in both directions, false when the peer has refused.
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = cx;
         Poll::Ready(false)

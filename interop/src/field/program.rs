@@ -6,7 +6,7 @@
 //! | `send N STREAM SIZE o\|u f\|t\|r LIMIT` | message N, ordered or not, reliable, for LIMIT ms, or with LIMIT retransmissions |
 //! | `get STREAM PATH` | asks for an object by HTTP |
 //! | `shutdown`, `abort` | end the association |
-//! | `reset STREAM..`, `streams N` | RE-CONFIG: its own streams begin anew; N more of them |
+//! | `reset STREAM..`, `streams N` | RE-CONFIG: its own streams are reset; N are added |
 //! | `add ADDRESS`, `remove ADDRESS` | ASCONF |
 //! | `die`, `quit` | end the program: by SIGKILL, or not |
 //!

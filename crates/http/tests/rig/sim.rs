@@ -41,21 +41,21 @@ impl Rig {
 
 /// How a page is fetched in a test.
 #[derive(Clone, Debug)]
-pub enum Arm {
+pub enum Contestant {
     Tcp(&'static str, Choices),
     Sctp(&'static str, u16, Choices),
 }
 
-pub fn tcp(choices: Choices) -> Arm {
-    Arm::Tcp("modern", choices)
+pub fn tcp(choices: Choices) -> Contestant {
+    Contestant::Tcp("modern", choices)
 }
 
-pub fn sctp(streams: u16) -> Arm {
-    Arm::Sctp("rfc9260", streams, Choices::default())
+pub fn sctp(streams: u16) -> Contestant {
+    Contestant::Sctp("rfc9260", streams, Choices::default())
 }
 
-/// The arms every page is tried with.
-pub fn arms() -> Vec<Arm> {
+/// The contestants every page is tried with.
+pub fn contestants() -> Vec<Contestant> {
     let none = Choices::default();
     vec![
         tcp(none.clone()),
@@ -66,12 +66,12 @@ pub fn arms() -> Vec<Arm> {
         sctp(1),
         sctp(10),
         sctp(100),
-        Arm::Sctp("rfc9260", 3, Choices { when_full: Some(WhenFull::RoundRobin), ..none.clone() }),
-        Arm::Sctp("rfc9260", 10, Choices { per_object: true, ..none }),
+        Contestant::Sctp("rfc9260", 3, Choices { when_full: Some(WhenFull::RoundRobin), ..none.clone() }),
+        Contestant::Sctp("rfc9260", 10, Choices { per_object: true, ..none }),
     ]
 }
 
-impl Arm {
+impl Contestant {
     pub fn policy(&self) -> Policy {
         let (choices, multistream) = match self {
             Self::Tcp(_, choices) => (choices, false),
@@ -140,20 +140,20 @@ pub async fn fetch_page<C: Connector, L: Listener>(
     (outcome, recorder.take())
 }
 
-/// Fetches `page` by `arm` over `rig`.
-pub fn load(rig: &Rig, arm: &Arm, page: &Rc<Page>, change: impl FnOnce(&mut Policy)) -> Load {
-    let mut policy = arm.policy();
+/// Fetches `page` by `contestant` over `rig`.
+pub fn load(rig: &Rig, contestant: &Contestant, page: &Rc<Page>, change: impl FnOnce(&mut Policy)) -> Load {
+    let mut policy = contestant.policy();
     change(&mut policy);
     let options = serve::Options::default();
     let run = async {
-        match arm {
-            Arm::Tcp(profile, _) => {
+        match contestant {
+            Contestant::Tcp(profile, _) => {
                 let (client, server) = tcp_hosts(rig, profile).await;
                 let listener = server.listen(80, 0).expect("listening");
                 let connector = TcpConnector::new(client, vec![tcp_server(rig)]);
                 fetch_page(rig, connector, listener, page, policy, options).await
             }
-            Arm::Sctp(profile, streams, _) => {
+            Contestant::Sctp(profile, streams, _) => {
                 let (client, server) = sctp_hosts(rig, profile, *streams, Carrier::Ip).await;
                 let listener = server.listen(80).expect("listening");
                 let connector = SctpConnector::new(client, vec![sctp_server(rig, Carrier::Ip)]);

@@ -89,7 +89,7 @@ pub(super) struct ConversationBuilder {
 }
 
 impl ConversationBuilder {
-    /// A conversation whose first packet is this; its sender is A unless `first_is_b`.
+    /// A conversation that begins with this packet.
     pub fn new(arrival: &Arrival<'_>, ports: [u16; 2], settings: &Settings) -> Self {
         let mut addresses = [vec![arrival.source], vec![arrival.target]];
         if arrival.side == 1 {

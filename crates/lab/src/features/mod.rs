@@ -161,7 +161,8 @@ pub struct Features {
     /// The published table's rows.
     pub rows: Vec<Line>,
     /// Rows of our own.
-    pub further: Vec<Line>,
+    #[serde(rename = "further")]
+    pub extra: Vec<Line>,
     /// Ladders: title, what to look at, the packets.
     pub ladders: Vec<Drawing>,
 }
@@ -203,7 +204,7 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     Ok(Features {
         schema: "anabranch.features/1",
         rows: lines(published_rows::ROWS, true)?,
-        further: lines(extra_rows::ROWS, false)?,
+        extra: lines(extra_rows::ROWS, false)?,
         ladders: ladders::all()?,
     })
 }
@@ -261,7 +262,7 @@ impl Features {
     #[must_use]
     pub fn tables(&self) -> String {
         let title = "rows of the published table: what we find (was: what is published, where it differs)";
-        table(title, &self.rows) + &table("\nfurther rows", &self.further)
+        table(title, &self.rows) + &table("\nfurther rows", &self.extra)
     }
 
     /// As text: the two tables, then what was done and seen, then the ladders.
@@ -269,7 +270,7 @@ impl Features {
     pub fn render(&self) -> String {
         let mut out = self.tables();
         out += "\nwhat was done, and what was seen\n";
-        for line in self.rows.iter().chain(&self.further) {
+        for line in self.rows.iter().chain(&self.extra) {
             let _ = write!(out, "\n{}\n  {}\n", line.feature, line.done);
             for column in &line.cells {
                 let _ = writeln!(

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn every_cell_agrees_with_the_published_table_or_says_why_not() {
     let features = run(|_| {}).expect("every probe runs");
-    assert_eq!((features.rows.len(), features.rows.len() + features.further.len()), (16, ROWS));
+    assert_eq!((features.rows.len(), features.rows.len() + features.extra.len()), (16, ROWS));
     assert_eq!(features.unexplained(), 0, "{}", features.render());
     for line in &features.rows {
         for column in &line.cells {

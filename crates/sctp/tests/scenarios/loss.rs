@@ -85,7 +85,7 @@ fn the_fast_retransmit_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3: the tail is lost: nobody reports it, T3-rtx repairs.
+/// RFC 9260 §6.3.3: the tail is lost: nobody reports it, T3-rtx retransmits.
 #[test]
 fn the_tail_is_lost() {
     let mut script = Script::established(&[]);

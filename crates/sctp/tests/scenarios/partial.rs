@@ -505,7 +505,7 @@ fn interleaved_messages_are_skipped() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR5: a message whose repair is lost too is given up when its lifetime ends and later chunks have
+/// RFC 3758 §4.1 TR5: a message whose retransmission is lost too is given up when its lifetime ends and later chunks have
 /// arrived, not when T3-rtx does: its stream goes on.
 #[test]
 fn an_expired_message_holds_its_stream_up_no_longer() {

@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
 
-/// RFC 8985 §7: the tail is lost: the probe repairs it, long before T3-rtx.
+/// RFC 8985 §7: the tail is lost: the probe replaces it, long before T3-rtx.
 #[test]
 fn the_probe_repairs_the_tail() {
     let mut script = Script::established(&TIMED);
@@ -50,9 +50,9 @@ fn reordering_within_the_window_is_tolerated() {
     "#]]);
 }
 
-/// RFC 8985 §6.2: a repair that is lost is found lost, too, by what left after it.
+/// RFC 8985 §6.2: a retransmission that is lost is found lost, too, by what left after it.
 #[test]
-fn a_lost_repair_is_repaired() {
+fn a_lost_retransmission_is_retransmitted() {
     let mut script = Script::established(&TIMED);
     script.lose_times(A, "DATA tsn=2 ", 2).send(A, 0, 9_000).run(49);
     script.send(A, 0, 9_000).run(4_000);
@@ -150,10 +150,10 @@ fn a_time_that_nothing_waits_for() {
     assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }
 
-/// RFC 5681 §4.3: what is lost again while a timeout is repaired is a sign of congestion of its own, or slow start would
+/// RFC 5681 §4.3: what is lost again during the recovery from a timeout is a sign of congestion of its own, or slow start would
 /// go on into a queue that is full.
 #[test]
-fn a_loss_while_a_timeout_is_repaired_reduces_the_window() {
+fn a_loss_during_the_recovery_from_a_timeout_reduces_the_window() {
     for times in [1, 2] {
         let mut script =
             Script::established(&[("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "no")]);

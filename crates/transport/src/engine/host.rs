@@ -54,17 +54,17 @@ pub(super) struct SessionState {
     pub(super) acceptors: Waiters,
     /// Streams the peer has begun and nobody holds.
     pub(super) begun: VecDeque<StreamId>,
-    /// By stream number, as far as streams are in use: the first of them, and others.
-    pub(super) lanes: Vec<Lane>,
-    pub(super) others: BTreeMap<StreamId, Box<Lane>>,
+    /// Streams in use, by number: the first ones here, others in `others`.
+    pub(super) stream_states: Vec<StreamState>,
+    pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
     /// Streams that wait for room, in turn.
     writers: BTreeMap<u64, StreamId>,
     next_turn: u64,
 }
 
-/// One stream pair.
+/// The state of one stream, both directions.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct StreamState {
     pub(super) open: bool,
     /// Stands in `begun`.
     pub(super) announced: bool,
@@ -79,9 +79,9 @@ pub(super) struct Lane {
     pub(super) dry: bool,
     pub(super) read: u64,
     pub(super) written: u64,
-    /// The peer has cancelled what whoever holds it is at.
+    /// Whether the peer has cancelled the exchange that is under way.
     pub(super) cancelled: bool,
-    /// While the stream is reset by our wish: what has come of that, out and in.
+    /// While a reset that we asked for is under way: its result, outgoing and incoming.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -306,7 +306,7 @@ impl SessionState {
             state_waiters: Waiters::default(),
             acceptors: Waiters::default(),
             begun: VecDeque::new(),
-            lanes: Vec::new(),
+            stream_states: Vec::new(),
             others: BTreeMap::new(),
             writers: BTreeMap::new(),
             next_turn: 0,
@@ -316,9 +316,9 @@ impl SessionState {
     /// The one stream of a session is there as soon as the session is.
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
-            let lane = self.lane(0);
-            if !std::mem::replace(&mut lane.taken, true) {
-                lane.announced = true;
+            let state = self.stream_state(0);
+            if !std::mem::replace(&mut state.taken, true) {
+                state.announced = true;
                 self.announce(0);
             }
         }
@@ -326,26 +326,26 @@ impl SessionState {
 
     /// The stream pair of this number.
     #[inline]
-    pub(super) fn lane(&mut self, stream: StreamId) -> &mut Lane {
-        if stream < self.lanes.len() as u64 {
-            &mut self.lanes[stream as usize]
+    pub(super) fn stream_state(&mut self, stream: StreamId) -> &mut StreamState {
+        if stream < self.stream_states.len() as u64 {
+            &mut self.stream_states[stream as usize]
         } else {
             self.new_lane(stream)
         }
     }
 
     #[cold]
-    fn new_lane(&mut self, stream: StreamId) -> &mut Lane {
+    fn new_lane(&mut self, stream: StreamId) -> &mut StreamState {
         if stream >= NEAR {
             return self.others.entry(stream).or_default();
         }
         let index = stream as usize;
         if index < 4 {
             // Thousands of sessions may use no more.
-            self.lanes.reserve_exact(index + 1 - self.lanes.len());
+            self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
-        self.lanes.resize_with(index + 1, Lane::default);
-        &mut self.lanes[index]
+        self.stream_states.resize_with(index + 1, StreamState::default);
+        &mut self.stream_states[index]
     }
 
     /// What a read or an accept that finds nothing more should say; `None`: wait.
@@ -361,20 +361,20 @@ impl SessionState {
 
     #[inline]
     pub(super) fn wait_to_read(&mut self, stream: StreamId, cx: &Context<'_>) {
-        self.lane(stream).reader.wait(cx);
+        self.stream_state(stream).reader.wait(cx);
     }
 
     /// Queues a stream for room in the send buffer. One that has written since
     /// it queued last goes to the end; one that has not keeps its place.
     pub(super) fn wait_to_write(&mut self, stream: StreamId, cx: &Context<'_>) {
         let next = self.next_turn;
-        let lane = self.lane(stream);
-        lane.writer.wait(cx);
-        if lane.turn.is_some() && !lane.had_its_turn {
+        let state = self.stream_state(stream);
+        state.writer.wait(cx);
+        if state.turn.is_some() && !state.had_its_turn {
             return;
         }
-        lane.had_its_turn = false;
-        let before = lane.turn.replace(next);
+        state.had_its_turn = false;
+        let before = state.turn.replace(next);
         if let Some(turn) = before {
             self.writers.remove(&turn);
         }
@@ -384,20 +384,20 @@ impl SessionState {
 
     /// The stream has written something.
     pub(super) fn wrote(&mut self, stream: StreamId, bytes: u64) {
-        let lane = self.lane(stream);
-        lane.written += bytes;
-        lane.had_its_turn = true;
+        let state = self.stream_state(stream);
+        state.written += bytes;
+        state.had_its_turn = true;
     }
 
     /// Nobody holds the stream any more.
     pub(super) fn give_back(&mut self, stream: StreamId) {
-        let lane = self.lane(stream);
-        lane.open = false;
-        lane.cancelled = false;
-        lane.resetting = None;
-        lane.reader.forget();
-        lane.writer.forget();
-        if let Some(turn) = lane.turn.take() {
+        let state = self.stream_state(stream);
+        state.open = false;
+        state.cancelled = false;
+        state.resetting = None;
+        state.reader.forget();
+        state.writer.forget();
+        if let Some(turn) = state.turn.take() {
             self.writers.remove(&turn);
         }
     }
@@ -405,16 +405,16 @@ impl SessionState {
     /// Takes a stream that the peer has begun.
     pub(super) fn take_begun(&mut self) -> Option<StreamId> {
         let stream = self.begun.pop_front()?;
-        self.lane(stream).announced = false;
+        self.stream_state(stream).announced = false;
         Some(stream)
     }
 
     /// The stream is held from here on.
     pub(super) fn hold<E: SessionEngine>(&mut self, stream: StreamId) {
-        let lane = self.lane(stream);
-        lane.open = true;
-        lane.taken = E::ONE_STREAM;
-        if std::mem::take(&mut lane.announced) {
+        let state = self.stream_state(stream);
+        state.open = true;
+        state.taken = E::ONE_STREAM;
+        if std::mem::take(&mut state.announced) {
             self.begun.retain(|&begun| begun != stream);
         }
     }
@@ -422,11 +422,11 @@ impl SessionState {
     /// Something can be read from the stream.
     #[inline]
     pub(super) fn readable(&mut self, stream: StreamId) {
-        let lane = self.lane(stream);
-        lane.dry = false;
-        if lane.open {
-            lane.reader.wake();
-        } else if !lane.taken && !std::mem::replace(&mut lane.announced, true) {
+        let state = self.stream_state(stream);
+        state.dry = false;
+        if state.open {
+            state.reader.wake();
+        } else if !state.taken && !std::mem::replace(&mut state.announced, true) {
             self.announce(stream);
         }
     }
@@ -439,12 +439,12 @@ impl SessionState {
 
     fn writable(&mut self) {
         for &stream in self.writers.values() {
-            let lane = match self.lanes.get_mut(usize::try_from(stream).unwrap_or(usize::MAX)) {
-                Some(lane) => Some(lane),
-                None => self.others.get_mut(&stream).map(|lane| &mut **lane),
+            let state = match self.stream_states.get_mut(usize::try_from(stream).unwrap_or(usize::MAX)) {
+                Some(state) => Some(state),
+                None => self.others.get_mut(&stream).map(|state| &mut **state),
             };
-            if let Some(lane) = lane {
-                lane.writer.wake();
+            if let Some(state) = state {
+                state.writer.wake();
             }
         }
     }
@@ -452,9 +452,9 @@ impl SessionState {
     pub(super) fn wake_all(&mut self) {
         self.state_waiters.wake();
         self.acceptors.wake();
-        for lane in self.lanes.iter_mut().chain(self.others.values_mut().map(|lane| &mut **lane)) {
-            lane.reader.wake();
-            lane.writer.wake();
+        for state in self.stream_states.iter_mut().chain(self.others.values_mut().map(|state| &mut **state)) {
+            state.reader.wake();
+            state.writer.wake();
         }
     }
 }
@@ -476,9 +476,9 @@ mod tests {
             session.readable(stream);
             session.wrote(stream, 7);
         }
-        assert!((session.lanes.len() as u64) < NEAR && session.others.len() == 2);
+        assert!((session.stream_states.len() as u64) < NEAR && session.others.len() == 2);
         assert_eq!(std::iter::from_fn(|| session.take_begun()).collect::<Vec<_>>(), [65_534, 3, 300]);
-        assert!([65_534, 3, 300].iter().all(|&stream| session.lane(stream).written == 7));
+        assert!([65_534, 3, 300].iter().all(|&stream| session.stream_state(stream).written == 7));
         assert_eq!(session.in_use(&[3, 299, 300]), [3, 300]);
         assert_eq!(session.in_use(&[]), [0, 1, 2, 3, 300, 65_534]);
     }

@@ -9,14 +9,14 @@
 //! The application's half of RFC 6525 §5.2.2 and §5.2.3.
 
 use super::SessionEngine;
-use super::host::{EngineHost, Lane, SessionState};
+use super::host::{EngineHost, SessionState, StreamState};
 use crate::session::StreamId;
 use anabranch_base::time::Instant;
 use std::task::{Context, Poll};
 
-/// Which ways of a stream.
+/// Which directions of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ways {
+pub struct ResetDirections {
     /// What we send.
     pub outgoing: bool,
     /// What the peer sends.
@@ -29,39 +29,46 @@ impl<E: SessionEngine> EngineHost<E> {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) else {
             return false;
         };
-        let lane = session.lane(stream);
-        if lane.resetting.is_some() {
+        let state = session.stream_state(stream);
+        if state.resetting.is_some() {
             return true;
         }
         if !self.engine.reset_stream(now, id, stream) {
             return false;
         }
-        lane.resetting = Some([None, None]);
+        state.resetting = Some([None, None]);
         self.notify.notify();
         true
     }
 
     /// Streams (none: all) have been reset; `idle`: nothing was on what the peer sends.
-    pub fn streams_reset(&mut self, now: Instant, id: E::Id, ways: Ways, streams: &[StreamId], idle: bool) {
+    pub fn streams_reset(
+        &mut self,
+        now: Instant,
+        id: E::Id,
+        directions: ResetDirections,
+        streams: &[StreamId],
+        idle: bool,
+    ) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
-            if ways.incoming {
+            if directions.incoming {
                 self.engine.discard(now, id, stream);
                 session.nothing_begun(stream);
             }
-            let lane = session.lane(stream);
-            if ways.outgoing {
-                lane.written = E::position_after_reset(lane.written);
-                lane.settle(0, true);
+            let state = session.stream_state(stream);
+            if directions.outgoing {
+                state.written = E::position_after_reset(state.written);
+                state.settle(0, true);
             }
-            if ways.incoming {
+            if directions.incoming {
                 if !idle {
-                    lane.read = E::position_after_reset(lane.read);
+                    state.read = E::position_after_reset(state.read);
                 }
-                if lane.resetting.is_some() {
-                    lane.settle(1, true);
-                } else if lane.open {
-                    lane.cancel();
+                if state.resetting.is_some() {
+                    state.settle(1, true);
+                } else if state.open {
+                    state.cancel();
                     self.engine.cancel(now, id, stream);
                 }
             }
@@ -73,13 +80,13 @@ impl<E: SessionEngine> EngineHost<E> {
     pub fn reset_requested(&mut self, now: Instant, id: E::Id, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
-            let lane = session.lane(stream);
-            if lane.resetting.is_some() {
+            let state = session.stream_state(stream);
+            if state.resetting.is_some() {
                 continue;
             }
             self.engine.cancel(now, id, stream);
-            if lane.open {
-                lane.cancel();
+            if state.open {
+                state.cancel();
                 self.engine.discard(now, id, stream);
             }
         }
@@ -87,15 +94,15 @@ impl<E: SessionEngine> EngineHost<E> {
     }
 
     /// The peer does not let streams (none: all) be reset.
-    pub fn reset_failed(&mut self, id: E::Id, ways: Ways, streams: &[StreamId]) {
+    pub fn reset_failed(&mut self, id: E::Id, directions: ResetDirections, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
-            let lane = session.lane(stream);
-            if ways.outgoing {
-                lane.settle(0, false);
+            let state = session.stream_state(stream);
+            if directions.outgoing {
+                state.settle(0, false);
             }
-            if ways.incoming {
-                lane.settle(1, false);
+            if directions.incoming {
+                state.settle(1, false);
             }
         }
     }
@@ -104,7 +111,7 @@ impl<E: SessionEngine> EngineHost<E> {
 impl SessionState {
     /// Those of `streams` (none: all) that are in use here.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
-        let near = self.lanes.len() as u64;
+        let near = self.stream_states.len() as u64;
         let used = |stream: &StreamId| *stream < near || self.others.contains_key(stream);
         if streams.is_empty() {
             (0..near).chain(self.others.keys().copied()).collect()
@@ -115,7 +122,7 @@ impl SessionState {
 
     /// What the peer had begun on a stream is over.
     fn nothing_begun(&mut self, stream: StreamId) {
-        if std::mem::take(&mut self.lane(stream).announced) {
+        if std::mem::take(&mut self.stream_state(stream).announced) {
             self.begun.retain(|&begun| begun != stream);
         }
     }
@@ -123,23 +130,23 @@ impl SessionState {
     /// Ready when the reset of a stream is over: whether it was done both ways.
     pub(super) fn poll_reset(&mut self, stream: StreamId, cx: &Context<'_>) -> Poll<bool> {
         let closed = self.closed.is_some();
-        let lane = self.lane(stream);
-        match lane.resetting {
+        let state = self.stream_state(stream);
+        match state.resetting {
             None => Poll::Ready(false),
             Some([Some(out), Some(back)]) => {
-                lane.resetting = None;
+                state.resetting = None;
                 Poll::Ready(out && back)
             }
             Some(_) if closed => Poll::Ready(false),
             Some(_) => {
-                lane.reader.wait(cx);
+                state.reader.wait(cx);
                 Poll::Pending
             }
         }
     }
 }
 
-impl Lane {
+impl StreamState {
     /// What came of one direction of our reset.
     fn settle(&mut self, which: usize, done: bool) {
         if let Some(resetting) = &mut self.resetting {

@@ -1,7 +1,7 @@
 //! The handles an application holds of a session and its streams.
 
 use super::bound::Inner;
-use super::host::{EngineHost, Lane, SessionState};
+use super::host::{EngineHost, SessionState, StreamState};
 use super::{Refusal, SessionEngine, Write};
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
 use anabranch_world::World;
@@ -12,17 +12,17 @@ use std::task::{Context, Poll};
 
 /// A session of an engine.
 pub struct EngineSession<W: World, E: SessionEngine> {
-    pub(crate) held: Rc<Held<W, E>>,
+    pub(crate) held: Rc<SessionHandle<W, E>>,
 }
 
 /// One per session: closes it when the last handle is gone.
-pub(crate) struct Held<W: World, E: SessionEngine> {
+pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
     pub(crate) host: Rc<Inner<W, E>>,
     pub(crate) id: E::Id,
     key: u64,
 }
 
-impl<W: World, E: SessionEngine> Drop for Held<W, E> {
+impl<W: World, E: SessionEngine> Drop for SessionHandle<W, E> {
     fn drop(&mut self) {
         self.host.shared.borrow_mut().let_go(self.host.world.now(), self.id);
     }
@@ -42,7 +42,7 @@ impl<W: World, E: SessionEngine> Clone for EngineSession<W, E> {
 
 impl<W: World, E: SessionEngine> EngineSession<W, E> {
     pub(super) fn new(host: Rc<Inner<W, E>>, id: E::Id, key: u64) -> Self {
-        Self { held: Rc::new(Held { host, id, key }) }
+        Self { held: Rc::new(SessionHandle { host, id, key }) }
     }
 
     /// What the engine knows of it.
@@ -137,7 +137,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
             if number >= streams {
                 return Err(OpenError::NoSuchStream { number, streams });
             }
-            if session.lane(number).open {
+            if session.stream_state(number).open {
                 return Err(OpenError::AlreadyOpen(number));
             }
             session.hold::<E>(number);
@@ -189,7 +189,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
 
 /// A stream of a session, as a two-way sequence of bytes.
 pub struct EngineStream<W: World, E: SessionEngine> {
-    pub(crate) held: Rc<Held<W, E>>,
+    pub(crate) held: Rc<SessionHandle<W, E>>,
     pub(crate) number: StreamId,
     finished: bool,
     /// How whole messages go.
@@ -233,16 +233,16 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         let Some(session) = sessions.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
-        let lane = session.lane(stream);
-        if lane.cancelled {
+        let state = session.stream_state(stream);
+        if state.cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
         // Most reads take all there is, and the next one need not ask.
-        if !lane.dry {
+        if !state.dry {
             let (got, dry) = read(engine, id, stream);
-            lane.dry = dry;
+            state.dry = dry;
             if let Some((got, bytes)) = got {
-                lane.read += bytes as u64;
+                state.read += bytes as u64;
                 // Room in the receive buffer may be worth telling the peer; mostly it is not.
                 if engine.has_output() {
                     notify.notify();
@@ -281,7 +281,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         let Some(session) = sessions.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
-        if session.lane(stream).cancelled {
+        if session.stream_state(stream).cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
         let write = Write { stream, message, delivery: self.delivery, marks: self.marks };
@@ -303,9 +303,9 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         Poll::Ready(Ok(taken))
     }
 
-    fn position(&self, of: impl FnOnce(&Lane) -> u64) -> u64 {
+    fn position(&self, of: impl FnOnce(&StreamState) -> u64) -> u64 {
         let mut shared = self.held.host.shared.borrow_mut();
-        shared.sessions.get_mut(&self.held.id).map_or(0, |session| of(session.lane(self.number)))
+        shared.sessions.get_mut(&self.held.id).map_or(0, |session| of(session.stream_state(self.number)))
     }
 }
 
@@ -315,11 +315,11 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
     }
 
     fn bytes_read(&self) -> u64 {
-        self.position(|lane| lane.read)
+        self.position(|state| state.read)
     }
 
     fn bytes_written(&self) -> u64 {
-        self.position(|lane| lane.written)
+        self.position(|state| state.written)
     }
 
     fn unacknowledged(&self) -> u64 {

@@ -6,7 +6,7 @@
 use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP};
 use crate::connector::{ConnectError, ListenError};
-use crate::engine::{EngineHost, Refusal, SessionEngine, Ways, Write};
+use crate::engine::{EngineHost, Refusal, ResetDirections, SessionEngine, Write};
 use crate::protocol::{PathChange, PathState, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::{Knob, Settings};
@@ -392,14 +392,14 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         // Nobody here asks for them.
         Event::Abandoned { .. } | Event::SendFailed { .. } => {}
         Event::StreamsReset { id, direction, streams, idle } => {
-            host.streams_reset(now, id, ways(direction), &numbers(&streams), idle);
+            host.streams_reset(now, id, reset_directions(direction), &numbers(&streams), idle);
         }
         Event::AssociationReset { id, .. } => {
-            host.streams_reset(now, id, ways(Direction::Both), &[], false);
+            host.streams_reset(now, id, reset_directions(Direction::Both), &[], false);
         }
         Event::ResetRequested { id, streams, .. } => host.reset_requested(now, id, &numbers(&streams)),
         Event::ResetFailed { id, direction, streams, .. } => {
-            host.reset_failed(id, ways(direction.unwrap_or(Direction::Both)), &numbers(&streams));
+            host.reset_failed(id, reset_directions(direction.unwrap_or(Direction::Both)), &numbers(&streams));
         }
         // Nor which keys sign what they send.
         Event::Key { .. }
@@ -434,8 +434,8 @@ fn numbers(streams: &[u16]) -> Vec<StreamId> {
     streams.iter().map(|&stream| stream.into()).collect()
 }
 
-fn ways(direction: Direction) -> Ways {
-    Ways { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
+fn reset_directions(direction: Direction) -> ResetDirections {
+    ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
 /// What the application learns of the engine's reason.

@@ -142,7 +142,7 @@ pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> 
     }
 }
 
-/// Two of four streams begin anew; the other side is told; the order goes on from zero.
+/// Two of four streams are reset; the other side is notified; the order goes on from zero.
 pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     for round in 0..2 {
         for stream in 0..4 {

@@ -53,7 +53,7 @@ pub enum Case {
     Auth,
     /// An address is added, another removed (RFC 5061).
     Asconf(By),
-    /// Streams begin anew (RFC 6525).
+    /// Streams are reset (RFC 6525).
     Reset(By),
     /// More streams (RFC 6525).
     AddStreams(By),

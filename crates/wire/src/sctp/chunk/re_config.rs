@@ -1,4 +1,4 @@
-//! RE-CONFIG: streams begin anew, or become more.
+//! RE-CONFIG: streams are reset, or added.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -30,7 +30,7 @@ pub struct StreamList<'a> {
 /// A parameter of RE-CONFIG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReConfigParam<'a> {
-    /// The sender's streams begin anew (type 13, RFC 6525 §4.1).
+    /// The sender resets its outgoing streams (type 13, RFC 6525 §4.1).
     ResetOutgoing {
         /// Number of the request.
         request: u32,
@@ -41,14 +41,14 @@ pub enum ReConfigParam<'a> {
         /// Which.
         streams: StreamList<'a>,
     },
-    /// The receiver's streams should begin anew (type 14, RFC 6525 §4.2).
+    /// The sender asks the receiver to reset its outgoing streams (type 14, RFC 6525 §4.2).
     ResetIncoming {
         /// Number of the request.
         request: u32,
         /// Which.
         streams: StreamList<'a>,
     },
-    /// All SSNs and TSNs of both sides begin anew (type 15, RFC 6525 §4.3).
+    /// The sender asks that both sides reset all SSNs and TSNs (type 15, RFC 6525 §4.3).
     ResetTsn {
         /// Number of the request.
         request: u32,

@@ -1,5 +1,5 @@
 //! Clients by their addresses: one that fills a server with slow downloads parts no other from its quiet sessions, and a
-//! third that comes finds a seat.
+//! third that comes finds a slot.
 //!
 //! All of 127.0.0.0/8 is this host: each client has an address of its own.
 
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const SEATS: usize = 16;
+const SLOTS: usize = 16;
 /// Nothing ends by itself while this runs.
 const LIMITS: [&str; 6] = ["--connections", "16", "--header-timeout", "10min", "--idle", "10min"];
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Longer than a session may stand still where seats are wanted, and than they are looked at.
+/// Longer than a session may stand still where slots are wanted, and than they are looked at.
 const QUIET: Duration = Duration::from_secs(12);
 
 /// A connection from 127.0.0.`last`.
@@ -40,7 +40,7 @@ fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Slow downloads of 127.0.0.2, one more every 200 ms while those before are kept, so that each seat is wanted all the time.
+/// Slow downloads of 127.0.0.2, one more every 200 ms while those before are kept, so that each slot is wanted all the time.
 struct Greedy {
     over: Arc<AtomicBool>,
     /// Those that get on.
@@ -69,13 +69,13 @@ impl Greedy {
                     }
                     count.fetch_sub(1, Ordering::Relaxed);
                 }));
-                thread::sleep(Duration::from_millis(if number < SEATS { 20 } else { 200 }));
+                thread::sleep(Duration::from_millis(if number < SLOTS { 20 } else { 200 }));
             }
             readers.into_iter().for_each(|reader| reader.join().expect("read"));
         });
         let greedy = Self { over, alive, thread: Some(thread) };
         let began = Instant::now();
-        while greedy.alive.load(Ordering::Relaxed) < SEATS - 4 {
+        while greedy.alive.load(Ordering::Relaxed) < SLOTS - 4 {
             assert!(began.elapsed() < LONG, "nobody is greedy");
             thread::sleep(Duration::from_millis(20));
         }
@@ -100,7 +100,7 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// A client that has no seat yet gets one, again and again, while another has all but a few.
+/// A client that has no slot yet gets one, again and again, while another has all but a few.
 fn a_third_is_served(target: SocketAddr, request: &str) {
     for number in 0..5 {
         let mut stream = connect(3, target);

@@ -5,7 +5,7 @@
 //! tables are built in one pass over the traces and searched by halving, so
 //! the whole attribution is linear in their size but for a logarithm.
 
-use super::held::{Class, Timeline};
+use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,8 +26,8 @@ pub(super) struct Connection {
 /// One direction.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// What held the sender when.
-    pub held: Timeline,
+    /// What limited the sender, over time.
+    pub sender_limit: Timeline,
     /// First transmissions, in order of units.
     pieces: Vec<Piece>,
     /// For each stream its pieces (indices), in order of bytes.
@@ -190,7 +190,7 @@ impl Builder {
         self.repeats.sort_by_key(|repeat| (repeat.units.start, repeat.at));
         self.arrivals.sort_by_key(|arrival| (arrival.units.start, arrival.at));
         Flow {
-            held: Timeline::new(&self.limits, &self.silences),
+            sender_limit: Timeline::new(&self.limits, &self.silences),
             longest: self.repeats.iter().map(|repeat| len(&repeat.units)).max().unwrap_or(0),
             pieces: self.pieces,
             streams: self.streams,
@@ -271,8 +271,8 @@ impl Flow {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);
             if begin < end {
-                cwnd += self.held.time(Class::Congestion, begin, end);
-                rwnd += self.held.time(Class::Receiver, begin, end);
+                cwnd += self.sender_limit.time(Class::Congestion, begin, end);
+                rwnd += self.sender_limit.time(Class::Receiver, begin, end);
                 counted = end;
             }
         }

@@ -6,7 +6,7 @@
 //! and delivered, and where its bytes lie on which stream; the traces of both
 //! engines (`base::trace`) say in which packet those bytes went, which copy
 //! arrived when, and what held the sender back. `flow` answers questions
-//! about one direction of one connection; `held` about its sender.
+//! about one direction of one connection; `sender_limit` about its sender.
 //!
 //! | instant | is |
 //! |---|---|
@@ -39,7 +39,7 @@
 //! world), the parts that need them are null and the others still given.
 
 mod flow;
-mod held;
+mod sender_limit;
 
 use crate::results::{Instants, SendDetail, Why};
 use anabranch_base::trace::TraceRecord;
@@ -182,7 +182,7 @@ impl SenderWaits {
     /// The interval ends when the decisive bytes of `bytes` on `stream` are first sent. A wait that ends with other
     /// bytes' transmission is theirs (`turn`); one that ends with own bytes has the sender's own reason.
     fn of(flow: &Flow, stream: u64, bytes: &Range<u64>, (from, until): (u64, u64)) -> Self {
-        let stalled = flow.held.time(held::Class::Stalled, from, until);
+        let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.own_waits(stream, bytes, from, until);
         Self { stalled, cwnd, rwnd, turn: until - from - stalled - cwnd - rwnd }
     }

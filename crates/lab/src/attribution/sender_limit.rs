@@ -1,4 +1,4 @@
-//! What held a sender, over time, with sums over any interval in logarithmic time.
+//! What limited a sender, over time, with sums over any interval in logarithmic time.
 //!
 //! Owns the classes that `send` and `stalled` are made of. The engine reports
 //! its limit whenever that changes; two things are added here:

@@ -32,11 +32,11 @@ impl Default for Delivered {
 impl Delivered {
     /// One segment or chunk: its last transmission, its end, and whether it was sent more than once.
     #[inline]
-    pub fn add(&mut self, sent_at: Instant, end: u64, again: bool) {
+    pub fn add(&mut self, sent_at: Instant, end: u64, retransmitted: bool) {
         if self.newest.is_none_or(|(at, last, _)| (at, last) < (sent_at, end)) {
-            self.newest = Some((sent_at, end, again));
+            self.newest = Some((sent_at, end, retransmitted));
         }
-        if !again {
+        if !retransmitted {
             self.lowest_original = self.lowest_original.min(end);
         }
         self.highest = self.highest.max(end);
@@ -46,7 +46,7 @@ impl Delivered {
     #[inline]
     #[must_use]
     pub fn sample(&self, now: Instant) -> Option<Duration> {
-        self.newest.filter(|(_, _, again)| !again).map(|(at, _, _)| now.since(at))
+        self.newest.filter(|(_, _, retransmitted)| !retransmitted).map(|(at, _, _)| now.since(at))
     }
 
     /// Nothing was delivered.
@@ -96,12 +96,12 @@ const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 impl Rack {
     /// Takes in what an acknowledgement delivered (steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
-        let Some((at, end, again)) = delivered.newest else { return };
+        let Some((at, end, retransmitted)) = delivered.newest else { return };
         // Step 3: never retransmitted, and yet behind what had arrived before: overtaken on the way.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
-        if again {
+        if retransmitted {
             // Step 2: so soon an answer can only be the original's.
             if rtt < self.least_rtt() {
                 return;
@@ -193,8 +193,8 @@ mod tests {
 
     fn arrives(rack: &mut Rack, now: u64, sent: &[(u64, u64, bool)]) {
         let mut delivered = Delivered::default();
-        for &(ms, end, again) in sent {
-            delivered.add(at(ms), end, again);
+        for &(ms, end, retransmitted) in sent {
+            delivered.add(at(ms), end, retransmitted);
         }
         rack.on_delivered(at(now), &delivered);
     }

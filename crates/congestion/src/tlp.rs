@@ -43,17 +43,17 @@ impl LossProbe {
         self.pending.is_some()
     }
 
-    /// A probe was sent; `next` is the end of everything sent, with it. `again`: it repeats data.
-    pub fn on_sent(&mut self, next: u64, again: bool) {
-        self.pending = Some((next, again));
+    /// A probe was sent; `next` is the end of everything sent, with it. `retransmitted`: it carries data that was sent before.
+    pub fn on_sent(&mut self, next: u64, retransmitted: bool) {
+        self.pending = Some((next, retransmitted));
     }
 
     /// RFC 8985 §7.4, TLP_process_ack: an acknowledgement up to `acked`. `duplicate`: it reports
     /// that the probe's data had come before; `idle`: it moved nothing and reports no holes.
     /// True when the probe replaced a packet whose loss nothing else has shown: the controller is to know.
     pub fn on_ack(&mut self, acked: u64, duplicate: bool, idle: bool) -> bool {
-        let Some((end, again)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
-        if !again || duplicate || idle {
+        let Some((end, retransmitted)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
+        if !retransmitted || duplicate || idle {
             self.pending = None;
             return false;
         }

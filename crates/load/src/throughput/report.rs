@@ -80,12 +80,15 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     let zero = Duration::ZERO;
     for (name, both) in [("up", &outcome.up), ("dn", &outcome.down)] {
         let Some((sent, received)) = both else { continue };
-        let again = match (name, outcome.retransmitted) {
+        let retransmitted = match (name, outcome.retransmitted) {
             ("up", Some(count)) => format!("  {count:>5}"),
             _ => String::new(),
         };
-        let _ =
-            writeln!(out, "{}{again}  sender", row(name, zero, Duration::from_nanos(sent.nanos), sent.bytes));
+        let _ = writeln!(
+            out,
+            "{}{retransmitted}  sender",
+            row(name, zero, Duration::from_nanos(sent.nanos), sent.bytes)
+        );
         let to = Duration::from_nanos(received.nanos);
         let _ = writeln!(out, "{}  receiver", row(name, zero, to, received.bytes));
         let span = to.as_secs_f64();

@@ -28,7 +28,7 @@ use std::task::Poll;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
     /// The stream can carry another request.
-    Again,
+    Reuse,
     /// The stream is closed: both sides are done.
     Close,
     /// The stream is closed, but the client may still be sending a request that was refused.
@@ -73,8 +73,8 @@ pub(super) struct Progress {
 
 /// What the peer's response was.
 enum Got {
-    /// A complete response. `again`: the peer's stream can carry another request.
-    All { again: bool, after: After },
+    /// A complete response. `reusable`: the peer's stream can carry another request.
+    All { reusable: bool, after: After },
     /// An open tunnel.
     Tunnel,
 }
@@ -121,8 +121,8 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         let (result, up) = forward(service, down, request, &onward, lease, others, &progress, access).await;
         access.bytes = progress.down.carried.get();
         let failed = match result {
-            Ok(Got::All { again, after }) => {
-                up.into_stream().end(if again { Ending::Reusable } else { Ending::Torn });
+            Ok(Got::All { reusable, after }) => {
+                up.into_stream().end(if reusable { Ending::Reusable } else { Ending::Torn });
                 return after;
             }
             // Bytes behind the head belong to the tunnel.
@@ -255,11 +255,11 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     };
     let left = || (up.unacknowledged(), down.unacknowledged());
     let whole = watched(service, &moved, progress, shared, left, both(sending, receiving)).await;
-    let again = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
+    let reusable = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
     let result = match whole {
         Err(Ended::Still) => Err(Failed::Timeout),
         Err(Ended::Trapped) => Err(Failed::Trapped),
-        Ok(Ok(Got::All { again: theirs, after })) => Ok(Got::All { again: again && theirs, after }),
+        Ok(Ok(Got::All { reusable: theirs, after })) => Ok(Got::All { reusable: reusable && theirs, after }),
         Ok(result) => result,
     };
     (result, up)
@@ -354,16 +354,16 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         progress.begun.set(true);
         let state = (moved, &service.scratch, &progress.down);
         let chunked = framing == Framing::Chunked;
-        let (framing, again) = (response.framing, !response.close);
+        let (framing, reusable) = (response.framing, !response.close);
         drop(response);
         return match Pump::new((up, down), state, head, framing, chunked).run().await {
             Ok(()) => {
                 let after = match close {
                     _ if parts => After::Part,
                     true => After::Close,
-                    false => After::Again,
+                    false => After::Reuse,
                 };
-                Ok(Got::All { again, after })
+                Ok(Got::All { reusable, after })
             }
             Err(Stopped::Source(reason)) => Err(Failed::Peer(reason)),
             Err(Stopped::Framing) => Err(Failed::Answer("the answer ended early")),
@@ -409,7 +409,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     match service.world.timeout(service.options.idle, down.write_all(&text)).await {
         Some(Ok(())) if !complete => After::Part,
         Some(Ok(())) if close => After::Close,
-        Some(Ok(())) => After::Again,
+        Some(Ok(())) => After::Reuse,
         Some(Err(reason)) => After::Tear(reason == CloseReason::Cancelled),
         None => After::Tear(false),
     }

@@ -313,7 +313,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     log.write(&access);
                 }
                 drop(under_way);
-                if after != After::Again {
+                if after != After::Reuse {
                     break after;
                 }
                 // A stream without anything on it waits in the session, where it costs nothing.
@@ -355,7 +355,7 @@ async fn end<W: World, U, N: Session>(
 ) {
     let connection = service.options.half_close;
     match after {
-        After::Again | After::Tear(true) => {}
+        After::Reuse | After::Tear(true) => {}
         After::Close | After::Part if connection => {
             conn.finish();
             // What the client has sent meanwhile is taken in: a reset would take the answer from it.
@@ -433,7 +433,7 @@ async fn next_request<W: World, U, T: Stream>(
 const TIMES_LEFT: usize = 8;
 /// And all of a client's together: more than one of them, so that who is behind one address with others is not left out.
 const TIMES_LEFT_OF_ALL: usize = 31;
-/// How long a client that was told to go may go on sending.
+/// How long a client that was refused may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -70,7 +70,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
                 false if clean => Ending::Reusable,
                 false => Ending::Torn,
             });
-            if near { After::Close } else { After::Again }
+            if near { After::Close } else { After::Reuse }
         }
         Err(_) => {
             lease.end(Ending::Torn);

@@ -35,7 +35,7 @@ pub struct Answer {
     pub content_type: Option<String>,
 }
 
-/// Gets `target` of `host` over `stream`: `take` is told the head, then each
+/// Gets `target` of `host` over `stream`: `take` gets the head, then each
 /// piece of the body with the head. Returns the head and the length of the body.
 ///
 /// # Errors

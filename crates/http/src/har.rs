@@ -54,7 +54,7 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
             |field: &str, why: &str| PageError::new(format!("{name}: log.entries[{index}].{field}: {why}"));
         let url = value.pointer("/request/url").and_then(Value::as_str);
         let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
-        // Sizes are checked before anything is left out: a broken file is told from an odd entry.
+        // Sizes are checked before any entry is left out, so that a broken file is not taken for an odd entry.
         let size = size::of(value).map_err(|(field, why)| wrong(field, &why))?;
         let Some(address) = Address::of(url) else {
             left_out.add("never crossed a network (data:, blob:, about: or an extension)", index, url);
@@ -96,7 +96,7 @@ pub fn load(path: &Path) -> Result<Page, PageError> {
     if length > MAX_FILE {
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
-    // What is no file tells no length, and may have no end.
+    // What is not a regular file has no length, and may have no end.
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))

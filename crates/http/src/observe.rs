@@ -204,7 +204,7 @@ pub struct ObjectRecord {
     /// How many bytes of its body were read when, since its last assignment: the reads of a millisecond are one, at the
     /// instant of the first.
     pub read: Vec<(Instant, u64)>,
-    /// Where its sender put it on its stream, where that was told.
+    /// Where its sender put it on its stream, if that was reported.
     pub placed: Option<Range<u64>>,
     /// Its end, when it was delivered.
     pub delivered: Option<Delivered>,

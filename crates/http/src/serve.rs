@@ -327,7 +327,7 @@ struct Watch<W: World> {
     timer: W::Timer,
     /// The timer is set.
     armed: bool,
-    /// It has been told to close; until when it may take for that.
+    /// Until when it may take to close, once it has to.
     closing: Option<Instant>,
     /// What the peer takes of what was sent.
     ack_progress: AckProgress,

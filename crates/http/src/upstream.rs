@@ -1,4 +1,4 @@
-//! Where streams come from: one on loan for each exchange.
+//! Where a client or a gateway gets streams: each exchange leases one.
 
 use crate::authority::Authority;
 use anabranch_base::time::Duration;
@@ -16,13 +16,13 @@ pub trait Upstream: 'static {
     /// A stream of it.
     type Stream: Stream;
 
-    /// The peer is told where what we write ends ([`Stream::finish`]), and we where it ends.
+    /// Whether each side can end its direction of a stream ([`Stream::finish`]).
     fn half_close(&self) -> bool;
 
-    /// It leads to another gateway, which takes requests for any origin.
+    /// Whether the peer is another gateway, which takes requests for any origin.
     fn is_gateway(&self) -> bool;
 
-    /// A stream for an exchange of `client` with `to`; `fresh`: one on which nothing has been said yet.
+    /// A stream for an exchange of `client` with `to`; `fresh`: of a connection that has carried nothing yet.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn reach(
         &self,
@@ -35,33 +35,33 @@ pub trait Upstream: 'static {
 /// Why there is no stream.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReachError {
-    /// Nobody has allowed that target.
+    /// The target is not allowed.
     #[error("the target is not allowed")]
     Forbidden,
-    /// The name leads nowhere.
+    /// The name does not resolve.
     #[error("the target's name does not resolve")]
     Unresolved,
-    /// Nothing could be begun.
+    /// No connection could be begun.
     #[error("no connection: {0}")]
     Connect(#[from] ConnectError),
-    /// It was begun and failed.
+    /// A connection was begun and failed.
     #[error("no connection: {0}")]
     Closed(CloseReason),
-    /// It took too long.
+    /// The connection took too long.
     #[error("no connection in time")]
     Timeout,
 }
 
-/// How an exchange has left its stream.
+/// How an exchange leaves its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// Another one can follow.
+    /// Another exchange can follow.
     Reusable,
-    /// Both ends have said all, and nothing can follow.
+    /// Both ends are done, and nothing can follow.
     Over,
-    /// In the middle.
+    /// The exchange ended in the middle.
     Torn,
-    /// In the middle, by the peer's wish ([`CloseReason::Cancelled`]).
+    /// The peer has cancelled the exchange ([`CloseReason::Cancelled`]).
     Cancelled,
 }
 
@@ -76,21 +76,21 @@ pub struct SharedWindow {
     pub starved: Cell<u32>,
 }
 
-/// A stream on loan. What is dropped counts as torn.
+/// A leased stream. If it is dropped, its exchange counts as torn.
 pub struct Lease<T: Stream> {
     stream: Option<T>,
     /// [`Session::id`] of its session.
     connection: u64,
-    /// There have been exchanges on its session before.
+    /// Whether its session has carried exchanges before.
     pub reused: bool,
     /// The window that it shares with other streams; `None`: it shares none.
     pub shared_window: Option<Rc<SharedWindow>>,
     back: Option<Back<T>>,
-    /// Is told when something is read for the first time, or nothing will be.
+    /// Called at the first read that returns.
     begins: Option<Begins>,
 }
 
-/// What wants to know that the peer says something.
+/// Called when the peer says something.
 pub type Begins = Box<dyn FnOnce()>;
 
 /// Takes a stream back; `false`: in a drop, where nothing can be waited for.
@@ -108,7 +108,7 @@ impl<T: Stream> Lease<T> {
         Self { stream: Some(stream), connection, reused, shared_window, back: Some(back), begins: None }
     }
 
-    /// `begins` is told of the first that is read.
+    /// Calls `begins` at the first read that returns.
     pub fn that_begins(mut self, begins: Begins) -> Self {
         self.begins = Some(begins);
         self
@@ -120,7 +120,7 @@ impl<T: Stream> Lease<T> {
         self.connection
     }
 
-    /// There have been exchanges on its session before.
+    /// Whether its session has carried exchanges before.
     #[must_use]
     pub fn is_reused(&self) -> bool {
         self.reused
@@ -205,8 +205,8 @@ impl<T: Stream> Stream for Lease<T> {
     }
 }
 
-/// A session with one of `count` servers: the next is begun when one has failed, or has not answered for a quarter of
-/// a second (RFC 8305 §5), and the first that answers is taken.
+/// A session with the first of `count` servers that answers. The next is tried when one has failed, or has not answered
+/// for a quarter of a second (RFC 8305 §5).
 ///
 /// # Errors
 /// Why none did.
@@ -261,8 +261,8 @@ pub async fn connect_any<W: World, C: Connector>(
     found.unwrap_or(Err(ReachError::Timeout))
 }
 
-/// A session with one of `count` servers, each tried when the one before has failed: for transports whose handshake goes
-/// to all addresses of a server by itself (RFC 9260 §5.1), but ends when one of them refuses it.
+/// A session with the first of `count` servers that answers, each tried when the one before has failed: for transports
+/// whose handshake goes to all addresses of a server by itself (RFC 9260 §5.1), but ends when one of them refuses it.
 ///
 /// # Errors
 /// Why none was had, of each that was tried; there is always one.

@@ -322,7 +322,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             );
             let taken = taken.await;
             self.note(index, |object, _| object.bytes = come);
-            let again = lease.is_reused() && !fresh && come == 0;
+            let retry = lease.is_reused() && !fresh && come == 0;
             let failed = match taken {
                 Ok((answer, _)) => {
                     lease.end(if answer.head.close { Ending::Torn } else { Ending::Reusable });
@@ -342,7 +342,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             });
             match failed {
                 // RFC 9112 §9.3.1: the server closed while we began.
-                GetError::Closed(_) if again => fresh = true,
+                GetError::Closed(_) if retry => fresh = true,
                 GetError::Taker(why) => return Err(why),
                 why => return Err(why.to_string()),
             }

@@ -71,7 +71,7 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// The request as it goes on: to `host`, for `target`, with `via` among those it came by, and with what is told of its
+    /// The head that is sent on: to `host`, for `target`, with `via` among those it came by, and with what is said of its
     /// client.
     pub(crate) fn onward(
         &self,

@@ -35,7 +35,7 @@ pub enum ResponseError {
     /// Content-Length is no number, or two of them differ.
     #[error("Content-Length is not one number")]
     Length,
-    /// Neither Content-Length nor chunked: the end could not be told.
+    /// Neither Content-Length nor chunked: the end of the body is not known.
     #[error("neither Content-Length nor chunked")]
     NoLength,
     /// A transfer coding other than chunked.

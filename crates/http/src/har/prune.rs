@@ -3,7 +3,7 @@
 //! A recording is mostly headers, cookies, timings and the bodies themselves, and
 //! as values all that takes a dozen times the room it has in the file. What
 //! [`read`](super::read) and its parts look at is kept, the rest is parsed, so that what is
-//! wrong is told as ever, and dropped on the way.
+//! wrong is reported as ever, and dropped on the way.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(parse(text).expect("JSON"), kept);
     }
 
-    /// Whether it is dropped or kept: what is wrong is found, and told in the same words.
+    /// Errors are reported in the same words, whether the value is dropped or kept.
     #[test]
     fn what_is_wrong_is_told_as_by_those_who_keep_everything() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// An exchange that is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// Whom the session is with, where that can be told.
+    /// The peer's address, if the transport knows it.
     pub peer: Option<SocketAddr>,
     /// The stream of the session.
     pub stream: u64,

@@ -54,7 +54,7 @@ struct Kept {
     content_type: &'static str,
 }
 
-/// What a look at a name tells: as long as it is the same, so is the file, and what is in it.
+/// What identifies a version of a file: as long as it is the same, so is the content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Identity {
     device: u64,
@@ -279,7 +279,7 @@ fn decode(segment: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// What tells one version of a file from another.
+/// What differs between two versions of a file.
 #[derive(Debug)]
 struct Validators {
     tag: String,

@@ -133,7 +133,7 @@ impl Store for CachedFile {
         let mut bytes = BytesMut::zeroed(most);
         loop {
             match file.read_at(&mut bytes, offset) {
-                // It has become shorter since its length was told.
+                // The file has become shorter since its length was sent.
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => {
                     bytes.truncate(read);

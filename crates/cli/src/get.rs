@@ -22,7 +22,7 @@ use crate::place::{Carrier, Url};
 use crate::{Done, Failure, complain, dry_run, knobs, say};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
-use anabranch_http::get::{Answer, GetError, get_telling};
+use anabranch_http::get::{Answer, GetError, get_with_fields};
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::{Destination, Step, resolve};
 use anabranch_transport::kernel::KernelConnector;
@@ -428,7 +428,7 @@ async fn exchange<T: anabranch_transport::Stream>(
 ) -> (Ended, bool) {
     let Wanted { number, url, mut file, moves } = wanted;
     let authority = url.authority();
-    let taken = get_telling(world, stream, &authority, &url.target, settings.timeout, |answer, bytes| {
+    let taken = get_with_fields(world, stream, &authority, &url.target, settings.timeout, |answer, bytes| {
         let head = &answer.head;
         settings.ledger.note(number, |fetched| {
             if bytes.is_empty() {

@@ -36,7 +36,7 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     };
     assert_eq!((status(sized(1024)), status(sized(1025))), (200, 431));
     assert_eq!(status("G(T / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()), 400);
-    let (code, lines) = server.end_telling();
+    let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
     let log = fs::read_to_string(&log).expect("the log");
     let logged = |words: &str| log.lines().filter(|line| line.contains(words)).count();
@@ -64,7 +64,7 @@ fn the_log_of_a_gateway_has_its_own_answers() {
     let head = length("HEAD /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let unread = length("G(T /c HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(lost > 0 && head == 0 && unread > 0);
-    gateway.end_telling();
+    gateway.end_with_lines();
     let log = fs::read_to_string(&log).expect("the log");
     let lines: Vec<&str> = log.lines().map(|line| line.split_once("] ").expect("a line").1).collect();
     let right = [

@@ -24,7 +24,7 @@ pub enum GetError<E> {
     Taker(E),
 }
 
-/// What the head of an answer says.
+/// The head of a response, with the fields that redirections and pages need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// Status and length.
@@ -48,15 +48,16 @@ pub async fn get<W: World, T: Stream, E>(
     timeout: Duration,
     mut take: impl FnMut(&Head, &[u8]) -> Result<(), E>,
 ) -> Result<(Head, u64), GetError<E>> {
-    let taken = get_telling(world, stream, host, target, timeout, |answer, bytes| take(&answer.head, bytes));
+    let taken =
+        get_with_fields(world, stream, host, target, timeout, |answer, bytes| take(&answer.head, bytes));
     taken.await.map(|(answer, length)| (answer.head, length))
 }
 
-/// As [`get`], for who wants to know more of the answer.
+/// As [`get`], but `take` gets more fields of the head.
 ///
 /// # Errors
 /// [`GetError`]; the stream is of no more use then.
-pub async fn get_telling<W: World, T: Stream, E>(
+pub async fn get_with_fields<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,
     host: &str,

@@ -1,9 +1,9 @@
-//! A page for people: a document is fetched, then what it embeds, as it is found.
+//! `get --page`: a document is fetched, and then the objects that it embeds, as they are found.
 //!
 //! Documents and style sheets are read for what they embed (`page::embed`);
-//! scripts are not run. What is embedded from another host is left out and
+//! scripts are not run. Objects of other hosts are left out and
 //! named. Redirections within the host are followed, a bounded number of times.
-//! Bodies go to a [`Keeper`] as they come.
+//! Bodies go to a [`Keeper`] as they arrive.
 //!
 //! - `place`: where an embedded address leads (RFC 3986 §5.2)
 
@@ -12,7 +12,7 @@ mod place;
 pub use place::{Destination, resolve, resolve_from};
 
 use crate::authority::Authority;
-use crate::get::{Answer, GetError, get_telling};
+use crate::get::{Answer, GetError, get_with_fields};
 use crate::page::embed;
 use crate::upstream::{Ending, Upstream};
 use anabranch_base::time::{Duration, Instant};
@@ -26,38 +26,38 @@ use std::task::{Poll, Waker};
 
 /// Where bodies go.
 pub trait Keeper: 'static {
-    /// One that is being written.
+    /// A file that is being written.
     type File;
 
-    /// The body of `target`, to which redirections have led, comes next; `None`: it is not kept. Why it cannot be, is
-    /// an error; what it embeds is fetched nevertheless.
+    /// Opens the file for the body of `target`, to which redirections have led; `None`: it is not kept. After an error,
+    /// the objects that it embeds are fetched nevertheless.
     ///
     /// # Errors
     /// A line for people; the object counts as failed.
     fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
 
-    /// The next piece.
+    /// Writes the next piece.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     fn write(&self, file: &mut Self::File, piece: &[u8]) -> Result<(), String>;
 
-    /// It is complete. One that is dropped instead never becomes so.
+    /// Completes a file. One that is dropped instead stays incomplete.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     fn done(&self, file: Self::File) -> Result<(), String>;
 
-    /// The object of this number is further than it was.
+    /// Takes note of a step of object `object`.
     fn progress(&self, object: usize, step: Step);
 }
 
-/// How an object comes on.
+/// A step of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It is to be fetched: objects are found in the order of their numbers.
+    /// The object was found. Objects are found in the order of their numbers.
     Found,
-    /// Its answer begins, and says how long its body is, or not.
+    /// Its response has begun, with the length of the body, if it is known.
     Begun(Option<u64>),
     /// So many bytes more of that have come.
     Came(u64),
@@ -286,7 +286,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 object.assigned = now;
             });
             let (mut file, mut not_kept, mut text, mut come) = (None, None, Vec::new(), 0);
-            let taken = get_telling(
+            let taken = get_with_fields(
                 &self.world,
                 &mut lease,
                 &self.plan.host,

@@ -13,14 +13,14 @@ fn shared(budget: &Budget) -> Config {
 }
 
 /// A server with so many associations, and their clients, which see no more than `window` bytes.
-struct Crowd {
+struct Peers {
     ends: [Endpoint; 2],
     now: Instant,
     /// At the client and at the server.
     ids: [Vec<AssociationId>; 2],
 }
 
-impl Crowd {
+impl Peers {
     fn new(server: Config, count: u16, rcvbuf: u64) -> Self {
         let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
         let mut client = Config::profile("modern").expect("a profile");
@@ -29,15 +29,15 @@ impl Crowd {
             Endpoint::new(client, vec![addresses[0]], Rng::new(1)),
             Endpoint::new(server, vec![addresses[1]], Rng::new(2)),
         ];
-        let mut crowd = Self { ends, now: Instant::ZERO, ids: [Vec::new(), Vec::new()] };
-        crowd.ends[1].listen(80).expect("free");
+        let mut peers = Self { ends, now: Instant::ZERO, ids: [Vec::new(), Vec::new()] };
+        peers.ends[1].listen(80).expect("free");
         for _ in 0..count {
-            let id = crowd.ends[0].associate(crowd.now, Associate::to(addresses[1], 80)).expect("begun");
-            crowd.ids[0].push(id);
-            crowd.turn(|_| true);
+            let id = peers.ends[0].associate(peers.now, Associate::to(addresses[1], 80)).expect("begun");
+            peers.ids[0].push(id);
+            peers.turn(|_| true);
         }
-        assert_eq!(crowd.ids[1].len(), usize::from(count));
-        crowd
+        assert_eq!(peers.ids[1].len(), usize::from(count));
+        peers
     }
 
     /// Everything goes over that `passes`, and 10 ms go by.
@@ -83,22 +83,22 @@ impl Crowd {
 #[test]
 fn send_buffers_follow_what_the_peer_takes() {
     let budget = Budget::new(64 << 20, 100);
-    let mut crowd = Crowd::new(shared(&budget), 20, 3_000);
+    let mut peers = Peers::new(shared(&budget), 20, 3_000);
     let piece = vec![7; 100_000];
     for _ in 0..100 {
-        crowd.give(&piece);
-        crowd.turn(|_| true);
+        peers.give(&piece);
+        peers.turn(|_| true);
     }
     // 80 MB where each had its own 4 MiB.
-    assert!(crowd.buffered() < 20 * 120_000, "{}", crowd.buffered());
-    let mut crowd = Crowd::new(shared(&budget), 1, 4 << 20);
-    let (id, mut into) = (crowd.ids[0][0], vec![0; 1 << 20]);
+    assert!(peers.buffered() < 20 * 120_000, "{}", peers.buffered());
+    let mut peers = Peers::new(shared(&budget), 1, 4 << 20);
+    let (id, mut into) = (peers.ids[0][0], vec![0; 1 << 20]);
     let (mut most, mut read) = (0, 0);
     for _ in 0..200 {
-        crowd.give(&piece);
-        most = most.max(crowd.buffered());
-        crowd.turn(|_| true);
-        while let Ok((bytes @ 1.., _)) = crowd.ends[0].recv_bytes(crowd.now, id, 0, &mut into, |_| true) {
+        peers.give(&piece);
+        most = most.max(peers.buffered());
+        peers.turn(|_| true);
+        while let Ok((bytes @ 1.., _)) = peers.ends[0].recv_bytes(peers.now, id, 0, &mut into, |_| true) {
             read += bytes;
         }
     }
@@ -111,15 +111,15 @@ fn send_buffers_follow_what_the_peer_takes() {
 fn send_buffers_are_bounded_together() {
     let (total, count) = (16 << 20, 60);
     let budget = Budget::new(total, u64::from(count));
-    let mut crowd = Crowd::new(shared(&budget), count, 2 << 20);
+    let mut peers = Peers::new(shared(&budget), count, 2 << 20);
     let piece = vec![7; 100_000];
     for _ in 0..300 {
-        crowd.give(&piece);
-        crowd.turn(|_| true);
+        peers.give(&piece);
+        peers.turn(|_| true);
     }
-    assert!(crowd.buffered() < total, "{}", crowd.buffered());
+    assert!(peers.buffered() < total, "{}", peers.buffered());
     // 130 MB before.
-    let mut late = Crowd::new(shared(&budget), 1, 1 << 20);
+    let mut late = Peers::new(shared(&budget), 1, 1 << 20);
     let (id, mut into, mut read) = (late.ids[0][0], vec![0; 100_000], 0);
     for _ in 0..200 {
         late.give(&piece);
@@ -129,7 +129,7 @@ fn send_buffers_are_bounded_together() {
         }
     }
     assert!(read > 1_000_000, "{read}");
-    drop((crowd, late));
+    drop((peers, late));
     assert_eq!(budget.room(), Budget::new(total, u64::from(count)).room(), "all is given back");
 }
 
@@ -138,33 +138,33 @@ fn send_buffers_are_bounded_together() {
 fn receive_buffers_are_bounded_together() {
     let (total, count) = (8 << 20, 40);
     let budget = Budget::new(total, u64::from(count));
-    let mut crowd = Crowd::new(shared(&budget), count, 1 << 20);
+    let mut peers = Peers::new(shared(&budget), count, 1 << 20);
     let full = budget.room();
     let mut sent = 0;
     for turn in 0..400 {
-        for &id in &crowd.ids[0].clone() {
-            if turn < 200 && crowd.ends[0].send(crowd.now, id, Message::default(), &[7; 1400]).is_ok() {
+        for &id in &peers.ids[0].clone() {
+            if turn < 200 && peers.ends[0].send(peers.now, id, Message::default(), &[7; 1400]).is_ok() {
                 sent += 1400;
             }
         }
-        crowd.turn(|_| true);
+        peers.turn(|_| true);
     }
     // What is acknowledged and not read.
-    let waits = |id: &AssociationId| crowd.ends[0].info(*id).map_or(0, |info| info.buffered as usize);
-    let unread = sent - crowd.ids[0].iter().map(waits).sum::<usize>();
+    let waits = |id: &AssociationId| peers.ends[0].info(*id).map_or(0, |info| info.buffered as usize);
+    let unread = sent - peers.ids[0].iter().map(waits).sum::<usize>();
     assert!((100_000..total as usize).contains(&unread), "{unread} of {sent}");
     assert!(budget.room() < full);
     let (mut into, mut read) = (vec![0; 65_536], 0);
     for _ in 0..20_000 {
-        for &id in &crowd.ids[1].clone() {
-            if let Ok((bytes, _)) = crowd.ends[1].recv_bytes(crowd.now, id, 0, &mut into, |_| true) {
+        for &id in &peers.ids[1].clone() {
+            if let Ok((bytes, _)) = peers.ends[1].recv_bytes(peers.now, id, 0, &mut into, |_| true) {
                 read += bytes;
             }
         }
         if read == sent {
             break;
         }
-        crowd.turn(|_| true);
+        peers.turn(|_| true);
     }
     assert_eq!(read, sent, "nothing is lost");
     assert_eq!(budget.room(), full, "all is given back");

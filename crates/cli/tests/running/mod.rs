@@ -115,11 +115,11 @@ impl Running {
 
     /// Asks it to end, and how it did.
     pub fn end(self) -> i32 {
-        self.end_telling().0
+        self.end_with_lines().0
     }
 
     /// The same, and what it has said since it began.
-    pub fn end_telling(mut self) -> (i32, Vec<String>) {
+    pub fn end_with_lines(mut self) -> (i32, Vec<String>) {
         let pid = i32::try_from(self.child.id()).expect("a process");
         Command::new("kill").arg("-TERM").arg(pid.to_string()).status().expect("kill");
         let code = self.child.wait().expect("ended").code().expect("not by a signal");

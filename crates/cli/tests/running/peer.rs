@@ -267,7 +267,7 @@ pub fn serve(site: &Scratch, words: &[&str]) -> Running {
 
 /// It ends well, and says how many associations each thread had, what was handed on, and what was lost.
 pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
-    let (code, lines) = server.end_telling();
+    let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
     let said = lines.iter().find(|line| line.contains("associations by thread")).expect("an account");
     let numbers: Vec<u64> = said.split([' ', ',', ';']).filter_map(|word| word.parse().ok()).collect();

@@ -42,9 +42,9 @@ fn answering(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// What was not sent is dropped, what was is abandoned; the stream begins anew at once.
+/// What was not sent is dropped, what was is abandoned; the stream is reset at once.
 #[test]
-fn cancelled_and_begun_anew() {
+fn cancelled_and_reset() {
     let mut script = answering(BOTH);
     script.reset(A, Direction::Both, &[1]).expect("taken");
     script.run(26).cancel(B, 1).run(2_000);

@@ -7,11 +7,11 @@ use std::path::Path;
 
 /// Places that have been tried before the work begins.
 pub struct Outputs {
-    json: Place,
-    csv: Place,
+    json: Output,
+    csv: Output,
 }
 
-enum Place {
+enum Output {
     Nowhere,
     Stdout,
     File(Reserved),
@@ -30,13 +30,13 @@ impl Outputs {
         }
         let place = |target: Option<&str>| {
             Ok(match target {
-                None => Place::Nowhere,
-                Some("-") => Place::Stdout,
-                Some(name) => Place::File(Reserved::new(Path::new(name))?),
+                None => Output::Nowhere,
+                Some("-") => Output::Stdout,
+                Some(name) => Output::File(Reserved::new(Path::new(name))?),
             })
         };
         let (json, csv) = (place(json)?, place(csv)?);
-        if let (Place::File(one), Place::File(other)) = (&json, &csv)
+        if let (Output::File(one), Output::File(other)) = (&json, &csv)
             && one.same_place(other)
         {
             return Err(Failure::Usage("--json and --csv need different files".to_owned()));
@@ -46,16 +46,16 @@ impl Outputs {
 
     /// Whether the report leaves standard output to something else.
     pub fn takes_stdout(&self) -> bool {
-        matches!((&self.json, &self.csv), (Place::Stdout, _) | (_, Place::Stdout))
+        matches!((&self.json, &self.csv), (Output::Stdout, _) | (_, Output::Stdout))
     }
 
     /// Whether something goes where `file` does; without one, to standard output.
     #[cfg(target_os = "linux")]
     pub fn takes(&self, file: Option<&Reserved>) -> bool {
         [&self.json, &self.csv].into_iter().any(|place| match (place, file) {
-            (Place::Nowhere, _) => false,
-            (Place::Stdout, file) => file.is_none(),
-            (Place::File(one), file) => file.is_some_and(|file| one.same_place(file)),
+            (Output::Nowhere, _) => false,
+            (Output::Stdout, file) => file.is_none(),
+            (Output::File(one), file) => file.is_some_and(|file| one.same_place(file)),
         })
     }
 
@@ -69,14 +69,14 @@ impl Outputs {
         let to_stderr = self.takes_stdout();
         let (mut filled, mut said) = (Vec::new(), None);
         match self.json {
-            Place::Nowhere => {}
-            Place::Stdout => said = Some(json()),
-            Place::File(file) => filled.push(file.fill(json().as_bytes())?),
+            Output::Nowhere => {}
+            Output::Stdout => said = Some(json()),
+            Output::File(file) => filled.push(file.fill(json().as_bytes())?),
         }
         match self.csv {
-            Place::Nowhere => {}
-            Place::Stdout => said = Some(csv()),
-            Place::File(file) => filled.push(file.fill(csv().as_bytes())?),
+            Output::Nowhere => {}
+            Output::Stdout => said = Some(csv()),
+            Output::File(file) => filled.push(file.fill(csv().as_bytes())?),
         }
         files::publish(filled)?;
         if to_stderr {

@@ -75,7 +75,7 @@ impl Wake for TaskWaker {
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
-struct Place {
+struct TaskSlot {
     generation: u32,
     /// `None` while the place is free, or about to be: a task that ends while
     /// it stands in the queue keeps its place there until its turn comes.
@@ -101,7 +101,7 @@ struct Running {
 /// The tasks of one network.
 pub(crate) struct Executor {
     queue: Arc<RunQueue>,
-    places: RefCell<Vec<Place>>,
+    places: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
     /// The main future lives in the caller's frame.
     main: Arc<TaskWaker>,
@@ -237,12 +237,12 @@ impl Executor {
 
     /// The turn of a task has come that is no more.
     #[cold]
-    fn let_go(&self, place: &Place) {
+    fn let_go(&self, place: &TaskSlot) {
         place.task_waker.before.store(GONE, Ordering::Relaxed);
         self.free.borrow_mut().push(place.task_waker.index);
     }
 
-    fn vacate(&self, place: &mut Place) -> Option<Occupant> {
+    fn vacate(&self, place: &mut TaskSlot) -> Option<Occupant> {
         place.generation = place.generation.wrapping_add(1);
         if !place.task_waker.is_queued() {
             place.task_waker.before.store(GONE, Ordering::Relaxed);
@@ -269,7 +269,7 @@ impl Executor {
                 place.generation
             }
             None => {
-                places.push(Place { generation: 0, occupant, task_waker });
+                places.push(TaskSlot { generation: 0, occupant, task_waker });
                 0
             }
         };
@@ -307,7 +307,7 @@ impl Executor {
     }
 }
 
-fn occupant_at(places: &mut [Place], key: Key) -> Option<&mut Occupant> {
+fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut Occupant> {
     let place = places.get_mut(key.index as usize)?;
     if place.generation == key.generation { place.occupant.as_mut() } else { None }
 }

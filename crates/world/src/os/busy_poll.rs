@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 pub(super) struct BusyPoll {
     /// Has the event loop go round once more.
     waker: OnceLock<Waker>,
-    state: Mutex<State>,
+    state: Mutex<PauseState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PauseState {
     /// When the pause began, while there is one.
     since: Option<Instant>,
     /// Whether the pause is slept through.
@@ -52,7 +52,7 @@ impl BusyPoll {
         let _ = self.waker.set(waker);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PauseState> {
         // Nobody panics with it in hand.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +85,7 @@ impl BusyPoll {
     }
 }
 
-impl State {
+impl PauseState {
     fn received(&mut self, now: Instant, bytes: usize) {
         if let Some(since) = self.since.take() {
             let short = now.duration_since(since) <= LONGEST;
@@ -149,7 +149,7 @@ mod tests {
 
     /// Runs pauses of these lengths, each looked at every 5 us, with so many bytes between; how long it looked.
     fn looked(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
-        let (mut state, mut now, step) = (State::default(), super::now(), Duration::from_micros(5));
+        let (mut state, mut now, step) = (PauseState::default(), super::now(), Duration::from_micros(5));
         let mut all = Vec::new();
         for &pause in pauses {
             let end = now + pause;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn who_is_kept_from_the_processor_looks_ever_less() {
-        let (mut state, mut now) = (State::default(), super::now());
+        let (mut state, mut now) = (PauseState::default(), super::now());
         let mut looks = 0;
         for _ in 0..10_000 {
             if state.next(now) == Next::Look {

@@ -24,22 +24,22 @@ pub(super) struct Kept {
     all: bool,
     /// Asks for names.
     asks: UnixDatagram,
-    held: Arc<Held>,
+    claims: Arc<Claims>,
 }
 
 /// What is ours, by port.
 #[derive(Debug, Default)]
-struct Held(Mutex<BTreeMap<u16, Weak<Claim>>>);
+struct Claims(Mutex<BTreeMap<u16, Weak<Claim>>>);
 
 /// A port that is ours as long as this lives.
 #[derive(Debug)]
 struct Claim {
     port: u16,
-    held: Arc<Held>,
+    claims: Arc<Claims>,
     _names: Vec<UnixDatagram>,
 }
 
-impl Held {
+impl Claims {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Weak<Claim>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,15 +49,15 @@ impl Held {
     }
 }
 
-fn find(held: &BTreeMap<u16, Weak<Claim>>, port: u16) -> Option<Arc<Claim>> {
-    held.get(&port).and_then(Weak::upgrade)
+fn find(claims: &BTreeMap<u16, Weak<Claim>>, port: u16) -> Option<Arc<Claim>> {
+    claims.get(&port).and_then(Weak::upgrade)
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut held = self.held.lock();
-        if held.get(&self.port).is_some_and(|claim| claim.strong_count() == 0) {
-            held.remove(&self.port);
+        let mut claims = self.claims.lock();
+        if claims.get(&self.port).is_some_and(|claim| claim.strong_count() == 0) {
+            claims.remove(&self.port);
         }
     }
 }
@@ -66,7 +66,7 @@ impl Kept {
     pub(super) fn new(addresses: &Addresses, protocol: u8) -> io::Result<Self> {
         let all = addresses.fixed().is_empty();
         let asks = UnixDatagram::unbound()?;
-        Ok(Self { protocol, addresses: addresses.list(), all, asks, held: Arc::default() })
+        Ok(Self { protocol, addresses: addresses.list(), all, asks, claims: Arc::default() })
     }
 
     /// What stands for a port at an address, or at all of them.
@@ -87,9 +87,14 @@ impl Kept {
         asked.map_or_else(|why| why.kind() != io::ErrorKind::ConnectionRefused, |()| true)
     }
 
-    fn hold(&self, held: &mut BTreeMap<u16, Weak<Claim>>, port: u16, names: Vec<UnixDatagram>) -> PortClaim {
-        let claim = Arc::new(Claim { port, held: self.held.clone(), _names: names });
-        held.insert(port, Arc::downgrade(&claim));
+    fn hold(
+        &self,
+        claims: &mut BTreeMap<u16, Weak<Claim>>,
+        port: u16,
+        names: Vec<UnixDatagram>,
+    ) -> PortClaim {
+        let claim = Arc::new(Claim { port, claims: self.claims.clone(), _names: names });
+        claims.insert(port, Arc::downgrade(&claim));
         claim
     }
 }
@@ -97,8 +102,8 @@ impl Kept {
 impl Ports for Kept {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
         // Until it is there: another thread that asks meanwhile would find the names taken.
-        let mut held = self.held.lock();
-        if let Some(claim) = find(&held, port) {
+        let mut claims = self.claims.lock();
+        if let Some(claim) = find(&claims, port) {
             return Ok(claim);
         }
         if !self.all && self.has_somebody(None, port) {
@@ -107,24 +112,24 @@ impl Ports for Kept {
         let every = self.all.then_some(None);
         let wanted = every.into_iter().chain(self.addresses.iter().copied().map(Some));
         let names: io::Result<_> = wanted.map(|address| self.take(address, port)).collect();
-        Ok(self.hold(&mut held, port, names?))
+        Ok(self.hold(&mut claims, port, names?))
     }
 
     fn connect(&self, port: u16) -> Option<PortClaim> {
-        let mut held = self.held.lock();
-        if let Some(claim) = find(&held, port) {
+        let mut claims = self.claims.lock();
+        if let Some(claim) = find(&claims, port) {
             return Some(claim);
         }
         // Each takes a file, and others are wanted, too.
-        if held.len() as u64 >= open_files() / 2 {
+        if claims.len() as u64 >= open_files() / 2 {
             return None;
         }
         let name = self.take(None, port).ok()?;
-        Some(self.hold(&mut held, port, vec![name]))
+        Some(self.hold(&mut claims, port, vec![name]))
     }
 
     fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool {
-        if self.held.find(port).is_some() {
+        if self.claims.find(port).is_some() {
             return false;
         }
         let mut some: Vec<_> = vec![None];

@@ -17,13 +17,13 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 /// An entry's place: deadline first, then the order of setting.
-type Place = (Instant, u64);
+type TimerKey = (Instant, u64);
 
 /// All timers of a world.
 #[derive(Debug)]
 pub(super) struct Timers {
     begin: std::time::Instant,
-    waiting: RefCell<BTreeMap<Place, Waker>>,
+    waiting: RefCell<BTreeMap<TimerKey, Waker>>,
     next: Cell<u64>,
     /// What the timerfd is set to.
     armed: Cell<Option<Instant>>,
@@ -120,7 +120,7 @@ async fn watch(timers: Weak<Timers>) {
 #[derive(Debug)]
 pub struct OsTimer {
     timers: Rc<Timers>,
-    place: Option<Place>,
+    place: Option<TimerKey>,
     listed: bool,
 }
 

@@ -28,12 +28,20 @@ use std::time::Duration;
 
 /// The page that the HAR text `text` records; `name` is used in messages.
 ///
-/// Of a file with several pages (repeated runs, usually) the first that has
-/// entries is taken, and the rest counted in a warning.
+/// Of a file with several pages the first that has entries is taken, and a
+/// warning lists them.
 ///
 /// # Errors
 /// [`PageError`] naming what is wrong, with the entry's index and the field.
 pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
+    read_page(name, text, None)
+}
+
+/// As [`read`], but of a file with several pages the one of this number, from 1.
+///
+/// # Errors
+/// [`PageError`]; where there is no such page, with a list of those there are.
+pub fn read_page(name: &str, text: &str, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     let text = text.trim_start_matches('\u{feff}');
     let har = prune::parse(text).map_err(|why| wrong(&format!("not a HAR, not even JSON: {why}")))?;
@@ -45,11 +53,20 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
     }
 
     let mut left_out = Notes::default();
-    let chosen = first_page(log, entries, &mut left_out);
+    let pages = pages_of(log, entries);
+    let chosen = match pages.get(number.unwrap_or(1).wrapping_sub(1)) {
+        Some(page) => page.id,
+        None => {
+            let (asked, list) = (number.unwrap_or(1), listed(&pages));
+            return Err(wrong(&format!("there is no page {asked}; its pages: {list}")));
+        }
+    };
+    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| page_of(entry) != chosen) {
+        let url = entry.pointer("/request/url").and_then(Value::as_str).unwrap_or("");
+        left_out.add("belongs to another page of the file", index, url);
+    }
     let mut kept = Vec::new();
-    for (index, value) in
-        entries.iter().enumerate().filter(|(_, value)| chosen.is_none_or(|id| page_of(value) == id))
-    {
+    for (index, value) in entries.iter().enumerate().filter(|(_, value)| page_of(value) == chosen) {
         let wrong =
             |field: &str, why: &str| PageError::new(format!("{name}: log.entries[{index}].{field}: {why}"));
         let url = value.pointer("/request/url").and_then(Value::as_str);
@@ -77,12 +94,14 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
     }
     // The HAR need not list entries in order; a stable sort keeps the file's order among equals.
     kept.sort_by(|a, b| a.started.total_cmp(&b.started));
-    let listed = log.get("pages").and_then(Value::as_array).into_iter().flatten();
-    let id = chosen.or_else(|| entries.first().map(page_of));
-    let title = listed
-        .filter(|page| page.get("id").and_then(Value::as_str) == id)
-        .find_map(|page| page.get("title").and_then(Value::as_str));
-    build(name, log, title, &kept, left_out)
+    let title = pages.iter().find(|page| page.id == chosen).and_then(|page| page.title);
+    let mut page = build(name, log, title, &kept, left_out)?;
+    if pages.len() > 1 && number.is_none() {
+        let line =
+            format!("{} pages in one file, of which the first is taken: {}", pages.len(), listed(&pages));
+        page.warnings.insert(0, line);
+    }
+    Ok(page)
 }
 
 /// Reads the HAR file at `path`.
@@ -90,6 +109,14 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
 /// # Errors
 /// [`PageError`] when it cannot be read or is not a HAR.
 pub fn load(path: &Path) -> Result<Page, PageError> {
+    load_page(path, None)
+}
+
+/// Reads the page of this number, from 1, of the HAR file at `path`.
+///
+/// # Errors
+/// As [`load`] and [`read_page`].
+pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> {
     let name = path.display().to_string();
     let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));
     let length = std::fs::metadata(path).map_err(wrong)?.len();
@@ -104,7 +131,7 @@ pub fn load(path: &Path) -> Result<Page, PageError> {
     if bytes.len() as u64 > MAX_FILE {
         return Err(PageError::new(format!("{name}: more than {MAX_FILE} bytes")));
     }
-    let mut page = read(&name, &String::from_utf8_lossy(&bytes))?;
+    let mut page = read_page(&name, &String::from_utf8_lossy(&bytes), number)?;
     if let Some(stem) = path.file_stem() {
         page.name = stem.to_string_lossy().into_owned();
     }
@@ -120,6 +147,7 @@ fn build(
     mut notes: Notes,
 ) -> Result<Page, PageError> {
     let mut hosts: Vec<String> = Vec::new();
+    let mut tls = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
     // Position among `entries` to index among `objects`: what is left out causes nothing.
@@ -157,6 +185,7 @@ fn build(
         let content_type =
             entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
         placed.push(Some(objects.len()));
+        tls += usize::from(entry.address.tls);
         objects.push(Object {
             name: target,
             host,
@@ -186,31 +215,50 @@ fn build(
         )
     });
     let warnings = notes.lines(log.get("entries").and_then(Value::as_array).map_or(0, Vec::len));
-    let page = Page { name: name.to_owned(), source, hosts, objects, warnings };
+    let page = Page { name: name.to_owned(), source, hosts, objects, tls, warnings };
     page.validate()?;
     Ok(page)
 }
 
-/// The page to take, if entries name one: the first listed (or else the first
-/// named) that has entries. What belongs to others is noted.
-fn first_page<'a>(log: &'a Value, entries: &'a [Value], notes: &mut Notes) -> Option<&'a str> {
+/// A page of the file that has entries.
+struct Listed<'a> {
+    id: &'a str,
+    title: Option<&'a str>,
+    entries: usize,
+}
+
+/// The pages that have entries: those that the file lists, in its order, then those that entries alone name.
+fn pages_of<'a>(log: &'a Value, entries: &'a [Value]) -> Vec<Listed<'a>> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for entry in entries {
         *counts.entry(page_of(entry)).or_default() += 1;
     }
-    let listed = log.get("pages").and_then(Value::as_array).into_iter().flatten();
-    let chosen = listed
-        .filter_map(|page| page.get("id").and_then(Value::as_str))
-        .find(|id| counts.contains_key(id))
-        .or_else(|| entries.first().map(page_of))?;
-    if counts.len() < 2 {
-        return None;
+    let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
+        Some((page.get("id").and_then(Value::as_str)?, page.get("title").and_then(Value::as_str)))
+    });
+    let mut pages = Vec::new();
+    for (id, title) in named.chain(entries.iter().map(|entry| (page_of(entry), None))) {
+        // Each once.
+        if let Some(entries) = counts.remove(id) {
+            pages.push(Listed { id, title, entries });
+        }
     }
-    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| page_of(entry) != chosen) {
-        let url = entry.pointer("/request/url").and_then(Value::as_str).unwrap_or("");
-        notes.add("belongs to another page of the file", index, url);
-    }
-    Some(chosen)
+    pages
+}
+
+/// `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
+fn listed(pages: &[Listed<'_>]) -> String {
+    let page = |(number, page): (usize, &Listed<'_>)| {
+        let name = one_line(page.title.unwrap_or(page.id));
+        let name: String = name.chars().filter(|letter| !letter.is_control()).take(60).collect();
+        format!("{} '{name}' ({} entries)", number + 1, page.entries)
+    };
+    let more = if pages.len() > MAX_LISTED {
+        format!(", and {} more", pages.len() - MAX_LISTED)
+    } else {
+        String::new()
+    };
+    pages.iter().enumerate().take(MAX_LISTED).map(page).collect::<Vec<_>>().join(", ") + &more
 }
 
 fn page_of(entry: &Value) -> &str {
@@ -224,6 +272,8 @@ struct Address {
     /// Path and query, visible ASCII, not longer than [`MAX_NAME`].
     target: String,
     websocket: bool,
+    /// It was asked for over TLS.
+    tls: bool,
 }
 
 impl Address {
@@ -254,7 +304,7 @@ impl Address {
             }
         }
         path.truncate(MAX_NAME);
-        Some(Self { host, target: path, websocket })
+        Some(Self { host, target: path, websocket, tls: scheme == "https" })
     }
 }
 
@@ -312,6 +362,8 @@ impl Notes {
     }
 }
 
+/// Pages that a list names; the rest are counted.
+const MAX_LISTED: usize = 20;
 /// Entries that one warning names; the rest are counted.
 const NAMED: usize = 3;
 /// Longest request target that is kept; longer ones are cut, their sizes are not.

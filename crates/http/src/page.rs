@@ -41,6 +41,8 @@ pub struct Page {
     pub hosts: Vec<String>,
     /// What is fetched; an object's initiator stands before it.
     pub objects: Vec<Object>,
+    /// How many of them were recorded over TLS.
+    pub tls: usize,
     /// What had to be left out or assumed when the page was read, a line each.
     pub warnings: Vec<String>,
 }
@@ -149,6 +151,7 @@ impl Page {
             source: "sizes given on the command line or in the plan".to_owned(),
             hosts: vec!["server".to_owned()],
             objects,
+            tls: 0,
             warnings: Vec::new(),
         };
         page.validate()?;

@@ -89,7 +89,11 @@ fn left_out(warnings: &[String]) -> usize {
         "no usable size",
         "came from the browser's cache, with no size given",
     ];
+    // The list of pages names none.
     let counted = |line: &String| {
+        if line.contains(" pages in one file, ") {
+            return None;
+        }
         let (count, rest) = line.split_once(" of ").expect("a count");
         let (_, why) = rest.split_once(" entries: ").expect("a reason");
         REASONS

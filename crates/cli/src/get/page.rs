@@ -159,6 +159,7 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
         source: format!("loaded over {}", url.carrier.scheme()),
         hosts: vec![url.authority()],
         objects: Vec::new(),
+        tls: 0,
         warnings: Vec::new(),
     };
     let mut fetches = Vec::new();

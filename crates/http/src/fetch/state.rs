@@ -95,6 +95,9 @@ where
             arrivals.push((at, i));
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
+        } else if policy.think == Think::Recorded && !object.think.is_zero() {
+            // Nothing causes it, but it may wait all the same.
+            arrivals.push((object.think, i));
         } else {
             first.push(i);
         }

@@ -312,7 +312,21 @@ fn the_first_page_that_has_entries_is_taken() {
     let page = read("x.har", &text.to_string()).expect("a page");
     assert_eq!(page.objects.len(), 2);
     assert_eq!(page.source, "HAR of News");
-    assert!(page.warnings[0].contains("1 of 3 entries: belongs to another page"), "{:?}", page.warnings);
+    let [pages, others] = page.warnings.as_slice() else { panic!("{:?}", page.warnings) };
+    assert_eq!(
+        pages,
+        "2 pages in one file, of which the first is taken: 1 'News' (2 entries), 2 'c' (1 entries)"
+    );
+    assert!(others.contains("1 of 3 entries: belongs to another page"), "{others}");
+    let second = read_page("x.har", &text.to_string(), Some(2)).expect("a page");
+    assert_eq!((second.objects.len(), second.warnings.len()), (1, 1), "{:?}", second.warnings);
+    for number in [0, 3] {
+        let error =
+            read_page("x.har", &text.to_string(), Some(number)).expect_err("no such page").to_string();
+        let told =
+            format!("x.har: there is no page {number}; its pages: 1 'News' (2 entries), 2 'c' (1 entries)");
+        assert_eq!(error, told);
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ const GRID: [(&str, &str); 5] = [
     ("rate", "1mbit,10mbit,50mbit"),
     ("rtt", "20ms,80ms,200ms"),
     ("loss", "0,0.5%,1%,2%,5%"),
-    ("transport", "tcp:cc=reno tcp:cc=cubic sctp"),
+    ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
 /// The bulk transfer, and what of it is compared.

@@ -63,8 +63,9 @@ fn a_transport_from_outside_races_beside_ours() {
     assert_eq!((gbn.settings["window"].as_str(), contestants[2].settings["window"].as_str()), ("16", "4"));
     assert_eq!(contestants[3].runs[0].connections, 3);
     let shown = table::render_with(&race, table::Style::default(), &transports());
-    assert!(shown.contains("gbn:window=4: 1 conversation, pipelined, profile plain"), "{shown}");
-    assert!(shown.contains("gbn:connections=3: 3 conversations"), "{shown}");
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("gbn:window=4 1 conversation, pipelined"), "{shown}");
+    assert!(shown.contains("gbn:connections=3 3 conversations"), "{shown}");
     let text = json::render(&race);
     assert_eq!(Race::from_json(&text).expect("read back"), race);
     let page = html(&race, &Framing::default());

@@ -8,10 +8,13 @@ use anabranch_tests::{check, plan, race, race_on, runs};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Two equal paths, the first fails after one second of a long download.
+/// Two equal paths, the first fails after one second of a long download. By the letter of RFC 9260, whose times these tests
+/// know.
 fn dying(contestant: &str, more: &str) -> Run {
+    let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
+    let contestant = format!("sctp:profile=rfc9260{keys}");
     let line = format!(
-        "--path rate=10mbit,rtt=40ms --path rate=10mbit,rtt=40ms --queue 200p --fail path=1,at=1s{more} --bulk 8MB \
+        "--path rate=10mbit,rtt=40ms --path rate=10mbit,rtt=40ms --queue 200p --loss 0 --fail path=1,at=1s{more} --bulk 8MB \
          --runs 1 --transport {contestant}"
     );
     let found = race(&line);
@@ -133,8 +136,8 @@ fn data_returns_when_the_path_does() {
 #[test]
 fn the_failover_stands_in_json_table_and_report() {
     let plan = plan(
-        "--path rate=10mbit,rtt=40ms --path rate=10mbit,rtt=40ms --fail path=1,at=1s --bulk 4MB --runs 2 \
-         --transport sctp:path_max_retrans=1 --transport sctp:path_max_retrans=0",
+        "--path rate=10mbit,rtt=40ms --path rate=10mbit,rtt=40ms --loss 0 --fail path=1,at=1s --bulk 4MB --runs 2 \
+         --transport sctp:profile=rfc9260,path_max_retrans=1 --transport sctp:profile=rfc9260,path_max_retrans=0",
     );
     let found = race_on(2, &plan);
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
@@ -172,15 +175,15 @@ fn the_failover_stands_in_json_table_and_report() {
 #[test]
 fn service_is_restored_when_the_rate_is() {
     let found = race(
-        "--path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=2s --bulk 5MB --runs 2 \
-         --transport sctp:paths=2 --transport sctp:pf_max_retrans=0 --transport tcp --deadline 300s",
+        "--path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --loss 0 --fail path=1,at=2s --bulk 5MB --runs 2 \
+         --transport sctp:profile=rfc9260 --transport sctp:profile=rfc9260,pf_max_retrans=0 --transport tcp --deadline 300s",
     );
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     for (contestant, run) in runs(&found) {
         let times = [run.declared_failed_ns, run.failover_ns, run.restored_ns].map(seconds);
         match contestant {
             // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until it is declared (see above).
-            "sctp:paths=2" => {
+            "sctp:profile=rfc9260" => {
                 let [Some(declared), Some(next), Some(restored)] = times else {
                     panic!("{contestant}: {times:?}")
                 };
@@ -190,7 +193,7 @@ fn service_is_restored_when_the_rate_is() {
                 );
                 assert!((declared..declared + 6.0).contains(&restored), "{contestant}: {times:?}");
             }
-            "sctp:pf_max_retrans=0" => {
+            "sctp:profile=rfc9260,pf_max_retrans=0" => {
                 let [_, Some(next), Some(restored)] = times else { panic!("{contestant}: {times:?}") };
                 assert!(
                     (1.0..1.3).contains(&next) && (next..next + 8.0).contains(&restored),
@@ -230,7 +233,7 @@ fn service_is_restored_when_the_rate_is() {
 /// The path itself may restore the service.
 #[test]
 fn a_path_that_comes_back_restores_the_service() {
-    let line = "--rate 10mbit --rtt 40ms --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
+    let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
     for (contestant, run) in runs(&race(line)) {
         let (next, restored) = (run.failover_ns.expect("data"), run.restored_ns.expect("restored"));
         assert!(
@@ -244,7 +247,7 @@ fn a_path_that_comes_back_restores_the_service() {
 /// With one path there is nowhere to go: the same failure costs the transfer, and is counted.
 #[test]
 fn one_path_has_no_failover() {
-    let line = "--rate 10mbit --rtt 40ms --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";
+    let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";
     for (contestant, run) in runs(&race(line)) {
         check(contestant, run);
         assert_ne!(run.outcome, Outcome::Done, "{contestant}");

@@ -55,8 +55,8 @@ fn race() -> Command {
         .long_about(
             "Race transports: one page (or objects, or a bulk transfer) over each contestant across the same \
              virtual network, once for each seed; then a table with confidence intervals, and the reason.\n\n\
-             Without arguments: tcp, tcp:connections=6 and sctp load the shipped news page over 10 Mbit/s, 80 ms, \
-             1 % loss, 30 seeds.",
+             Without arguments: six TCP connections, one, SCTP, and six associations load the shipped news page over \
+             10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
         )
         .after_long_help(
             "Units live in the value: 10mbit, 40ms, 1%, 100kB (100,000 bytes), 100KiB, 50p, 1bdp.\n\
@@ -110,7 +110,7 @@ fn output() -> Vec<Arg> {
         file(
             "json",
             "FILE|-",
-            "Write the result as JSON, schema anabranch.race/1 (-: the table goes to stderr)",
+            "Write the result as JSON, schema anabranch.race/2 (-: the table goes to stderr)",
         ),
         file("csv", "FILE|-", "Write a row for each point, contestant, seed and object"),
         file("out", "DIR", "Write results.json, report.html, and captures of each contestant's median seed"),

@@ -10,9 +10,9 @@ use anabranch_emu::EmuError;
 use anabranch_emu::device::Choice;
 use anabranch_emu::shell::{self, Ends, Request};
 use anabranch_lab::plan::keys::{Group, KEYS, Several};
-use anabranch_lab::plan::{self, Plan};
+use anabranch_lab::plan::{self, Network};
 use clap::builder::ValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -26,7 +26,9 @@ pub fn command() -> Command {
              races run in virtual time. Up leads from the command to the other end. That is the network this was \
              started in, where root may change it (the command reaches its programs by the addresses in \
              $ANABRANCH_FAR); without that right, or with --far, it is a second namespace. Links may be started inside \
-             one another, and several --path are several links side by side.",
+             one another, and several --path are several links side by side. What is not given is not emulated: \
+             without --rate packets do not wait, without --delay or --rtt they take no time, without --loss none is \
+             lost. With a rate the queue has room for 1000 packets unless --queue says otherwise.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -39,14 +41,20 @@ pub fn command() -> Command {
         );
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {
         let several = key.several == Several::Entries;
-        command = command.arg(args::plan_flag(key).action(if several {
-            ArgAction::Append
-        } else {
-            ArgAction::Set
-        }));
+        let flag = args::plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set });
+        // The defaults are a race's: what a link is not given it does not do.
+        let own = key.help.split(" [default").next().unwrap_or_default();
+        command = command.arg(if own.is_empty() { flag } else { flag.help(own) });
     }
     command
-        .arg(Arg::new("seed").long("seed").value_name("N").default_value("1").help("Of the link's luck"))
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(..=u64::from(u32::MAX)))
+                .default_value("1")
+                .help("Of the link's luck"),
+        )
         .arg(
             Arg::new("far").long("far").value_name("COMMAND").help(
                 "Run this at the other end, which is then a namespace of its own (a line for the shell)",
@@ -90,13 +98,12 @@ pub fn command() -> Command {
 
 /// Does what the flags say; the command's status is ours.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let plan = plan(matches)?;
+    let network = network(matches)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let words: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();
-    let network = &plan.points[0].network;
     let request = Request {
         links: network.paths.clone(),
-        seed: plan.seeds[0],
+        seed: *matches.get_one::<u64>("seed").unwrap_or(&1),
         device: match text("device") {
             Some("tun") => Choice::Tun,
             Some("veth") => Choice::Veth,
@@ -150,20 +157,15 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.status))
 }
 
-/// The network, read as a race's.
-fn plan(matches: &ArgMatches) -> Result<Plan, Failure> {
+/// The network, its flags read as a race's.
+fn network(matches: &ArgMatches) -> Result<Network, Failure> {
     let mut flags = Vec::new();
-    for key in KEYS.iter().filter(|key| key.group == Group::Network || key.name == "seed") {
+    for key in KEYS.iter().filter(|key| key.group == Group::Network) {
         for value in matches.get_many::<String>(key.name).into_iter().flatten() {
             flags.push((key.name, value.as_str()));
         }
     }
-    flags.push(("runs", "1"));
-    let plan = plan::read(None, flags).map_err(|error| Failure::Usage(error.to_string()))?;
-    match plan.points.as_slice() {
-        [_] => Ok(plan),
-        _ => Err(Failure::Usage("a link has one value of each kind; a list of them is for race".to_owned())),
-    }
+    plan::bare_network(flags).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn planned(request: &Request, network: &str) -> String {

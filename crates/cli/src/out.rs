@@ -2,13 +2,13 @@
 
 use crate::Failure;
 use crate::files::Reserved;
-use crate::outputs::command_line;
+use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
 use anabranch_lab::report::{self, Framing};
-use anabranch_lab::results::{Race, Run};
+use anabranch_lab::results::{Race, Run, label};
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
 use anabranch_lab::verdict;
@@ -32,13 +32,15 @@ pub fn fill(
     };
     for (p, point) in race.points.iter().enumerate() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        for (a, contestant) in point.contestants.iter().enumerate() {
-            let name = format!("{prefix}{}", file_name(&contestant.name));
+        let typed: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
+        let names = label::file_names(&typed);
+        for (a, (contestant, name)) in point.contestants.iter().zip(names).enumerate() {
+            let name = format!("{prefix}{name}");
             let workload = &plan.points[p].workload;
             for run in &contestant.runs {
                 let median = run.seed == contestant.median_seed;
                 if median && workload.bulk.is_none() && workload.messages.is_none() {
-                    let comment = format!("{}, seed {}, {}", contestant.name, run.seed, point.network);
+                    let comment = format!("{}, seed {}, {}", contestant.label(), run.seed, point.network);
                     let text = page_load(&workload.page, run, &comment);
                     add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
                 }
@@ -62,7 +64,7 @@ pub fn fill(
         }
     }
     let verdicts: Vec<String> = race.points.iter().map(verdict::sentence).collect();
-    let framing = Framing { command: &command_line(), verdicts: &verdicts };
+    let framing = Framing { command: &reproducing_command(), verdicts: &verdicts };
     files.append(&mut captures);
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
@@ -134,10 +136,4 @@ fn page_load(page: &Page, run: &Run, comment: &str) -> String {
         })
         .collect();
     har::write(page, "http", &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
-}
-
-/// A contestant as part of a file's name.
-fn file_name(contestant: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
-    contestant.chars().take(100).map(plain).collect()
 }

@@ -88,16 +88,53 @@ impl Outputs {
     }
 }
 
+/// The command without what says where results go, and how fast: what makes the same results again, wherever.
+pub fn reproducing_command() -> String {
+    without_outputs(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn without_outputs(words: impl Iterator<Item = String>) -> String {
+    const WITH_VALUE: [&str; 5] = ["--out", "--json", "--csv", "--threads", "--compare"];
+    let mut kept = vec!["anabranch".to_owned()];
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let (flag, own_value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
+        if WITH_VALUE.contains(&flag) {
+            if !own_value {
+                words.next();
+            }
+        } else if !["--quiet", "-q"].contains(&word.as_str()) {
+            kept.push(quoted(word));
+        }
+    }
+    kept.join(" ")
+}
+
 /// The command as a shell would take it again.
 pub fn command_line() -> String {
-    let quoted = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
     let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
     std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: String) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_the_same_results_is_kept() {
+        let words =
+            "race --quiet --out here --loss 0,1% --json=x --threads 2 --page".split(' ').map(str::to_owned);
+        let command = without_outputs(words.chain(["my site.har".to_owned()]));
+        assert_eq!(command, "anabranch race --loss 0,1% --page 'my site.har'");
+    }
 }

@@ -52,7 +52,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --transport sctp:rto_max=10ms",
-        "--transport sctp:rto_max=10ms: sctp:rto_min=1s is more than rto_max=10ms",
+        "--transport sctp:rto_max=10ms: sctp:rto_min=200ms is more than rto_max=10ms",
     ),
     (
         "race --transport sctp:rto_initial=2min",

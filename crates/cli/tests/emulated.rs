@@ -229,7 +229,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     if !emulated_links() {
         return;
     }
-    let two = "--path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 100p --runs 1";
+    let two = "--path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 100p --loss 0 --runs 1";
     let tried = anabranch(&format!("race --world emulated --quiet --transport mptcp --bulk 10kB {two}"));
     if !has(&tried, "MPTCP") {
         return;
@@ -319,7 +319,7 @@ fn bulk_measures_multipath_tcp_over_two_links() {
 fn a_kernel_without_a_protocol_is_told_in_one_line() {
     // Whether there is kernel SCTP hangs on the host: it races, or the reason is told.
     if emulated_links() {
-        let words = "race --world emulated --quiet --runs 1 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
+        let words = "race --world emulated --quiet --runs 1 --loss 0 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
         has(&anabranch(words), "SCTP");
     }
     let output = anabranch("bulk -q sctp-kernel://127.0.0.1:9 --timeout 1s");

@@ -40,7 +40,7 @@ fn messages_have_the_delays_that_the_path_gives_them() {
         return;
     }
     let place = Scratch::new("emulated-messages");
-    let words = "--world emulated --messages 50/s --size 300B --for 500ms --rate 10mbit --rtt 40ms --runs 1 \
+    let words = "--world emulated --messages 50/s --size 300B --for 500ms --rate 10mbit --rtt 40ms --loss 0 --runs 1 \
                  --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
     let (found, table) = race(&place.0, words);
     assert_eq!(contestants(&found).len(), 3);
@@ -75,7 +75,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
     }
     let place = Scratch::new("emulated-failover");
     // The one path of TCP is away for 400 ms; SCTP has another.
-    let words = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --bulk 1MB \
+    let words = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --loss 0 --bulk 1MB \
                  --fail path=1,at=300ms,for=400ms --runs 1 --deadline 60s --transport tcp --transport \
                  sctp:profile=modern";
     let (found, table) = race(&place.0, words);
@@ -89,7 +89,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
     // Over before the path fails: there is nothing to get past.
     let (found, table) = race(
         &place.0,
-        "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
+        "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --loss 0 --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
     );
     assert!(
         contestants(&found)[0]["runs"][0]["failover_ns"].is_null() && !table.contains("failover"),
@@ -104,7 +104,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     }
     let place = Scratch::new("emulated-terms");
     let mptcp = if has_mptcp(&place.0) { "--transport mptcp" } else { "" };
-    let network = "--objects 2x10kB --rate 20mbit --rtt 4ms --runs 1 --seed 3";
+    let network = "--objects 2x10kB --rate 20mbit --rtt 4ms --loss 0 --runs 1 --seed 3";
     let (mut found, table) =
         race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
     for contestant in contestants(&found) {
@@ -169,7 +169,7 @@ fn captures_of_both_ends_show_how_connections_close() {
         return;
     }
     let place = Scratch::new("emulated-closing");
-    let words = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --runs 1 --out out \
+    let words = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --loss 0 --runs 1 --out out \
                  --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
     let output = anabranch(&place.0, words);
     assert!(output.status.success(), "{}", errors(&output));

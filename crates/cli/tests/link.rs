@@ -194,7 +194,7 @@ fn a_race_runs_on_real_kernels() {
     let place = Place::new("race");
     let flags =
         ["race", "--world", "emulated", "--quiet", "--objects", "4x10kB", "--rate", "20mbit", "--rtt", "4ms"];
-    let contestants = ["--transport", "tcp:cc=reno", "--transport", "sctp", "--runs", "2"];
+    let contestants = ["--loss", "0", "--transport", "tcp:cc=reno", "--transport", "sctp", "--runs", "2"];
     let mut command = Command::new(PROGRAM);
     command.current_dir(&place.0).args(flags).args(contestants).args(["--json", "r.json", "--out", "out"]);
     let output = command.output().expect("it starts");

@@ -18,7 +18,7 @@ fn command(place: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command
         .current_dir(place)
-        .args(["race", "--quiet", "--transport", "tcp", "--objects", "2x1kB"])
+        .args(["race", "--quiet", "--transport", "tcp", "--objects", "2x1kB", "--loss", "1%"])
         .args(words);
     command
 }
@@ -42,6 +42,37 @@ fn names(place: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// The report is the same page every time: on one thread or two, wherever it is written; and so is all that lies beside it,
+/// but for what results.json tells of the host. Each contestant has files of its own.
+#[test]
+fn what_is_written_is_the_same_every_time() {
+    let place = place("again");
+    let contestants = ["--transport", "a-b=tcp:iw=4", "--transport", "a+b=sctp", "--runs", "3"];
+    let out = |name: &str, threads: &str| {
+        let words = [&contestants[..], &["--out", name, "--threads", threads]].concat();
+        let output = command(&place, &words).output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        names(&place.join(name))
+    };
+    let (one, two) = (out("one", "1"), out("two", "2"));
+    assert_eq!(one, two);
+    assert_eq!(one.iter().filter(|name| name.ends_with(".pcapng")).count(), 6, "{one:?}");
+    assert!(one.iter().any(|name| name.starts_with("a-b-2.seed-")), "{one:?}");
+    for name in one {
+        let read = |directory: &str| fs::read(place.join(directory).join(&name)).expect("a file");
+        let (mut first, mut second) = (read("one"), read("two"));
+        if name == "results.json" {
+            for text in [&mut first, &mut second] {
+                let mut result: serde_json::Value = serde_json::from_slice(text).expect("JSON");
+                assert!(result.as_object_mut().expect("an object").remove("host").is_some());
+                *text = result.to_string().into_bytes();
+            }
+        }
+        assert!(first == second, "{name} differs");
+    }
+    let _ = fs::remove_dir_all(place);
 }
 
 #[test]

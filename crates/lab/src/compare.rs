@@ -36,7 +36,7 @@ pub fn render(old: &Race, new: &Race) -> String {
 
 fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     let levels: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
-    let mut label = new.name.clone();
+    let mut label = new.label().to_owned();
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
@@ -47,8 +47,10 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     };
     let (before, after) = (common(old, new), common(new, old));
     for metric in METRICS {
-        let figure = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|stat| stat.mean);
-        let found = metrics::compare((&new.name, &after), (&old.name, &before), metric);
+        let figure = |contestant: &Contestant| {
+            contestant.summary.metric(metric).and_then(|stat| stat.geometric_mean.or(stat.mean))
+        };
+        let found = metrics::compare((&new.name, &after), (&old.name, &before), metric, point.terms());
         let ratio = match (found.ratio, found.ci95) {
             (Some(ratio), Some([low, high])) => format!("{ratio:.3} ({low:.3}-{high:.3})"),
             (Some(ratio), None) => format!("{ratio:.3}"),

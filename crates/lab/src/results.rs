@@ -1,8 +1,8 @@
-//! What a race found: the schema `anabranch.race/1`.
+//! What a race found: the schema `anabranch.race/2`.
 //!
 //! Owns the types that `--json` and `--out` write and that the report reads
 //! back; every figure can be redrawn from them without another run. The JSON
-//! Schema beside the source (`schema/race-1.json`) says the same to other
+//! Schema beside the source (`schema/race-2.json`) says the same to other
 //! languages. Names carry their units. Times are integer nanoseconds of the
 //! run's own clock, from its start. Keys come out in the order of the fields,
 //! maps in alphabetical order, so equal results are equal bytes; facts of the
@@ -10,12 +10,15 @@
 
 mod coverage;
 pub mod label;
+mod summary;
+
+pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The schema's name, the first key of every result file.
-pub const SCHEMA: &str = "anabranch.race/1";
+pub const SCHEMA: &str = "anabranch.race/2";
 
 /// Width of the buckets of [`Series`], nanoseconds.
 pub const BUCKET_NS: u64 = 100_000_000;
@@ -82,10 +85,16 @@ pub struct Point {
     pub failure_ns: Option<u64>,
     /// The workload of this point.
     pub workload: Workload,
+    /// Something is drawn from the seed: loss, jitter and the like. Without it, runs that are alike are one.
+    pub chance: bool,
+    /// What contestants that raced together had of the network, seed by seed; left out where each raced alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sharing: Vec<Sharing>,
     /// The contestants, in the order of the plan.
     #[serde(rename = "arms")]
     pub contestants: Vec<Contestant>,
-    /// Every later contestant against the first, metric by metric.
+    /// Every contestant against each before it: against the first metric by metric, against others in what the verdict
+    /// is about.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -135,6 +144,8 @@ pub struct Contestant {
     pub settings: BTreeMap<String, String>,
     /// The seed whose page time is the median: the run to show when one must stand for all.
     pub median_seed: u64,
+    /// Runs that differ by more than their seed.
+    pub distinct_runs: u64,
     /// One for each seed, in order of the seeds.
     pub runs: Vec<Run>,
     /// Over the runs.
@@ -440,134 +451,6 @@ pub struct PathSeries {
     pub delivered: Vec<u64>,
 }
 
-/// Over the runs of one contestant, metric by metric.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Summary {
-    /// Page time, milliseconds.
-    pub page_ms: Stat,
-    /// Mean response time of a run's objects, milliseconds.
-    pub object_ms: Stat,
-    /// Median response time (of a message: its delay) of a run's delivered objects, milliseconds.
-    #[serde(default)]
-    pub object_p50_ms: Stat,
-    /// The metric's 95th percentile.
-    #[serde(default)]
-    pub object_p95_ms: Stat,
-    /// The metric's 99th percentile.
-    #[serde(default)]
-    pub object_p99_ms: Stat,
-    /// The longest of a run.
-    #[serde(default)]
-    pub object_max_ms: Stat,
-    /// Objects of a run that were not delivered.
-    #[serde(default)]
-    pub undelivered: Stat,
-    /// Connection set-up, milliseconds.
-    pub connect_ms: Stat,
-    /// Mean time to first byte of a run's objects, milliseconds.
-    pub first_byte_ms: Stat,
-    /// Page time as a multiple of the limit.
-    pub limit_ratio: Stat,
-    /// Body bytes delivered over page time, bits per second.
-    pub goodput_bps: Stat,
-    /// Packets lost by the network, both directions.
-    pub packets_lost: Stat,
-    /// Packets that carried a retransmission, both directions.
-    pub retransmitted: Stat,
-    /// IP bytes the hosts handed to the paths, both directions.
-    pub wire_bytes: Stat,
-    /// Path failure to its being declared failed by the sender of the data, milliseconds.
-    #[serde(default)]
-    pub declared_failed_ms: Stat,
-    /// Path failure to next delivery, milliseconds.
-    pub failover_ms: Stat,
-    /// Path failure to service restored, milliseconds.
-    #[serde(default)]
-    pub restored_ms: Stat,
-}
-
-impl Summary {
-    /// The metrics' names, in order.
-    pub const METRICS: [&'static str; 17] = [
-        "page_ms",
-        "object_ms",
-        "object_p50_ms",
-        "object_p95_ms",
-        "object_p99_ms",
-        "object_max_ms",
-        "undelivered",
-        "connect_ms",
-        "first_byte_ms",
-        "limit_ratio",
-        "goodput_bps",
-        "packets_lost",
-        "retransmitted",
-        "wire_bytes",
-        "declared_failed_ms",
-        "failover_ms",
-        "restored_ms",
-    ];
-
-    /// The metric of this name.
-    #[must_use]
-    pub fn metric(&self, name: &str) -> Option<&Stat> {
-        Some(match name {
-            "page_ms" => &self.page_ms,
-            "object_ms" => &self.object_ms,
-            "object_p50_ms" => &self.object_p50_ms,
-            "object_p95_ms" => &self.object_p95_ms,
-            "object_p99_ms" => &self.object_p99_ms,
-            "object_max_ms" => &self.object_max_ms,
-            "undelivered" => &self.undelivered,
-            "connect_ms" => &self.connect_ms,
-            "first_byte_ms" => &self.first_byte_ms,
-            "limit_ratio" => &self.limit_ratio,
-            "goodput_bps" => &self.goodput_bps,
-            "packets_lost" => &self.packets_lost,
-            "retransmitted" => &self.retransmitted,
-            "wire_bytes" => &self.wire_bytes,
-            "declared_failed_ms" => &self.declared_failed_ms,
-            "failover_ms" => &self.failover_ms,
-            "restored_ms" => &self.restored_ms,
-            _ => return None,
-        })
-    }
-}
-
-/// One metric over the runs.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Stat {
-    /// Runs that have a value.
-    pub n: u64,
-    /// Runs that did not finish.
-    pub failed: u64,
-    /// Mean of the values; null without one.
-    pub mean: Option<f64>,
-    /// Median; null without a value.
-    pub median: Option<f64>,
-    /// 95th percentile; null without a value.
-    pub p95: Option<f64>,
-    /// 95 % t-interval of the mean; null when n < 2 or all values are equal.
-    pub ci95: Option<[f64; 2]>,
-}
-
-/// Two contestants on the same seeds: `a` over `b`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Comparison {
-    /// The contestant above the line, as typed.
-    pub a: String,
-    /// The contestant below the line, as typed: the first of the plan.
-    pub b: String,
-    /// Name of the metric ([`Summary::METRICS`]).
-    pub metric: String,
-    /// Geometric mean of a/b over the seeds in which both finished; null without one.
-    pub ratio: Option<f64>,
-    /// 95 % t-interval on the logarithms; null when n < 2 or all ratios are equal.
-    pub ci95: Option<[f64; 2]>,
-    /// Pairs.
-    pub n: u64,
-}
-
 /// How one `[[expect]]` fared at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Expectation {
@@ -590,6 +473,12 @@ impl Race {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(SCHEMA) => {}
+            Some("anabranch.race/1") => {
+                return Err(format!(
+                    "a result of schema anabranch.race/1, of an older version: its summaries are other ones than those of \
+                     {SCHEMA}; run its plan again"
+                ));
+            }
             Some(other) => return Err(format!("schema '{other}' where '{SCHEMA}' is needed")),
             None => return Err(format!("no schema is named where '{SCHEMA}' is needed")),
         }

@@ -5,8 +5,11 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
+mod terms;
+
 use crate::results::label::{labels, shortened};
-use crate::results::{Contestant, PathEvent, PathState, Point, Race, Side, Stat};
+use crate::results::{Bound, Comparison, Contestant, PathEvent, PathState, Point, Race, Side, Stat};
+use crate::stats::summary::quantile;
 use crate::transports::Transports;
 use crate::verdict;
 use std::fmt::Write;
@@ -44,11 +47,18 @@ pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String
     for warning in &race.warnings {
         out += &wrapped(&format!("warning: {warning}"), 0);
     }
-    for (i, point) in race.points.iter().enumerate() {
+    let terms: Vec<Vec<String>> = race.points.iter().map(|point| terms::lines(point, transports)).collect();
+    // What holds for all points is said once, behind them.
+    let shared = terms.first().filter(|first| terms.len() > 1 && terms.iter().all(|other| other == *first));
+    for (i, (point, own)) in race.points.iter().zip(&terms).enumerate() {
         if i > 0 {
             out.push('\n');
         }
-        out += &point_table(point, style, transports);
+        out += &point_table(point, if shared.is_some() { &[] } else { own }, style);
+    }
+    if let Some(lines) = shared {
+        out.push('\n');
+        out += &faint_lines(lines, style);
     }
     for expectation in &race.expectations {
         let found = expectation.found.map_or("nothing finished".to_owned(), figure);
@@ -58,20 +68,18 @@ pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String
     out
 }
 
-/// One point.
-#[must_use]
-pub fn point_table(point: &Point, style: Style, transports: &Transports) -> String {
+fn faint_lines(lines: &[String], style: Style) -> String {
+    lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
+}
+
+/// One point, with these lines about its terms.
+fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
         let factors: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
         out += &format!("{}\n", style.bold(&factors.join(", ")));
     }
-    let runs = point.contestants.first().map_or(0, |contestant| contestant.runs.len());
-    let seeds = match point.contestants.first().map(|contestant| contestant.runs.as_slice()) {
-        Some([one]) => format!("1 run, seed {}", one.seed),
-        Some([first, .., last]) => format!("{runs} runs, seeds {}-{}", first.seed, last.seed),
-        _ => "no run".to_owned(),
-    };
+    let seeds = seeds(point);
     out += &wrapped(&format!("{} over {}; {seeds}", point.workload.name, point.network), 2);
     out.push('\n');
     out += &if point.workload.messages { delays(point, style) } else { times(point, style) };
@@ -82,19 +90,40 @@ pub fn point_table(point: &Point, style: Style, transports: &Transports) -> Stri
         out += &failures(point, style);
         out.push('\n');
     }
-    for contestant in &point.contestants {
-        let terms = terms(contestant, transports);
-        let terms = if point.workload.messages { without_requests(&terms) } else { terms };
-        out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
+    let before = out.len();
+    if let Some(line) = sharing(point) {
+        out += &wrapped(&line, 2);
     }
+    out += &faint_lines(terms, style);
     for contestant in &point.contestants {
         for line in [path_events(contestant), contestant.shortfall()].into_iter().flatten() {
             out += &wrapped(&line, 2);
         }
     }
-    out.push('\n');
+    if out.len() > before {
+        out.push('\n');
+    }
     out += &style_lines(&wrapped(&verdict::sentence(point), 0), |line| style.bold(line));
     out
+}
+
+/// `100 runs, seeds 1-100`, and how many there are in truth.
+fn seeds(point: &Point) -> String {
+    let Some(runs) = point.contestants.first().map(|contestant| contestant.runs.as_slice()) else {
+        return "no run".to_owned();
+    };
+    let seeds = match runs {
+        [] => return "no run".to_owned(),
+        [one] => format!("1 run, seed {}", one.seed),
+        [first, .., last] => format!("{} runs, seeds {}-{}", runs.len(), first.seed, last.seed),
+    };
+    let distinct = point.contestants.iter().map(|contestant| contestant.distinct_runs).max().unwrap_or(0);
+    match (point.chance, distinct) {
+        (false, 1) if runs.len() > 1 => format!("{seeds}: 1 distinct run, exact, one case"),
+        (false, 1) => format!("{seeds}: exact, one case"),
+        (_, n) if n < runs.len() as u64 => format!("{seeds}: at most {n} of them distinct"),
+        _ => seeds,
+    }
 }
 
 fn times(point: &Point, style: Style) -> String {
@@ -104,14 +133,13 @@ fn times(point: &Point, style: Style) -> String {
     // What is one object has its time already.
     let objects = !point.workload.is_bulk();
     let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
-    let others = name_width + whole_width + 41 + last("").len();
+    let others = name_width + whole_width + 32 + last("").len();
     let (versus, ratio_width) = versus("ratio to", point, others);
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {whole:>whole_width$}  {:>15}  {:>7}  {versus:>ratio_width$}  {:>7}{}\n",
+            "{:<name_width$}  {whole:>whole_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
             "",
-            "95 % interval",
-            "median",
+            "10-90 % of runs",
             "x limit",
             last("obj. ms")
         ),
@@ -119,20 +147,22 @@ fn times(point: &Point, style: Style) -> String {
     );
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let page = &contestant.summary.page_ms;
-        // An interval may begin below zero where runs are few: a hyphen would be read as a minus.
-        let interval = page.ci95.map_or("-".to_owned(), |[low, high]| {
-            let dash = if low < 0.0 { ".." } else { "-" };
-            format!("{}{dash}{}", figure(low), figure(high))
-        });
+        // With runs that did not finish, which count with their deadline, it is that or more.
+        let at_least = if page.failed > 0 && page.n > 0 { ">=" } else { "" };
+        let range = match page.p10.zip(page.p90) {
+            Some((low, high)) if low < high => format!("{}-{}", figure(low), figure(high)),
+            Some(_) if !point.chance => "one case".to_owned(),
+            Some(_) if page.n > 1 => "all alike".to_owned(),
+            _ => "-".to_owned(),
+        };
         let ratio = ratio(point, &contestant.name, "page_ms");
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>whole_width$}  {interval:>15}  {:>7}  {ratio:>ratio_width$}  {:>7}{}",
+            "{:<name_width$}  {:>whole_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
             name,
-            optional(page.mean),
-            optional(page.median),
-            contestant.summary.limit_ratio.mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
-            last(&optional(contestant.summary.object_ms.mean)),
+            format!("{at_least}{}", typical(page)),
+            contestant.summary.limit_ratio.geometric_mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
+            last(&typical(&contestant.summary.object_ms)),
         );
     }
     out
@@ -141,7 +171,7 @@ fn times(point: &Point, style: Style) -> String {
 /// The heading of the column that sets contestants against the first, and its width beside `others` columns: as wide as
 /// the first one's name needs, where there is room.
 fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
-    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
+    let first = point.contestants.first().map_or("", Contestant::label);
     let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
     let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
     let width = heading.chars().count().max(RATIO_WIDTH);
@@ -151,7 +181,7 @@ fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
 /// What a ratio and its interval take.
 const RATIO_WIDTH: usize = 22;
 
-/// Delays of messages, each figure the mean of the runs' own.
+/// Delays of messages, each figure the geometric mean of the runs' own.
 fn delays(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
     let (versus, ratio_width) = versus("p95 to", point, name_width + 55);
@@ -169,10 +199,10 @@ fn delays(point: &Point, style: Style) -> String {
             out,
             "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>ratio_width$}  {:>11}",
             name,
-            mean(&summary.object_p50_ms),
-            mean(&summary.object_p95_ms),
-            mean(&summary.object_p99_ms),
-            mean(&summary.object_max_ms),
+            typical(&summary.object_p50_ms),
+            typical(&summary.object_p95_ms),
+            typical(&summary.object_p99_ms),
+            typical(&summary.object_max_ms),
             ratio(point, &contestant.name, "object_p95_ms"),
             mean(&summary.undelivered),
         );
@@ -182,12 +212,22 @@ fn delays(point: &Point, style: Style) -> String {
 
 /// A contestant's ratio to the first, with its interval.
 fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
-    match point.comparisons.iter().find(|c| c.a == contestant && c.metric == metric) {
-        Some(found) => match (found.ratio, found.ci95) {
-            (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2}-{high:.2})"),
-            (Some(ratio), None) => format!("{ratio:.2}"),
-            (None, _) => "-".to_owned(),
-        },
+    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
+    let against = |c: &&Comparison| c.a == contestant && c.b == first && c.metric == metric;
+    match point.comparisons.iter().find(against) {
+        Some(found) => {
+            let sign = match found.bound {
+                None => "",
+                Some(Bound::AtLeast) => ">=",
+                Some(Bound::AtMost) => "<=",
+                Some(Bound::Unknown) => "?",
+            };
+            match (found.ratio, found.ci95) {
+                (Some(ratio), Some([low, high])) => format!("{sign}{ratio:.2} ({low:.2}-{high:.2})"),
+                (Some(ratio), None) => format!("{sign}{ratio:.2}"),
+                (None, _) => "-".to_owned(),
+            }
+        }
         None => "1".to_owned(),
     }
 }
@@ -254,6 +294,28 @@ fn failures(point: &Point, style: Style) -> String {
     out
 }
 
+/// How contestants that raced together shared the network, over the seeds: `together: shares of the bytes until the first was
+/// done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
+fn sharing(point: &Point) -> Option<String> {
+    if point.sharing.is_empty() {
+        return None;
+    }
+    let n = point.sharing.len() as f64;
+    let share = |index: usize| 100.0 * point.sharing.iter().map(|run| run.shares[index]).sum::<f64>() / n;
+    let shares =
+        point.contestants.iter().enumerate().map(|(i, one)| format!("{} {:.0} %", one.label(), share(i)));
+    let jain: Vec<f64> = point.sharing.iter().map(|run| run.jain).collect();
+    let at = |p: f64| quantile(&jain, p).unwrap_or_default();
+    Some(format!(
+        "together: shares of the bytes until the first was done, means over runs: {}; Jain's index {:.2}, 10-90 % of \
+         runs {:.2}-{:.2}",
+        shares.collect::<Vec<_>>().join(", "),
+        jain.iter().sum::<f64>() / n,
+        at(0.1),
+        at(0.9)
+    ))
+}
+
 /// Above the names of contestants beside times that count from a path's failure.
 const FAILOVER: &str = "failover ms, until";
 
@@ -278,73 +340,15 @@ fn path_events(contestant: &Contestant) -> Option<String> {
         0 => {}
         more => parts.push(format!("and {more} more in the JSON")),
     }
-    (!parts.is_empty()).then(|| format!("{}, seed {}: {}", contestant.name, run.seed, parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{}, seed {}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
 /// The most path events that a contestant's line tells.
 const PATH_EVENTS: usize = 6;
 
-/// [`terms`] without what is about requests.
-fn without_requests(terms: &str) -> String {
-    terms.replace(", not pipelined", "").replace(", pipelined", "")
-}
-
-/// The terms on which a contestant raced.
-#[must_use]
-pub fn terms(contestant: &Contestant, transports: &Transports) -> String {
-    let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
-    // What is not in the list has connections.
-    let words = transports.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
-    let [session, sessions] = words.session;
-    // Fewer may have been enough.
-    let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
-    let connections = match setting("connections") {
-        n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
-            format!("at most {n} {sessions} ({opened} opened)")
-        }
-        "1" => format!("1 {session}"),
-        "as needed" => format!("{sessions} as needed"),
-        n => format!("{n} {sessions}"),
-    };
-    let mut terms = vec![connections];
-    match setting("objects-per-connection") {
-        "no limit" | "?" => {}
-        "1" => terms.push("a new one for each object".to_owned()),
-        k => terms.push(format!("{k} objects each")),
-    }
-    // Those with several streams say what they do when all are busy.
-    if contestant.settings.contains_key("when-full") {
-        let full = match setting("when-full") {
-            "rr" => ", pipelined in turn when full",
-            "spf" => ", pipelined on the least busy when full",
-            "grow" => ", more when full",
-            _ => "",
-        };
-        // An exchange takes one each way.
-        let pairs =
-            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
-        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
-        terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
-    } else {
-        terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
-    }
-    let delay = format!("{} delay", words.acknowledgement);
-    let named = [
-        ("initial window", "iw"),
-        ("RTO min", "rto_min"),
-        (delay.as_str(), "delack"),
-        ("cc", "cc"),
-        ("profile", "profile"),
-    ];
-    // Not every transport has each of them.
-    let given = named.into_iter().filter_map(|(name, key)| Some((name, contestant.settings.get(key)?)));
-    terms.extend(given.map(|(name, value)| format!("{name} {value}")));
-    format!("{}: {}", contestant.name, terms.join(", "))
-}
-
 /// The contestants' names as the rows have them.
 fn names(point: &Point) -> Vec<String> {
-    let names: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
+    let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
     labels(&names, name_width(point))
 }
 
@@ -352,10 +356,15 @@ fn name_width(point: &Point) -> usize {
     point
         .contestants
         .iter()
-        .map(|contestant| contestant.name.chars().count())
+        .map(|contestant| contestant.label().chars().count())
         .max()
         .unwrap_or(0)
         .clamp(10, 22)
+}
+
+/// The geometric mean: two of them are in the ratio that is printed.
+fn typical(stat: &Stat) -> String {
+    optional(stat.geometric_mean)
 }
 
 fn optional(value: Option<f64>) -> String {

@@ -79,8 +79,9 @@ impl Deref for Transport {
     }
 }
 
-/// The contestants of a race that names none.
-pub const BARE_RACE: [&str; 3] = ["tcp", "tcp:connections=6", "sctp"];
+/// The contestants of a race that names none: six connections, as browsers have them; one of either transport; and six
+/// associations, which bid for as much bandwidth as six connections.
+pub const BARE_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
 
 /// How background traffic is written, in help.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";

@@ -1,14 +1,14 @@
 //! What a point says, in one sentence, and what time went into.
 //!
-//! The winner is named only where the interval says so. Why it wins is not
-//! said: where the time of one contestant goes does not tell what would change
+//! The winner is the contestant of the least geometric mean; whether it wins is the comparison's to say
+//! ([`decision`](crate::stats::decision)). Why it wins is not said here: where the time of one contestant goes does not tell what would change
 //! it, and what two contestants differ in most need not be the cause.
 
-use crate::results::{Contestant, Outcome, PARTS, Point};
+use crate::results::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
+use crate::stats::interval::share_ci95;
 use crate::stats::metrics;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
-use std::fmt::Write;
 
 /// Mean milliseconds an object spent in each part, over the objects of all runs of which every part is known, in the
 /// order of [`PARTS`]; `None` when that is none. Where those are not all, [`Contestant::shortfall`] says so.
@@ -47,67 +47,140 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
     shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
 }
 
+/// What is said of the winner beside each other contestant, by what the comparison decides.
+#[derive(Default)]
+struct Clauses {
+    sooner: Vec<String>,
+    level: Vec<String>,
+    undecided: Vec<String>,
+}
+
 /// One sentence on page times, or on the delays of messages, at a point.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
-    let messages = point.workload.messages;
-    let metric = if messages { "object_p95_ms" } else { "page_ms" };
-    let does = match (messages, point.workload.is_bulk()) {
+    let metric = point.decisive();
+    let does = match (point.workload.messages, point.workload.is_bulk()) {
         (true, _) => "delivers 95 % of messages",
         (false, true) => "delivers the transfer",
         (false, false) => "loads the page",
     };
-    let mean_of = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|stat| stat.mean);
-    let mut ranked: Vec<(&Contestant, f64)> =
-        point.contestants.iter().filter_map(|contestant| Some((contestant, mean_of(contestant)?))).collect();
-    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let Some(((winner, _), rest)) = ranked.split_first() else {
-        return format!("No contestant finished.{}{}", restored(point), cut_off(point));
-    };
-    let mut sooner: Vec<String> = Vec::new();
-    let mut unclear: Vec<String> = Vec::new();
-    for (other, _) in rest {
-        let found = metrics::compare((&other.name, &other.runs), (&winner.name, &winner.runs), metric);
-        let Some(ratio) = found.ratio else { continue };
-        let interval = found.ci95.map_or(String::new(), |[low, high]| format!(" ({low:.2}-{high:.2})"));
-        let clear = match found.ci95 {
-            Some([low, _]) => low > 1.0,
-            // What would be printed as 1.00 is no difference.
-            None => ratio >= 1.005 && found.n >= 1,
-        };
-        if clear {
-            sooner.push(format!("{ratio:.2}x{interval} sooner than {}", other.name));
-        } else {
-            unclear.push(format!(
-                "{} ({ratio:.2}x{})",
-                other.name,
-                interval.replace(" (", ", ").replace(')', "")
-            ));
-        }
-    }
-    let failed: Vec<&str> = point
+    let finished =
+        |contestant: &&Contestant| contestant.runs.iter().any(|run| metrics::value(run, metric).is_some());
+    let typical = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|s| s.geometric_mean);
+    let mut ranked: Vec<(&Contestant, f64)> = point
         .contestants
         .iter()
-        .filter(|contestant| mean_of(contestant).is_none())
-        .map(|contestant| contestant.name.as_str())
+        .filter(finished)
+        .filter_map(|contestant| Some((contestant, typical(contestant)?)))
         .collect();
-    let mut text = String::new();
-    if sooner.is_empty() && unclear.is_empty() {
-        let mean = mean_of(winner).unwrap_or_default();
-        let _ = write!(text, "{} {does} in {} on average", winner.name, milliseconds(mean));
-    } else if sooner.is_empty() {
-        let _ = write!(text, "No clear difference between {} and {}", winner.name, unclear.join(", "));
-    } else {
-        let all: Vec<&str> = sooner.iter().map(String::as_str).collect();
-        let _ = write!(text, "{} {does} {}", winner.name, and(&all));
-        if !unclear.is_empty() {
-            let _ = write!(text, "; no clear difference from {}", unclear.join(", "));
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let Some(((winner, time), rest)) = ranked.split_first() else {
+        return format!("No contestant finished.{}{}", restored(point), cut_off(point));
+    };
+    let name = winner.label();
+    let mut clauses = Clauses::default();
+    for (other, _) in rest {
+        if let Some(found) = point.compared(&other.name, &winner.name, metric) {
+            clauses.add(&found, other.label());
         }
     }
-    if !failed.is_empty() {
-        let _ = write!(text, "; {} never finished", and(&failed));
+    let mut parts = Vec::new();
+    if !clauses.sooner.is_empty() {
+        parts.push(format!("{name} {does} {}", and(&clauses.sooner)));
+    } else if rest.is_empty() {
+        parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    text + "." + &restored(point) + &cut_off(point)
+    // Who wins nothing is named where the first clause begins.
+    let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
+    if !clauses.level.is_empty() {
+        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
+    }
+    if !clauses.undecided.is_empty() {
+        let whom = and(&clauses.undecided);
+        parts.push(format!("{}undecided against {whom}", std::mem::take(&mut subject)));
+    }
+    let failed: Vec<&str> =
+        point.contestants.iter().filter(|contestant| !finished(contestant)).map(Contestant::label).collect();
+    if !failed.is_empty() {
+        parts.push(format!("{} never finished", and(&failed)));
+    }
+    let counted = if point.workload.messages { String::new() } else { unfinished(&ranked) };
+    parts.join("; ") + "." + &counted + &restored(point) + &cut_off(point)
+}
+
+impl Clauses {
+    /// What a comparison of another contestant with the winner says.
+    fn add(&mut self, found: &Comparison, other: &str) {
+        let Some(ratio) = found.ratio else { return };
+        let digits = match (found.exact, found.ci95) {
+            (true, _) => "exact".to_owned(),
+            (false, Some([low, high])) => format!("{low:.2}-{high:.2}"),
+            (false, None) => "no interval".to_owned(),
+        };
+        match found.verdict {
+            Verdict::More => {
+                let at_least = if found.bound.is_some() { "at least " } else { "" };
+                let usually = match usual(found) {
+                    Usual::NotAsked => String::new(),
+                    Usual::Yes(percent) => format!(" (wins {percent} % of seeds)"),
+                    Usual::No(percent) => format!(" on average, not usually (wins {percent} % of seeds)"),
+                };
+                self.sooner.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
+            }
+            Verdict::Level => self.level.push(format!("{other} ({ratio:.2}x, {digits})")),
+            Verdict::Less | Verdict::Undecided => {
+                let more = match (found.more_seeds, found.bound) {
+                    (Some(more), _) => format!("; {} more seeds", rounded_up(more)),
+                    (None, Some(_)) => "; unfinished runs leave it open".to_owned(),
+                    (None, None) => String::new(),
+                };
+                self.undecided.push(format!("{other} ({ratio:.2}x, {digits}{more})"));
+            }
+        }
+    }
+}
+
+/// Whether the winner wins most seeds, and the share of them that it wins.
+enum Usual {
+    /// There is one case.
+    NotAsked,
+    /// Its 95 % interval excludes one half.
+    Yes(u64),
+    /// It does not.
+    No(u64),
+}
+
+fn usual(found: &Comparison) -> Usual {
+    // Where both took as long, nobody won.
+    let (wins, of) = (found.more, found.less + found.more);
+    let Some([low, _]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
+        return Usual::NotAsked;
+    };
+    let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
+    if low > 0.5 { Usual::Yes(percent) } else { Usual::No(percent) }
+}
+
+/// Two figures, upwards: it is an estimate.
+fn rounded_up(seeds: u64) -> u64 {
+    let mut unit = 1;
+    while seeds / unit >= 100 {
+        unit *= 10;
+    }
+    seeds.div_ceil(unit) * unit
+}
+
+/// That runs which did not finish count with their deadline: a sentence behind a blank, or nothing.
+fn unfinished(ranked: &[(&Contestant, f64)]) -> String {
+    let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
+    let some: Vec<String> = ranked
+        .iter()
+        .filter(|(contestant, _)| count(contestant) > 0)
+        .map(|(one, _)| format!("{} of {} runs of {}", count(one), one.runs.len(), one.label()))
+        .collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    format!(" {} did not finish, and count as at least the deadline.", and(&some))
 }
 
 /// When the service was restored after the first failure of a path: a sentence behind a blank, or nothing.
@@ -116,14 +189,14 @@ fn restored(point: &Point) -> String {
         let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
         match stat.mean {
             _ if runs == 0 => None,
-            None => Some(format!("never with {}", contestant.name)),
+            None => Some(format!("never with {}", contestant.label())),
             Some(mean) if stat.n < runs => Some(format!(
                 "after {} with {} (in {} of {runs} runs)",
                 milliseconds(mean),
-                contestant.name,
+                contestant.label(),
                 stat.n
             )),
-            Some(mean) => Some(format!("after {} with {}", milliseconds(mean), contestant.name)),
+            Some(mean) => Some(format!("after {} with {}", milliseconds(mean), contestant.label())),
         }
     };
     let all: Vec<String> = point.contestants.iter().filter_map(restored_after).collect();
@@ -144,8 +217,8 @@ fn cut_off(point: &Point) -> String {
         .iter()
         .filter(|contestant| late(contestant) > 0)
         .map(|contestant| match (late(contestant), contestant.runs.len()) {
-            (n, all) if n == all => contestant.name.clone(),
-            (n, all) => format!("{n} of {all} runs of {}", contestant.name),
+            (n, all) if n == all => contestant.label().to_owned(),
+            (n, all) => format!("{n} of {all} runs of {}", contestant.label()),
         })
         .collect();
     let Some(deadline) = point.workload.deadline_ns.filter(|_| !ended.is_empty()) else {

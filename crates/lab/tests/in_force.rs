@@ -67,7 +67,7 @@ fn six_connections_are_six() {
             "{keys}: {shares:?}"
         );
         let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
-        assert!(shown(&found).contains(&format!("{keys}: 6 {noun},")), "{}", shown(&found));
+        assert!(shown(&found).contains(&format!("{keys} 6 {noun},")), "{}", shown(&found));
         // Each has streams of its own.
         if keys == "sctp:connections=6" {
             let highest = run.objects.iter().filter_map(|object| object.stream).max();
@@ -123,7 +123,7 @@ fn fewer_connections_than_allowed_are_told() {
         "--objects 3x2kB --loss 0 --runs 1 --transport tcp:connections=6 --transport sctp:connections=6",
     );
     for noun in ["connections", "associations"] {
-        assert!(shown(&found).contains(&format!("=6: at most 6 {noun} (3 opened),")), "{}", shown(&found));
+        assert!(shown(&found).contains(&format!("=6 at most 6 {noun} (3 opened),")), "{}", shown(&found));
     }
 }
 
@@ -168,12 +168,9 @@ fn every_setting_that_is_printed_was_in_force() {
             expected.set(knob.key, &value).expect("it was read");
             assert_eq!(contestant.settings[knob.key], printed(&*expected, knob.key), "{}", contestant.name);
             let text = shown(&found);
-            for (key, label) in [
-                ("iw", "initial window "),
-                ("rto_min", "RTO min "),
-                ("delack", if transport == "sctp" { "SACK delay " } else { "ACK delay " }),
-                ("cc", "cc "),
-            ] {
+            for (key, label) in
+                [("iw", "initial window "), ("rto_min", "RTO min "), ("delack", "ACK delay "), ("cc", "cc ")]
+            {
                 assert!(
                     text.contains(&format!("{label}{}", contestant.settings[key])),
                     "{}: {text}",
@@ -188,7 +185,7 @@ fn every_setting_that_is_printed_was_in_force() {
 #[test]
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
-    assert!(shown(&found).contains("1 association, 4 streams,"), "{}", shown(&found));
+    assert!(shown(&found).contains("1 association, 4 streams "), "{}", shown(&found));
     let used = found.points[0].contestants[0].runs[0].objects.iter().filter_map(|object| object.stream).max();
     assert_eq!(used, Some(3));
 }

@@ -220,9 +220,10 @@ fn the_parts_are_known_where_others_are_given_up() {
         ("path", "rate=10mbit,rtt=40ms"),
         ("path", "rate=5mbit,rtt=90ms"),
         ("fail", "path=1,at=2s,for=4s"),
+        ("loss", "0"),
         ("runs", "2"),
-        ("transport", "sctp:paths=2,partial_reliability=yes,lifetime=500ms,unordered=yes"),
-        ("transport", "sctp:paths=2,partial_reliability=yes,lifetime=500ms,streams=1"),
+        ("transport", "sctp:profile=rfc9260,paths=2,partial_reliability=yes,lifetime=500ms,unordered=yes"),
+        ("transport", "sctp:profile=rfc9260,paths=2,partial_reliability=yes,lifetime=500ms,streams=1"),
     ]);
     sound_though_given_up(&failing);
 }

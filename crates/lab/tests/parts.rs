@@ -109,7 +109,7 @@ fn connect_and_wire() {
 fn timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
     let alone = run(&format!(
-        "{base} --messages 1/s --for 6s --down-loss list:8 --transport sctp:rto_min=300ms,tlp=no"
+        "{base} --messages 1/s --for 6s --down-loss list:8 --transport sctp:profile=rfc9260,rto_min=300ms,tlp=no"
     ));
     let late: Vec<_> = alone.objects.iter().filter(|o| parts(o) != [("wire", 20 * MS)]).collect();
     let [one] = late[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
@@ -118,7 +118,7 @@ fn timeout_recovery_and_blocked() {
     // Others follow soon: their SACKs tell, and on its stream they wait for it.
     for (streams, withheld) in [("100", false), ("1", true)] {
         let line = format!(
-            "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:streams={streams}"
+            "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:profile=rfc9260,streams={streams}"
         );
         let run = run(&line);
         let of = |part: &str| {

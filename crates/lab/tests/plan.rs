@@ -1,6 +1,6 @@
 //! What plans mean, and the one line that each wrong plan gets.
 
-use anabranch_lab::plan::{Draft, Plan, PlanError};
+use anabranch_lab::plan::{Draft, Plan, PlanError, bare_network};
 use anabranch_lab::results::World;
 use anabranch_lab::run::batch;
 use expect_test::{Expect, expect};
@@ -54,24 +54,132 @@ fn wrong_files(texts: &[&str], expected: Expect) {
 }
 
 #[test]
-fn the_bare_race_is_the_default_network_with_one_percent_loss() {
+fn the_bare_race_is_the_default_network_without_loss_and_with() {
     let plan = flags("").expect("a plan");
     expect![[r#"
-        loss = "1%"
+        loss = ["0", "1%"]
         mtu = "1500"
         page = "news"
         queue = "1bdp"
         rate = "10mbit"
         rtt = "80ms"
-        runs = "30"
+        runs = "100"
         seed = "1"
-        transport = ["tcp", "tcp:connections=6", "sctp"]
+        transport = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"]
     "#]]
     .assert_eq(&plan.to_toml());
-    assert_eq!(plan.seeds.len(), 30);
-    // Anything said of the network takes the loss away.
-    let plan = flags("--rtt 20ms").expect("a plan");
-    expect!["10mbit, rtt 20ms, queue 1bdp, mtu 1500"].assert_eq(&plan.points[0].network.describe());
+    assert_eq!((plan.seeds.len(), plan.points.len()), (100, 2));
+    // One set of current settings for all.
+    assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
+}
+
+/// What a plan means, but for how it is written.
+fn meaning(plan: &Plan) -> String {
+    let contestants: Vec<String> =
+        plan.contestants.iter().map(|one| format!("{} {:?}", one.text, one.engine)).collect();
+    format!("{:?} {contestants:?} {:?} {} {:?}", plan.points, plan.seeds, plan.together, plan.world)
+}
+
+#[test]
+fn naming_a_default_changes_nothing() {
+    let bare = meaning(&flags("").expect("a plan"));
+    for line in [
+        "--rate 10mbit",
+        "--rtt 80ms",
+        "--delay 40ms",
+        "--down-rate 10mbit",
+        "--loss 0,1%",
+        "--queue 1bdp",
+        "--mtu 1500",
+        "--jitter 0ms",
+        "--aqm droptail",
+        "--ecn no",
+        "--duplicate 0",
+        "--half-duplex=no",
+        "--page news",
+        "--origins merge",
+        "--think none",
+        "--server parallel",
+        "--server-time 0ms",
+        "--start-jitter 0ms",
+        "--deadline 600s",
+        "--runs 100",
+        "--seed 1",
+        "--world virtual",
+        "--loss-by link",
+        "--together=no",
+    ] {
+        let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
+        // What was set by hand is remembered, to find contradictions, and means nothing else.
+        let without = |text: &str| {
+            let mut out = String::new();
+            for (i, part) in text.split("given: [").enumerate() {
+                out += if i == 0 { part } else { part.split_once(']').map_or("", |(_, rest)| rest) };
+            }
+            out
+        };
+        assert!(without(&named) == without(&bare), "{line}:\n{named}\n{bare}");
+    }
+    let transport = |text: &str| meaning(&flags(&format!("--transport {text}")).expect(text));
+    for name in ["tcp", "sctp"] {
+        let (bare, named) = (transport(name), transport(&format!("{name}:profile=modern")));
+        assert_eq!(named.replace(":profile=modern", ""), bare);
+    }
+}
+
+#[test]
+fn a_contestant_may_have_a_name() {
+    let plan = flags(
+        "--transport six=tcp:connections=6 --transport tcp --transport 'A+B'=sctp:iw=4"
+            .replace('\'', "")
+            .as_str(),
+    );
+    let plan = plan.expect("a plan");
+    let names: Vec<&str> = plan.contestants.iter().map(|contestant| contestant.label.as_str()).collect();
+    assert_eq!(names, ["six", "tcp", "A+B"]);
+    assert_eq!(
+        (plan.contestants[0].text.as_str(), plan.contestants[0].connections()),
+        ("six=tcp:connections=6", 6)
+    );
+    let plan = flags("--transport a=tcp,b=sctp").expect("a plan");
+    assert_eq!(plan.contestants.len(), 2);
+    wrong(
+        &[
+            "--transport six=tcp --transport six=sctp",
+            "--transport sctp=tcp",
+            "--transport =tcp",
+            "--transport a/b=tcp",
+            "--transport six=tcp:conections=6",
+            "--transport six=connections=6",
+        ],
+        expect![[r#"
+            --transport: 'six' is given twice
+            --transport sctp=tcp: 'sctp' is a transport; write another name, such as my-sctp=sctp:..
+            --transport =tcp: '': write a name of at most 22 letters, digits, and the signs - _ . + as in six=tcp:connections=6
+            --transport a/b=tcp: 'a/b': write a name of at most 22 letters, digits, and the signs - _ . + as in six=tcp:connections=6
+            --transport six=tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
+            --transport six=connections=6: unknown transport 'connections=6'; accepted: tcp, sctp, mptcp, sctp-kernel
+        "#]],
+    );
+}
+
+/// What a link is not given it does not do: no rate, no delay, no loss, in whatever order links lie in one another.
+#[test]
+fn a_link_does_what_it_is_given_and_nothing_else() {
+    let link = |pairs: &[(&str, &str)]| bare_network(pairs.iter().copied()).map(|network| network.paths);
+    let nothing = &link(&[]).expect("a link")[0];
+    for side in [&nothing.up, &nothing.down] {
+        assert!(side.rate.is_unlimited() && side.delay.is_zero() && side.jitter.is_zero(), "{nothing}");
+    }
+    assert!(!nothing.has_chance());
+    let rate = &link(&[("rate", "1mbit")]).expect("a link")[0];
+    assert!(rate.rtt().is_zero() && !rate.up.rate.is_unlimited(), "{rate}");
+    let delay = &link(&[("rtt", "80ms")]).expect("a link")[0];
+    assert!(delay.rtt() == std::time::Duration::from_millis(80) && delay.up.rate.is_unlimited(), "{delay}");
+    let two = link(&[("path", "rate=1mbit"), ("path", "rtt=20ms")]).expect("links");
+    assert!(two[0].rtt().is_zero() && two[1].up.rate.is_unlimited());
+    let error = link(&[("loss", "1%,2%")]).expect_err("a list").to_string();
+    assert_eq!(error, "--loss: a link has one value of each kind; a list of them is for race");
 }
 
 #[test]
@@ -349,7 +457,7 @@ fn wrong_plan_files() {
             "[[expect]]\nof = 'sctp'\nversus = 'tcp'\nmax = 1",
             "[[expect]]\nof = 'sctp'\nversus = 'tcp'",
             "[[expect]]\nof = 'sctp'\nversus = 'tcp'\nratio_max = 'one'",
-            "[[expect]]\nof = 'sctp'\nmax = 1\nloss = '1%'",
+            "[[expect]]\nof = 'sctp'\nmax = 1\nrate = '1mbit'",
             "out = 'somewhere'",
         ],
         expect![[r#"
@@ -365,11 +473,11 @@ fn wrong_plan_files() {
             plan.toml: runs: takes one value, not a list
             plan.toml: [[expect]] 1: 'of' names the contestant; it is missing
             plan.toml: [[expect]] 1: metric: unknown metric 'page'; accepted: page_ms, object_ms, ...
-            plan.toml: [[expect]] 1: of: unknown contestant 'quic'; accepted: tcp, tcp:connections=6, sctp
+            plan.toml: [[expect]] 1: of: unknown contestant 'quic'; accepted: six, tcp, sctp, six-sctp
             plan.toml: [[expect]] 1: max: goes with an expectation without 'versus'
             plan.toml: [[expect]] 1: no bound is given; write ratio_min, ratio_max or failed_max
             plan.toml: [[expect]] 1: ratio_max: 'one' is not a number
-            plan.toml: [[expect]] 1: unknown key 'loss'; accepted: metric, of, versus, ratio_min, ratio_max, min, max, failed_max
+            plan.toml: [[expect]] 1: unknown key 'rate'; accepted: metric, of, versus, ratio_min, ratio_max, min, max, failed_max, loss
             plan.toml: unknown key 'out'; accepted: rate, delay, ...
         "#]],
     );

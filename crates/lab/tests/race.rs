@@ -135,8 +135,9 @@ fn one_of_two_paths_fails_and_the_association_goes_on() {
         two[1],
         ("fail", "path=1,at=1s"),
         ("bulk", "3MB"),
+        ("loss", "0"),
         ("runs", "1"),
-        ("transport", "sctp"),
+        ("transport", "sctp:profile=rfc9260"),
     ]);
     let run = runs(&found).next().expect("a run");
     assert_eq!(run.outcome, Outcome::Done);
@@ -147,7 +148,7 @@ fn one_of_two_paths_fails_and_the_association_goes_on() {
 
 #[test]
 fn expectations_are_judged() {
-    let text = "page = 'osterdahl-news'\nruns = 2\ntransport = ['tcp', 'sctp']\n\
+    let text = "page = 'osterdahl-news'\nloss = '1%'\nruns = 2\ntransport = ['tcp', 'sctp']\n\
                 [[expect]]\nof = 'sctp'\nmax = 1e9\n[[expect]]\nof = 'sctp'\nversus = 'tcp'\nratio_max = 0.001";
     let draft = Draft::from_toml("plan.toml", text).expect("a file");
     let found = race_on(1, &Plan::interpret(draft).expect("a plan"));
@@ -179,8 +180,8 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
         ("loss", "0"),
         ("runs", "1"),
         ("transport", "tcp"),
-        ("transport", "sctp"),
-        ("transport", "sctp:connections=3"),
+        ("transport", "sctp:profile=rfc9260"),
+        ("transport", "sctp:connections=3,profile=rfc9260"),
     ]);
     for run in runs(&found) {
         let read = &run.series.application;
@@ -240,7 +241,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
         &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),
         table::Style::default(),
     );
-    assert!(pages.contains("page ms") && pages.contains("ratio to tcp:co…ne=yes"), "{pages}");
+    assert!(pages.contains("page ms") && pages.contains("ratio to tcp:connec…eline=yes"), "{pages}");
     for line in text.lines().chain(pages.lines()) {
         assert!(line.chars().count() <= table::COLUMNS, "{line}");
     }

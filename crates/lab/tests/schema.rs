@@ -7,7 +7,7 @@ use anabranch_lab::run::batch::{self, Options};
 use serde_json::Value;
 use std::sync::atomic::AtomicBool;
 
-const SCHEMA: &str = include_str!("../schema/race-1.json");
+const SCHEMA: &str = include_str!("../schema/race-2.json");
 
 /// As much of JSON Schema as the published file uses.
 fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), String> {
@@ -132,7 +132,8 @@ fn another_schema_is_refused_in_one_line() {
         ("{", "not JSON"),
         ("{\"schema\": \"other/1\"}", "other/1"),
         ("{}", "no schema"),
-        ("{\"schema\": \"anabranch.race/1\"}", "missing field"),
+        ("{\"schema\": \"anabranch.race/1\"}", "of an older version"),
+        ("{\"schema\": \"anabranch.race/2\"}", "missing field"),
     ] {
         let error = Race::from_json(text).expect_err(text);
         assert!(error.contains(needle) && !error.contains('\n'), "{error}");

@@ -123,7 +123,7 @@ fn sctp_by_hand() {
     // 300 bytes of head in a chunk of their own, then 10,000 in six chunks of 1452 and one of 1288: TSNs 0 to 7.
     // Every packet is acknowledged; the window begins at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468) and grows by what an
     // acknowledgement covers while it is full.
-    let run = run("sctp:delack=0", &on(WIDE, &[("objects", "1x10kB")]));
+    let run = run("sctp:profile=rfc9260,delack=0", &on(WIDE, &[("objects", "1x10kB")]));
     // INIT is 60 bytes, INIT ACK with our cookie 104; the COOKIE ECHO takes the request along: 500.
     let usable = wire(60) + WAY + wire(104) + WAY;
     let written = usable + wire(500) + WAY;
@@ -221,7 +221,8 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
     // The only packet of a response has no followers that would tell.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
-    let object = &parts(&run("sctp", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3/4")])))[0];
+    let object =
+        &parts(&run("sctp:profile=rfc9260", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3/4")])))[0];
     assert!(object.timeout >= 1_000.0 && object.recovery == 0.0, "{}", object.timeout);
 }
 

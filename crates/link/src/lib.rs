@@ -76,8 +76,8 @@ impairments! {
             "Uniform ± around the delay, in order unless --reorder: 5ms", passing Jitter;
         /// Which packets are lost on the wire.
         loss: LossSpec = LossSpec::None, loss::Loss, "LOSS",
-            "1%, nth:N[/first=K][/shared], ge:P/R[/..] (Gilbert-Elliott) or list:3/17 [default: 1% when no network flag \
-             is given, else 0]",
+            "1%, nth:N[/first=K][/shared], ge:P/R[/..] (Gilbert-Elliott) or list:3/17 [default: 0,1%: a race \
+             without and with]",
             passing Loss;
         /// How much waits at most.
         queue: QueueSpec = QueueSpec::ONE_BDP, queue::Bottleneck, "SIZE",

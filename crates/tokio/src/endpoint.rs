@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// What an endpoint is made with. By default: SCTP in UDP from a port that the
-/// system chooses, on all addresses of the host, profile `rfc9260`, accepting nothing.
+/// system chooses, on all addresses of the host, profile `modern`, accepting nothing.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The local addresses; empty: all of the host, as they come and go, but
@@ -29,7 +29,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let carrier = Carrier::Udp { port: 0 };
-        Self { addresses: Vec::new(), carrier, listen: None, config: Config::default() }
+        // The engine alone begins with the letter of RFC 9260; programs, with what hosts of today do.
+        let config = Config::profile("modern").unwrap_or_default();
+        Self { addresses: Vec::new(), carrier, listen: None, config }
     }
 }
 

@@ -18,8 +18,9 @@
 //! # Profile
 //!
 //! - `modern` is what to take for a program of today: initial window 10, RTO.Min 200 ms, CUBIC, losses found by time
-//!   (RACK), interleaving where the peer has it, and paths left after the first timeout. The `anabranch` commands use it.
-//! - `rfc9260` is RFC 9260 by the letter, and the default. It waits a second before each retransmission by timer.
+//!   (RACK), interleaving where the peer has it, and paths left after the first timeout. It is the default, here and of
+//!   the `anabranch` commands.
+//! - `rfc9260` is RFC 9260 by the letter. It waits a second before each retransmission by timer.
 //!
 //! [`Config::knobs`](crate::Config::knobs) lists every setting with its meaning, its value, and the source of the value.
 //! [`anabranch_sctp::config`] describes each job: several paths, large and small messages, data that grows old, addresses

@@ -93,7 +93,7 @@ impl Protocol for Sctp {
     }
 
     fn default_profile(&self) -> &'static str {
-        "rfc9260"
+        "modern"
     }
 
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {

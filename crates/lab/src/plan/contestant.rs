@@ -1,10 +1,11 @@
-//! Contestants: `NAME[:key=value,…]`.
+//! Contestants: `[NICK=]NAME[:key=value,…]`.
 //!
 //! How a client fetches (`connections`, `pipeline`, `streams`, …) is read here;
 //! everything else is a knob of the engine, whose own table reads it and says
 //! what it accepts.
 
 use super::error::{PlanError, nearest, unknown};
+use crate::results::label;
 use crate::transports::{Transport, Transports};
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
@@ -106,6 +107,8 @@ pub struct KernelCc {
 pub struct Contestant {
     /// As typed.
     pub text: String,
+    /// What it is called where people read: its nickname, or as it was typed.
+    pub label: String,
     /// Which transport.
     pub transport: Arc<Transport>,
     /// How its client fetches, but for what the workload says (think, timeout, …).
@@ -135,8 +138,12 @@ impl Contestant {
     /// [`PlanError`] naming the contestant, the key and the accepted forms.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let place = format!("{place} {text}");
-        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let names = transports.names();
+        let (nick, spec) = label::split(text);
+        if let Some(nick) = nick {
+            nickname(nick, &names).map_err(|what| PlanError::at(&place, what))?;
+        }
+        let (name, rest) = spec.split_once(':').map_or((spec, None), |(name, rest)| (name, Some(rest)));
         let Some(transport) = transports.find(name) else {
             let what = match name {
                 "quic" => format!("quic comes in a later version; accepted now: {}", names.join(", ")),
@@ -154,6 +161,7 @@ impl Contestant {
         };
         let mut contestant = Self {
             text: text.to_owned(),
+            label: nick.unwrap_or(text).to_owned(),
             transport: transport.clone(),
             choices: Choices::default(),
             paths: None,
@@ -392,6 +400,25 @@ impl Contestant {
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
+
+/// Refuses a nickname that would be taken for something else, or break a line.
+fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_.+ ".contains(letter);
+    let fits = (1..=MAX_NICK).contains(&nick.chars().count());
+    if !fits || !nick.chars().all(plain) || nick.trim() != nick {
+        return Err(format!(
+            "'{nick}': write a name of at most {MAX_NICK} letters, digits, and the signs - _ . + as in \
+             six=tcp:connections=6"
+        ));
+    }
+    if transports.contains(&nick) {
+        return Err(format!("'{nick}' is a transport; write another name, such as my-{nick}={nick}:.."));
+    }
+    Ok(())
+}
+
+/// The most letters of a nickname: what the tables have room for.
+const MAX_NICK: usize = 22;
 
 /// A processing cost.
 fn span(key: &str, value: &str) -> Result<Duration, String> {

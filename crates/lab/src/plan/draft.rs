@@ -132,14 +132,6 @@ impl Draft {
         self.given.iter().find(|given| given.key.name == name)
     }
 
-    /// Anything is said about the network.
-    #[must_use]
-    pub fn speaks_of_network(&self) -> bool {
-        !self.paths.is_empty()
-            || !self.fails.is_empty()
-            || self.given.iter().any(|given| given.key.group == Group::Network)
-    }
-
     /// The plan as TOML, which [`from_toml`](Self::from_toml) reads back.
     #[must_use]
     pub fn to_toml(&self) -> toml::Table {

@@ -6,7 +6,7 @@
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};
-use crate::results::{Expectation, Point, Summary};
+use crate::results::{Expectation, Point, Summary, label};
 use std::collections::BTreeMap;
 
 const FIELDS: [&str; 8] = ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
@@ -50,11 +50,13 @@ impl Expect {
         }
         let at_key = |key: &str, what: String| PlanError::at(&format!("{}: {key}", table.place), what);
         let text = |key: &str| fields.get(key).map(|value| (*value).to_owned());
-        let contestant = |key: &str| match fields.get(key) {
-            Some(value) if !contestants.contains(value) => {
-                Err(at_key(key, unknown("contestant", value, contestants)))
-            }
-            value => Ok(value.map(|value| (*value).to_owned())),
+        // By its nickname, or as it was typed.
+        let contestant = |key: &str| {
+            let Some(value) = fields.get(key) else { return Ok(None) };
+            let named = contestants.iter().find(|typed| *typed == value || label::shown(typed) == *value);
+            let labels: Vec<&str> = contestants.iter().map(|typed| label::shown(typed)).collect();
+            let named = named.ok_or_else(|| at_key(key, unknown("contestant", value, &labels)))?;
+            Ok(Some((*named).to_owned()))
         };
         let number = |key: &str| match fields.get(key) {
             None => Ok(None),
@@ -101,7 +103,7 @@ impl Expect {
                 let versus = contestant(versus)?;
                 let sides =
                     ((self.of.as_str(), of.runs.as_slice()), (versus.name.as_str(), versus.runs.as_slice()));
-                crate::stats::metrics::compare(sides.0, sides.1, &self.metric).ratio
+                crate::stats::metrics::compare(sides.0, sides.1, &self.metric, point.terms()).ratio
             }
             None => of.summary.metric(&self.metric).and_then(|stat| stat.mean),
         };
@@ -117,9 +119,9 @@ impl Expect {
 
 impl std::fmt::Display for Expect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} of {}", self.place, self.metric, self.of)?;
+        write!(f, "{}: {} of {}", self.place, self.metric, label::shown(&self.of))?;
         if let Some(versus) = &self.versus {
-            write!(f, " / {versus}")?;
+            write!(f, " / {}", label::shown(versus))?;
         }
         let bounds = [(">=", self.min), ("<=", self.max)];
         for (sign, bound) in bounds {

@@ -130,6 +130,11 @@ const OURS: &[Key] = &[
         several: Several::FactorRepeated,
         both: None,
     },
+    workload(
+        "har-page",
+        "N",
+        "Of a HAR file with several pages, the N-th [default: the first; a warning lists them]",
+    ),
     Key {
         name: "objects",
         value: "SIZES",
@@ -163,17 +168,24 @@ const OURS: &[Key] = &[
         "merge: all hosts of the page are one server; keep: one each [default: merge]",
     ),
     workload("timeout", "TIME", "Fail an object that makes no progress for so long: 15s [default: never]"),
+    workload(
+        "start-jitter",
+        "TIME",
+        "Begin each load of a run later by less than this, drawn from the seed, so that runs without loss differ: 10ms \
+         [default: 0]",
+    ),
     workload("deadline", "TIME", "End a run at this time of its own clock [default: 600s]"),
     contestants(
         "transport",
-        "NAME[:KEY=VALUE,..]",
+        "[NICK=]NAME[:KEY=VALUE,..]",
         Several::Entries,
         "A contestant: tcp, tcp:connections=6, sctp:streams=10,rto_min=200ms; repeat the flag, or tcp,sctp without \
-         keys (keys: --list transports) [default: tcp, tcp:connections=6, sctp]",
+         keys (keys: --list transports), and NICK= before it gives it a name: 'six=tcp:connections=6' [default: six TCP \
+         connections, one, SCTP, six associations]",
     ),
     contestants("together", "", Several::No, "All contestants share the network at once"),
     contestants("cross", BACKGROUND_FORM, Several::No, "Background traffic: N endless downloads over TCP"),
-    runs("runs", "N", "Seeds, each a run of every contestant [default: 30]"),
+    runs("runs", "N", "Seeds, each a run of every contestant [default: 100]"),
     runs("seed", "N", "The first seed, up to 4294967295 [default: 1]"),
     Key {
         name: "loss-by",

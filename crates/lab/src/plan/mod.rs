@@ -25,6 +25,7 @@ pub use workload::Workload;
 use crate::results::World;
 use crate::transports::Transports;
 use anabranch_base::Bytes;
+use anabranch_link::LinkSpec;
 use concrete::Concrete;
 use expect::Expect;
 use keys::Several;
@@ -64,6 +65,20 @@ pub struct PointPlan {
     pub loss_by: LossBy,
 }
 
+impl PointPlan {
+    /// Whether anything of a run in the virtual world is drawn from its seed.
+    #[must_use]
+    pub fn has_chance(&self) -> bool {
+        self.network.paths.iter().any(LinkSpec::has_chance) || !self.workload.start_jitter.is_zero()
+    }
+
+    /// The point as a run of this seed finds it, where that is another than as written.
+    #[must_use]
+    pub fn of_seed(&self, seed: u64) -> Option<Self> {
+        self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
+    }
+}
+
 impl Plan {
     /// What a plan as written means, with the standard transports.
     ///
@@ -82,8 +97,8 @@ impl Plan {
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
             let contestant = Contestant::parse(text, place, transports)?;
-            if contestants.iter().any(|other| other.text == contestant.text) {
-                return Err(PlanError::at(place, format!("'{text}' is given twice")));
+            if contestants.iter().any(|other| other.label == contestant.label) {
+                return Err(PlanError::at(place, format!("'{}' is given twice", contestant.label)));
             }
             contestants.push(contestant);
         }
@@ -217,7 +232,7 @@ impl Plan {
                 {
                     add(format!(
                         "{}: messages and bulk transfers open {most} connections at most",
-                        contestant.text
+                        contestant.label
                     ));
                 }
             }
@@ -226,49 +241,51 @@ impl Plan {
     }
 }
 
-/// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow.
+/// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow. What a default is hangs
+/// on nothing that is said of other things, so that naming one changes nothing.
 fn completed(mut draft: Draft) -> Draft {
-    let bare = !draft.speaks_of_network();
     let spoken = |draft: &Draft, names: &[&str]| {
         let in_path =
             |name: &str| draft.paths.iter().any(|path| path.entries.iter().any(|(key, _)| key == name));
         names.iter().any(|name| draft.value(name).is_some() || in_path(name))
     };
-    let add = |draft: &mut Draft, name: &str, value: &str| {
+    let add = |draft: &mut Draft, name: &str, levels: &[&str]| {
         if let Some(key) = keys::find(name) {
             let place = format!("default {name}");
-            draft.given.push(draft::Given { key, levels: vec![value.to_owned()], place });
+            let levels = levels.iter().map(|&level| level.to_owned()).collect();
+            draft.given.push(draft::Given { key, levels, place });
         }
     };
     if !spoken(&draft, &["preset"]) {
         let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"];
         if !spoken(&draft, &rate) {
-            add(&mut draft, "rate", "10mbit");
+            add(&mut draft, "rate", &["10mbit"]);
         }
         if !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
-            add(&mut draft, "rtt", "80ms");
+            add(&mut draft, "rtt", &["80ms"]);
         }
         for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
             if !spoken(&draft, &[name]) {
-                add(&mut draft, name, value);
+                add(&mut draft, name, &[value]);
             }
         }
-    }
-    if bare {
-        add(&mut draft, "loss", "1%");
+        if !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
+            // Two points: what loss does is part of every answer.
+            add(&mut draft, "loss", &["0", "1%"]);
+        }
     }
     if spoken(&draft, &["messages"]) {
         for (name, value) in [("size", "300B"), ("for", "30s")] {
             if !spoken(&draft, &[name]) {
-                add(&mut draft, name, value);
+                add(&mut draft, name, &[value]);
             }
         }
     } else if !spoken(&draft, &["page", "objects", "bulk"]) {
-        add(&mut draft, "page", anabranch_http::page::shipped::NAMES[0]);
+        add(&mut draft, "page", &[anabranch_http::page::shipped::NAMES[0]]);
     }
-    for (name, value) in [("runs", "30"), ("seed", "1")] {
+    for (name, value) in [("runs", "100"), ("seed", "1")] {
         if draft.value(name).is_none() {
-            add(&mut draft, name, value);
+            add(&mut draft, name, &[value]);
         }
     }
     if draft.transports.is_empty() {
@@ -316,6 +333,22 @@ fn seeds(concrete: &Concrete) -> Result<Vec<u64>, PlanError> {
     let runs = number("runs", 1..=1_000_000)?;
     let first = number("seed", 0..=u64::from(u32::MAX))?;
     Ok((first..first + runs).collect())
+}
+
+/// The network that flags describe, and nothing that they do not: what is not given is not emulated. Of several values of
+/// a key none is chosen.
+///
+/// # Errors
+/// [`PlanError`]: the first thing that is wrong.
+pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Network, PlanError> {
+    let draft = Draft::from_flags(flags)?;
+    let several = draft.given.iter().find(|given| given.levels.len() > 1);
+    if let Some(several) = several {
+        let what = "a link has one value of each kind; a list of them is for race";
+        return Err(PlanError::at(&several.place, what));
+    }
+    let concretes = concrete::expand(&draft)?;
+    Network::upon(&LinkSpec::transparent(), concretes.first().unwrap_or(&Concrete::default()))
 }
 
 /// The plan that flags and, before them, a plan file describe.

@@ -54,10 +54,18 @@ impl Network {
     /// # Errors
     /// [`PlanError`] naming the flag or field.
     pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
+        Self::upon(&LinkSpec::default(), concrete)
+    }
+
+    /// The network that `concrete` describes, where `base` holds for what it does not say of a link.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the flag or field.
+    pub fn upon(base: &LinkSpec, concrete: &Concrete) -> Result<Self, PlanError> {
         let shared: Vec<Setting> = concrete.network();
         let mut paths = Vec::new();
         if concrete.paths.is_empty() {
-            paths.push(link(&shared)?);
+            paths.push(link(base, &shared)?);
         }
         for path in &concrete.paths {
             let accepted = draft::path_keys();
@@ -73,7 +81,7 @@ impl Network {
             };
             let inherited = shared.iter().filter(|old| !displaced(old));
             let settings: Vec<Setting> = inherited.chain(path).cloned().collect();
-            paths.push(link(&settings)?);
+            paths.push(link(base, &settings)?);
         }
         let mut fails = Vec::new();
         for (text, place) in &concrete.fails {
@@ -117,8 +125,8 @@ impl Network {
 }
 
 /// A link from its settings, each error at its own place.
-fn link(settings: &[Setting]) -> Result<LinkSpec, PlanError> {
-    let mut link = LinkSpec::default();
+fn link(base: &LinkSpec, settings: &[Setting]) -> Result<LinkSpec, PlanError> {
+    let mut link = base.clone();
     // A preset first, then both directions, then what is said of one of them: the special wins.
     let rank = |name: &str| match name {
         "preset" => 0,

@@ -2,9 +2,9 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, nearest};
-use anabranch_base::Bytes;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_interval, parse_span};
+use anabranch_base::{Bytes, Rng};
 use anabranch_http::har;
 use anabranch_http::page::{Object, Page, directory, shipped};
 use anabranch_load::bulk::MAX_MESSAGE;
@@ -40,6 +40,8 @@ pub struct Workload {
     pub timeout: Option<Duration>,
     /// The run ends at this time of its clock.
     pub deadline: Duration,
+    /// Each load of a run begins later by less than this, drawn from the seed.
+    pub start_jitter: Duration,
 }
 
 /// Messages of one size at a fixed rate.
@@ -70,6 +72,7 @@ impl Workload {
     pub fn interpret(concrete: &Concrete, pages: &mut Pages) -> Result<Self, PlanError> {
         let page = page(concrete, pages)?;
         something_to_transfer(concrete, &page)?;
+        let start_jitter = start_jitter(concrete)?;
         let message_size = match concrete.setting("message-size") {
             Some(setting) if concrete.setting("bulk").is_none() => {
                 return Err(PlanError::at(&setting.place, "goes with bulk only"));
@@ -123,6 +126,7 @@ impl Workload {
             keep_origins: choice("origins", "merge", "keep")?,
             timeout: span("timeout")?,
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
+            start_jitter,
         };
         if workload.deadline.is_zero() {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
@@ -149,6 +153,22 @@ impl Workload {
             return Err(PlanError::at(place.map_or("messages", |setting| &setting.place), what));
         }
         Ok(workload)
+    }
+
+    /// The workload of one seed, where starts are jittered: what each object waits for before it is issued is longer by what
+    /// the seed gives, the same for every contestant.
+    #[must_use]
+    pub fn jittered(&self, seed: u64) -> Option<Self> {
+        if self.start_jitter.is_zero() {
+            return None;
+        }
+        let mut rng = Rng::new(seed).fork("start-jitter");
+        let mut page = (*self.page).clone();
+        for object in &mut page.objects {
+            let recorded = if self.think { object.think } else { Duration::ZERO };
+            object.think = recorded + Duration::from_nanos(rng.below(nanos(self.start_jitter)));
+        }
+        Some(Self { page: Arc::new(page), think: true, ..self.clone() })
     }
 
     /// How many hosts the page is fetched from.
@@ -180,7 +200,16 @@ impl Workload {
         }
         let n = page.objects.len();
         let objects = if n == 1 { "1 object".to_owned() } else { format!("{n} objects") };
-        let mut text = format!("{} ({objects}, {})", page.name, readable(page.body_bytes()));
+        let mut text = format!("{} ({objects}, {}", page.name, readable(page.body_bytes()));
+        if page.hosts.len() > 1 && !self.keep_origins {
+            text += &format!("; {} hosts as one", page.hosts.len());
+        }
+        match page.tls {
+            0 => {}
+            all if all == n => text += "; without its TLS",
+            some => text += &format!("; {some} objects without their TLS"),
+        }
+        text.push(')');
         if let Some(interval) = self.arrivals {
             let what = if self.arrivals_of_connections { "a connection's worth" } else { "one" };
             text += &format!(", {what} every {}", format_span(interval));
@@ -201,9 +230,31 @@ impl Workload {
         if let Some(span) = self.timeout {
             text += &format!(", timeout {}", format_span(span));
         }
+        if !self.start_jitter.is_zero() {
+            text += &format!(", starts jittered by up to {}", format_span(self.start_jitter));
+        }
         text
     }
 }
+
+/// How much later a load may begin.
+fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
+    let Some(setting) = concrete.setting("start-jitter") else { return Ok(Duration::ZERO) };
+    let span = time(setting)?;
+    if let Some(other) = ["bulk", "messages", "arrivals"].iter().find_map(|name| concrete.setting(name)) {
+        let what =
+            format!("goes with a page or objects, which wait for nothing else; not with {}", other.place);
+        return Err(PlanError::at(&setting.place, what));
+    }
+    if span > MAX_START_JITTER {
+        let what = format!("'{}': more than {}", setting.value, format_span(MAX_START_JITTER));
+        return Err(PlanError::at(&setting.place, what));
+    }
+    Ok(span)
+}
+
+/// A start later than this is another workload.
+const MAX_START_JITTER: Duration = Duration::from_secs(60);
 
 /// Refuses a page without any size: nothing could be compared. An object of 0 bytes among others is one.
 fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
@@ -277,7 +328,7 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
     let setting = match sources.as_slice() {
         [] => {
             let name = shipped::NAMES[0];
-            return pages.remember(format!("page {name}"), || read_page(name, "page"));
+            return pages.remember(format!("page {name}"), || read_page(name, "page", None));
         }
         [one] => *one,
         [one, other, ..] => {
@@ -285,8 +336,10 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
             return Err(PlanError::at(&one.place, what));
         }
     };
-    pages.remember(format!("{} {}", setting.name, setting.value), || match setting.name.as_str() {
-        "page" => read_page(&setting.value, &setting.place),
+    let number = har_page(concrete, setting)?;
+    let name = format!("{} {} {number:?}", setting.name, setting.value);
+    pages.remember(name, || match setting.name.as_str() {
+        "page" => read_page(&setting.value, &setting.place, number.as_ref()),
         "objects" => Page::from_sizes(&setting.value).map_err(|error| PlanError::at(&setting.place, error)),
         _ => {
             let size = parse::<Bytes>(setting)?;
@@ -367,16 +420,35 @@ fn message_page(concrete: &Concrete, flow: MessageFlow, pages: &mut Pages) -> Re
     })
 }
 
-/// A shipped page, a directory, or a HAR file, in this order.
-fn read_page(text: &str, place: &str) -> Result<Page, PlanError> {
+/// Which page of a HAR file is asked for, and where.
+fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, String)>, PlanError> {
+    let Some(setting) = concrete.setting("har-page") else { return Ok(None) };
+    if source.name != "page" {
+        return Err(PlanError::at(
+            &setting.place,
+            format!("goes with --page FILE.har, not with {}", source.place),
+        ));
+    }
+    match setting.value.parse::<usize>() {
+        Ok(number) if number > 0 => Ok(Some((number, setting.place.clone()))),
+        _ => Err(PlanError::at(&setting.place, format!("'{}': write a number from 1", setting.value))),
+    }
+}
+
+/// A shipped page, a directory, or a HAR file, in this order; of a HAR file with several pages the one of this number.
+fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Result<Page, PlanError> {
+    let path = Path::new(text);
+    let is_har = shipped::NAMES.iter().all(|name| *name != text) && path.is_file();
+    if let Some((_, asked)) = number.filter(|_| !is_har) {
+        return Err(PlanError::at(asked, format!("goes with a HAR file, and '{text}' is none")));
+    }
     if let Some(page) = shipped::shipped(text) {
         return Ok(page);
     }
-    let path = Path::new(text);
     let page = if path.is_dir() {
         directory::load(path)
     } else if path.exists() {
-        har::load(path)
+        har::load_page(path, number.map(|(number, _)| *number))
     } else {
         let names = shipped::NAMES.join(", ");
         let hint = nearest(text, &shipped::NAMES)
@@ -387,7 +459,7 @@ fn read_page(text: &str, place: &str) -> Result<Page, PlanError> {
         );
         return Err(PlanError::at(place, what));
     };
-    page.map_err(|error| PlanError::at(place, error))
+    page.map_err(|error| PlanError::at(number.map_or(place, |(_, asked)| asked), error))
 }
 
 impl Pages {

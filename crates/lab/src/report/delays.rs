@@ -4,7 +4,7 @@
 
 use super::parts::{self, PARTS};
 use super::svg::{self, Scale, escape, px, span};
-use super::times::versus_text;
+use super::times::{versus_first, versus_text};
 use super::{median_run, outcome};
 use crate::results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
@@ -27,7 +27,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
 
 fn table(out: &mut String, point: &Point) {
     out.push_str("<h2>Delay of a message</h2>\n");
-    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
+    let first = point.contestants.first().map_or("", |contestant| contestant.label());
     let _ = writeln!(
         out,
         "<div class=\"scroll keep\"><table><thead><tr><th>contestant</th><th>median</th><th>95th<br>percentile</th>\
@@ -38,13 +38,13 @@ fn table(out: &mut String, point: &Point) {
     let best = point
         .contestants
         .iter()
-        .filter_map(|contestant| contestant.summary.object_p95_ms.mean)
+        .filter_map(|contestant| contestant.summary.object_p95_ms.geometric_mean)
         .fold(f64::INFINITY, f64::min);
     for contestant in &point.contestants {
         let summary = &contestant.summary;
         let cell = |mean: Option<f64>| mean.map_or("–".to_owned(), span);
-        let class = if summary.object_p95_ms.mean == Some(best) { " class=\"best\"" } else { "" };
-        let ratio = point.comparisons.iter().find(|c| c.a == contestant.name && c.metric == "object_p95_ms");
+        let class = if summary.object_p95_ms.geometric_mean == Some(best) { " class=\"best\"" } else { "" };
+        let ratio = versus_first(point, contestant, "object_p95_ms");
         let ratio = ratio.map_or("<span class=\"unit\">1</span>".to_owned(), versus_text);
         let failed = match summary.object_p95_ms.failed {
             0 => "0".to_owned(),
@@ -53,16 +53,16 @@ fn table(out: &mut String, point: &Point) {
         let _ = writeln!(
             out,
             "<tr><th>{}</th><td>{}</td><td{class}>{}</td><td>{}</td><td>{}</td><td>{ratio}</td><td>{}</td><td>{failed}</td></tr>",
-            svg::name(&contestant.name),
-            cell(summary.object_p50_ms.mean),
-            cell(summary.object_p95_ms.mean),
-            cell(summary.object_p99_ms.mean),
-            cell(summary.object_max_ms.mean),
+            svg::name(contestant.label()),
+            cell(summary.object_p50_ms.geometric_mean),
+            cell(summary.object_p95_ms.geometric_mean),
+            cell(summary.object_p99_ms.geometric_mean),
+            cell(summary.object_max_ms.geometric_mean),
             summary.undelivered.mean.map_or("–".to_owned(), svg::figure),
         );
     }
     out.push_str(
-        "</tbody></table></div>\n<p class=\"note\">Each figure is the mean over the runs of that run's own. A delay counts from the \
+        "</tbody></table></div>\n<p class=\"note\">Each figure is the geometric mean over the runs of that run's own. A delay counts from the \
          planned instant of a message, also while its sender had no room for it.</p>\n",
     );
 }
@@ -100,7 +100,7 @@ fn shares(out: &mut String, point: &Point) {
         let _ = write!(
             out,
             "<li><span class=\"key\" style=\"background:var(--{colour})\"></span>{}</li>",
-            svg::name(&contestant.name)
+            svg::name(contestant.label())
         );
     }
     out.push_str("</ul>\n<figure>");
@@ -177,11 +177,11 @@ fn over_time(out: &mut String, point: &Point) {
         let _ = writeln!(
             out,
             "<h3>{} <span class=\"meta\">seed {}{}</span></h3><figure>",
-            svg::name(&contestant.name),
+            svg::name(contestant.label()),
             run.seed,
             outcome(run)
         );
-        sticks(out, &contestant.name, run, &x);
+        sticks(out, contestant.label(), run, &x);
         out.push_str("</figure>\n");
     }
     out.push_str(

@@ -33,8 +33,7 @@ pub struct Framing<'a> {
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     let mut out = String::with_capacity(200_000);
     let title = race.points.first().map_or("A race".to_owned(), |point| {
-        let contestants: Vec<_> =
-            point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
+        let contestants: Vec<_> = point.contestants.iter().map(|contestant| contestant.label()).collect();
         format!("{}: {}", point.workload.name, contestants.join(" · "))
     });
     let _ = write!(
@@ -91,16 +90,13 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         }
         World::Emulated => "Run on live packets: another run will differ.",
     };
-    let host = &race.host;
+    // Of the machine only what may have decided the result: a race in virtual time gives the same page everywhere.
+    let kernel =
+        race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
     let _ = write!(
         out,
-        "<footer><p>{world} anabranch {} on {} {}, {} threads, {:.1} s. Results schema {}.</p></footer>\n</body></html>\n",
-        escape(&host.version),
-        // A kernel names its system, too.
-        escape(host.kernel.as_deref().unwrap_or(&host.os)),
-        escape(&host.arch),
-        host.threads,
-        host.elapsed_s,
+        "<footer><p>{world} anabranch {}{kernel}. Results schema {}.</p></footer>\n</body></html>\n",
+        escape(&race.host.version),
         escape(&race.schema),
     );
     out

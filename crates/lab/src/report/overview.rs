@@ -1,8 +1,8 @@
 //! Several points at a glance: one row each, a column for each contestant.
 
 use super::svg::{self, escape, span};
-use super::times::versus_text;
-use crate::results::Point;
+use super::times::{versus_first, versus_text};
+use crate::results::{Point, label};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, points: &[Point]) {
@@ -24,7 +24,7 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
     }
     for contestant in &contestants {
-        let _ = write!(out, "<th>{}</th>", svg::name(contestant));
+        let _ = write!(out, "<th>{}</th>", svg::name(label::shown(contestant)));
     }
     out.push_str("</tr></thead><tbody>");
     for (i, point) in points.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         let best = point
             .contestants
             .iter()
-            .filter_map(|contestant| contestant.summary.page_ms.mean)
+            .filter_map(|contestant| contestant.summary.page_ms.geometric_mean)
             .fold(f64::INFINITY, f64::min);
         for name in &contestants {
             let Some(contestant) = point.contestants.iter().find(|contestant| contestant.name == *name)
@@ -45,20 +45,20 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
                 out.push_str("<td>–</td>");
                 continue;
             };
-            let mean = contestant.summary.page_ms.mean;
-            let class = if mean == Some(best) { " class=\"best\"" } else { "" };
+            let typical = contestant.summary.page_ms.geometric_mean;
+            let class = if typical == Some(best) { " class=\"best\"" } else { "" };
             let failed = match contestant.summary.page_ms.failed {
                 0 => String::new(),
                 n => format!(" <span class=\"bad\">({n} failed)</span>"),
             };
-            let ratio = point.comparisons.iter().find(|c| c.a == contestant.name && c.metric == "page_ms");
+            let ratio = versus_first(point, contestant, "page_ms");
             let ratio = ratio.map_or(String::new(), |ratio| {
                 format!("<br><span class=\"unit\">×</span> {}", versus_text(ratio))
             });
             let _ = write!(
                 out,
                 "<td><span{class}>{}</span>{failed}{ratio}</td>",
-                mean.map_or("–".to_owned(), span)
+                typical.map_or("–".to_owned(), span)
             );
         }
         out.push_str("</tr>\n");
@@ -69,7 +69,7 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         if let [one] = wholes[..] { format!("{one} time") } else { "time until all is there".to_owned() };
     let _ = writeln!(
         out,
-        "</tbody></table></div>\n<p class=\"note\">Mean {whole}; below it the ratio to the first contestant with its \
-         95 % interval. The least mean of a row stands out; only an interval that excludes 1 tells two contestants apart.</p>",
+        "</tbody></table></div>\n<p class=\"note\">Geometric mean of the {whole}; below it the ratio to the first \
+         contestant with its 95 % interval. The least mean of a row stands out.</p>",
     );
 }

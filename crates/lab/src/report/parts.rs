@@ -117,7 +117,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height - 20.0));
         svg::text(out, "mid", (scale.at(*tick), height - 6.0), &label);
     }
-    let names: Vec<&str> = known.iter().map(|(contestant, _)| contestant.name.as_str()).collect();
+    let names: Vec<&str> = known.iter().map(|(contestant, _)| contestant.label()).collect();
     let names = labels(&names, 26);
     for (i, (_, parts)) in known.iter().enumerate() {
         let y = row * i as f64 + row / 2.0;
@@ -157,7 +157,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str("<th>in all</th></tr></thead><tbody>");
     for (contestant, parts) in &known {
-        let _ = write!(out, "<tr><th>{}</th>", svg::name(&contestant.name));
+        let _ = write!(out, "<tr><th>{}</th>", svg::name(contestant.label()));
         for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
             let _ = write!(out, "<td>{}</td>", figure(*ms));
         }

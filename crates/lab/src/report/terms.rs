@@ -52,7 +52,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
 fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("<div class=\"scroll\"><table><thead><tr><th>setting</th>");
     for contestant in &point.contestants {
-        let _ = write!(out, "<th>{}</th>", svg::name(&contestant.name));
+        let _ = write!(out, "<th>{}</th>", svg::name(contestant.label()));
     }
     out.push_str("</tr></thead><tbody>");
     for key in keys {
@@ -78,7 +78,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         "<h2>Packets and events</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
     );
     for contestant in &point.contestants {
-        let _ = write!(out, "<th>{}</th>", svg::name(&contestant.name));
+        let _ = write!(out, "<th>{}</th>", svg::name(contestant.label()));
     }
     out.push_str("</tr></thead><tbody>");
     let rows: [Row; 12] = [

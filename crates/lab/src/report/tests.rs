@@ -5,7 +5,7 @@
 use super::*;
 use crate::results::{
     BUCKET_NS, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets, PathEvent,
-    PathSeries, PathState, SCHEMA, SendDetail, Series, Side, Stat, Summary, Why, Workload,
+    PathSeries, PathState, SCHEMA, SendDetail, Series, Side, Stat, Summary, Verdict, Why, Workload,
 };
 use anabranch_base::rng::Rng;
 use std::collections::BTreeMap;
@@ -106,20 +106,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
 }
 
 fn stat(values: &[f64]) -> Stat {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let spread = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt();
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = 2.05 * spread / n.sqrt();
-    Stat {
-        n: values.len() as u64,
-        failed: 0,
-        mean: Some(mean),
-        median: Some(sorted[values.len() / 2]),
-        p95: sorted.last().copied(),
-        ci95: (values.len() > 1).then_some([mean - half, mean + half]),
-    }
+    crate::stats::describe(values, 0)
 }
 
 fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Contestant {
@@ -150,7 +137,14 @@ fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) ->
         ("mss", "1460"),
     ];
     let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Contestant { name: name.to_owned(), settings, median_seed: 2, runs, summary }
+    Contestant {
+        name: name.to_owned(),
+        settings,
+        median_seed: 2,
+        distinct_runs: runs.len() as u64,
+        runs,
+        summary,
+    }
 }
 
 fn point(objects: usize, runs: u64, paths: usize) -> Point {
@@ -166,6 +160,12 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
         ratio: Some(ratio),
         ci95: Some([ratio - 0.04, ratio + 0.05]),
         n: runs,
+        bound: None,
+        exact: false,
+        less: runs,
+        more: 0,
+        verdict: Verdict::Less,
+        more_seeds: None,
     };
     Point {
         factors: BTreeMap::new(),
@@ -178,6 +178,8 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
             deadline_ns: Some(600_000_000_000),
             messages: false,
         },
+        chance: true,
+        sharing: Vec::new(),
         comparisons: vec![versus("tcp:connections=6", 0.81), versus("sctp", 0.64)],
         contestants,
     }

@@ -1,8 +1,8 @@
-//! The times of pages, or of transfers: each contestant a row with its mean, the interval of the mean,
+//! The times of pages, or of transfers: each contestant a row with its geometric mean, the range of most runs,
 //! the median, every run, and the limit, all on one scale; figures beside.
 
 use super::svg::{self, Scale, escape, figure, px, span, time_labels};
-use crate::results::{Comparison, Contestant, Point};
+use crate::results::{Bound, Comparison, Contestant, Point, Verdict};
 use std::fmt::Write;
 
 const WIDTH: f64 = 420.0;
@@ -31,7 +31,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let scale = Scale::new((low - pad).max(0.0), high + pad, 6.0, WIDTH - 12.0);
     let limit = svg_mean(&limits);
 
-    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
+    let first = point.contestants.first().map_or("", |contestant| contestant.label());
     let rivals = point.contestants.len() > 1;
     let versus = if rivals {
         format!("<th>ratio to {}<br><span class=\"unit\">95 % interval</span></th>", escape(first))
@@ -42,27 +42,29 @@ pub(super) fn render(out: &mut String, point: &Point) {
     axis(out, &scale, limit, whole);
     let _ = writeln!(
         out,
-        "</th><th>mean<br><span class=\"unit\">95 % interval</span></th><th>median</th><th>95th<br>percentile</th>\
+        "</th><th>geometric mean<br><span class=\"unit\">10–90 % of runs</span></th><th>median</th><th>95th<br>percentile</th>\
          <th>times<br>the limit</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>"
     );
     let best = point
         .contestants
         .iter()
-        .filter_map(|contestant| contestant.summary.page_ms.mean)
+        .filter_map(|contestant| contestant.summary.page_ms.geometric_mean)
         .fold(f64::INFINITY, f64::min);
     for contestant in &point.contestants {
         let stat = &contestant.summary.page_ms;
-        let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(&contestant.name));
+        let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(contestant.label()));
         row(out, (contestant, whole), &pages(contestant), &scale, limit);
-        let mean = stat.mean.map_or("–".to_owned(), span);
-        let class = if stat.mean == Some(best) && rivals { " class=\"best\"" } else { "" };
-        let interval = stat.ci95.map_or("–".to_owned(), |[low, high]| svg::interval(low, high));
-        let ratio = point.comparisons.iter().find(|c| c.a == contestant.name && c.metric == "page_ms");
+        let at_least = if stat.failed > 0 && stat.n > 0 { "≥ " } else { "" };
+        let typical = stat.geometric_mean.map_or("–".to_owned(), |ms| format!("{at_least}{}", span(ms)));
+        let class = if stat.geometric_mean == Some(best) && rivals { " class=\"best\"" } else { "" };
+        let range = stat.p10.zip(stat.p90).filter(|(low, high)| low < high);
+        let range = range.map_or("one case".to_owned(), |(low, high)| svg::interval(low, high));
+        let ratio = versus_first(point, contestant, "page_ms");
         let ratio = match (rivals, ratio) {
             (false, _) => String::new(),
             (true, Some(ratio)) => format!("<td>{}</td>", versus_text(ratio)),
             (true, None) => {
-                format!("<td class=\"unit\">{}</td>", if contestant.name == first { "1" } else { "–" })
+                format!("<td class=\"unit\">{}</td>", if contestant.label() == first { "1" } else { "–" })
             }
         };
         let failed = match stat.failed {
@@ -71,21 +73,22 @@ pub(super) fn render(out: &mut String, point: &Point) {
         };
         let _ = writeln!(
             out,
-            "</td><td{class}>{mean}<br><span class=\"unit\">{interval}</span></td><td>{}</td><td>{}</td><td>{}</td>{ratio}<td>{failed}</td></tr>",
+            "</td><td{class}>{typical}<br><span class=\"unit\">{range}</span></td><td>{}</td><td>{}</td><td>{}</td>{ratio}<td>{failed}</td></tr>",
             stat.median.map_or("–".to_owned(), span),
             stat.p95.map_or("–".to_owned(), span),
-            contestant.summary.limit_ratio.mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
+            contestant.summary.limit_ratio.geometric_mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
         );
     }
     out.push_str("</tbody></table></div>\n");
     let _ = write!(
         out,
-        "<p class=\"note\">Dot and bar: mean of the runs and its 95 % t-interval. Tall tick: median. Strokes below: every \
+        "<p class=\"note\">Dot and bar: geometric mean of the runs, and where 10 to 90 % of them lie. Tall tick: median. Strokes below: every \
          run. Dotted line: the limit, the {whole} over the bare capacity of the network, which no transport can beat.",
     );
     if rivals {
         out.push_str(
-            " Ratios are geometric means over the seeds both finished; seeds are common random numbers, not the same luck.",
+            " Ratios are quotients of the geometric means, seed by seed; seeds are common random numbers, not the same luck. A run \
+             that did not finish counts as at least its deadline.",
         );
     }
     out.push_str("</p>\n");
@@ -113,7 +116,7 @@ fn row(
     scale: &Scale,
     limit: Option<f64>,
 ) {
-    let label = format!("{whole} times of {}", contestant.name);
+    let label = format!("{whole} times of {}", contestant.label());
     svg::open(out, WIDTH, ROW, &label);
     for tick in scale.ticks(5) {
         svg::line(out, "grid", (scale.at(tick), 0.0), (scale.at(tick), ROW));
@@ -128,14 +131,14 @@ fn row(
     let _ = write!(out, r#"<path class="rug" d="{strokes}"/>"#);
     let stat = &contestant.summary.page_ms;
     let middle = 17.0;
-    if let Some([low, high]) = stat.ci95 {
+    if let Some((low, high)) = stat.p10.zip(stat.p90) {
         svg::line(out, "ci", (scale.at(low), middle), (scale.at(high), middle));
     }
     if let Some(median) = stat.median {
         svg::line(out, "median", (scale.at(median), middle - 9.0), (scale.at(median), middle + 9.0));
     }
-    if let Some(mean) = stat.mean {
-        let _ = write!(out, r#"<circle class="dot" cx="{}" cy="{middle}" r="4"/>"#, px(scale.at(mean)));
+    if let Some(typical) = stat.geometric_mean {
+        let _ = write!(out, r#"<circle class="dot" cx="{}" cy="{middle}" r="4"/>"#, px(scale.at(typical)));
     }
     out.push_str("</svg>");
 }
@@ -164,8 +167,8 @@ fn others(out: &mut String, point: &Point) {
         let _ = write!(
             out,
             "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{goodput}</td>",
-            svg::name(&contestant.name),
-            cell(summary.object_ms.mean),
+            svg::name(contestant.label()),
+            cell(summary.object_ms.geometric_mean),
             cell(summary.first_byte_ms.mean),
             cell(summary.connect_ms.mean),
         );
@@ -179,12 +182,30 @@ fn others(out: &mut String, point: &Point) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// `0.62` and its interval, marked when the interval leaves no doubt.
+/// How a contestant compares with the first.
+pub(super) fn versus_first<'a>(
+    point: &'a Point,
+    contestant: &Contestant,
+    metric: &str,
+) -> Option<&'a Comparison> {
+    let first = &point.contestants.first()?.name;
+    point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
+}
+
+/// `0.62` and its interval, marked when the comparison is decided.
 pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some(value) = ratio.ratio else { return "–".to_owned() };
-    let Some([low, high]) = ratio.ci95 else { return format!("{value:.2}") };
-    let clear = if low > 1.0 || high < 1.0 { "best" } else { "" };
-    format!("<span class=\"{clear}\">{value:.2}</span><br><span class=\"unit\">{low:.2} – {high:.2}</span>")
+    let sign = match ratio.bound {
+        None => "",
+        Some(Bound::AtLeast) => "≥ ",
+        Some(Bound::AtMost) => "≤ ",
+        Some(Bound::Unknown) => "? ",
+    };
+    let Some([low, high]) = ratio.ci95 else { return format!("{sign}{value:.2}") };
+    let clear = if matches!(ratio.verdict, Verdict::Less | Verdict::More) { "best" } else { "" };
+    format!(
+        "<span class=\"{clear}\">{sign}{value:.2}</span><br><span class=\"unit\">{low:.2} – {high:.2}</span>"
+    )
 }
 
 /// `Page` for `page`.

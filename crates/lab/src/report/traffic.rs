@@ -55,7 +55,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         let _ = writeln!(
             out,
             "<h3>{} <span class=\"meta\">seed {}{own}{failover}</span></h3>",
-            svg::name(&contestant.name),
+            svg::name(contestant.label()),
             run.seed
         );
         out.push_str("<figure>");

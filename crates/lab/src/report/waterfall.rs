@@ -22,7 +22,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let runs: Vec<(&str, &Run)> = point
         .contestants
         .iter()
-        .filter_map(|contestant| median_run(contestant).map(|run| (contestant.name.as_str(), run)))
+        .filter_map(|contestant| median_run(contestant).map(|run| (contestant.label(), run)))
         .collect();
     if runs.iter().all(|(_, run)| run.objects.is_empty()) {
         return;

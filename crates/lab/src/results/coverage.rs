@@ -19,7 +19,7 @@ impl Contestant {
         let (known, all) = self.coverage();
         let partial = known > 0 && known < all;
         partial.then(|| {
-            format!("{}: where time went is known for {known} of {all} delivered objects", self.name)
+            format!("{}: where time went is known for {known} of {all} delivered objects", self.label())
         })
     }
 }

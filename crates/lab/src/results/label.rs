@@ -1,4 +1,36 @@
-//! Short names of contestants, for tables and figures, that stay distinct.
+//! Names of contestants, for tables, figures and files, that stay distinct.
+
+/// A contestant as typed: its nickname, if it has one, and what it is. `six=tcp:connections=6` has one: the first `=` comes
+/// before any `:`.
+#[must_use]
+pub fn split(typed: &str) -> (Option<&str>, &str) {
+    match typed.split_once('=') {
+        Some((nick, spec)) if !nick.contains(':') => (Some(nick), spec),
+        _ => (None, typed),
+    }
+}
+
+/// What a contestant is called where people read: its nickname, or as it was typed.
+#[must_use]
+pub fn shown(typed: &str) -> &str {
+    split(typed).0.unwrap_or(typed)
+}
+
+/// Parts of file names, one a contestant, in order: letters, digits, dots and hyphens, no two alike on any system.
+#[must_use]
+pub fn file_names(typed: &[&str]) -> Vec<String> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
+    let mut names: Vec<String> = Vec::new();
+    for one in typed {
+        let bare: String = shown(one).chars().take(100).map(plain).collect();
+        // Where case does not tell files apart, neither may it here.
+        let taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let numbered = (2..).map(|number| format!("{bare}-{number}"));
+        let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !taken(name));
+        names.extend(free);
+    }
+    names
+}
 
 /// `names` cut to `width` characters each: two ends around an ellipsis, and where that would make several alike only what
 /// tells them apart, else a number.
@@ -54,6 +86,20 @@ pub fn shortened(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nickname_comes_before_what_it_is() {
+        assert_eq!(split("six=tcp:connections=6"), (Some("six"), "tcp:connections=6"));
+        assert_eq!(split("tcp:connections=6"), (None, "tcp:connections=6"));
+        assert_eq!((shown("one=sctp"), shown("sctp")), ("one", "sctp"));
+    }
+
+    #[test]
+    fn files_stay_distinct() {
+        let typed = ["tcp:cc=reno", "tcp-cc=tcp:cc=reno", "a b=tcp", "a-b=sctp", "A-b=tcp", "a-b-2=tcp:iw=4"];
+        let names = file_names(&typed);
+        assert_eq!(names, ["tcp-cc-reno", "tcp-cc", "a-b", "a-b-2", "A-b-3", "a-b-2-2"]);
+    }
 
     #[test]
     fn what_is_cut_stays_distinct() {

@@ -6,8 +6,9 @@
 
 use super::one::{self, Scenario};
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
-use crate::results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Workload, World};
-use crate::stats::metrics;
+use crate::results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World};
+use crate::stats::metrics::{self, Terms};
+use crate::stats::sharing;
 use anabranch_base::time::nanos;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -162,7 +163,7 @@ fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String
     let replay = || {
         let contestant = job
             .contestant
-            .map_or("together".to_owned(), |contestant| plan.contestants[contestant].text.clone());
+            .map_or("together".to_owned(), |contestant| plan.contestants[contestant].label.clone());
         let factors = plan.points[job.point].factors.iter().map(|(key, level)| format!(", {key} {level}"));
         format!("{contestant}, seed {}{}", job.seed, factors.collect::<String>())
     };
@@ -202,6 +203,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         let messages = planned.workload.messages.is_some();
         // The run that stands for all is the median by what the workload is about.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
+        let chance = planned.has_chance() || world == World::Emulated;
+        let terms = Terms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
         let open_loop = planned.workload.arrivals.is_some();
         let contestants: Vec<Contestant> = plan
             .contestants
@@ -214,7 +217,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                     .map(|policy| contestant.settings(&policy))
                     .unwrap_or_default(),
                 median_seed: metrics::median_seed(&runs, metric),
-                summary: metrics::summarise(&runs),
+                summary: metrics::summarise(&runs, terms),
+                distinct_runs: metrics::distinct(&runs),
                 runs,
             })
             .collect();
@@ -229,7 +233,9 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 deadline_ns: Some(nanos(planned.workload.deadline)),
                 messages,
             },
-            comparisons: comparisons(&contestants),
+            chance,
+            sharing: if plan.together { shared(&contestants) } else { Vec::new() },
+            comparisons: comparisons(&contestants, metric, terms),
             contestants,
         });
     }
@@ -273,14 +279,21 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     text
 }
 
-fn comparisons(contestants: &[Contestant]) -> Vec<Comparison> {
-    let Some((first, others)) = contestants.split_first() else { return Vec::new() };
+/// How contestants that raced together shared the network, seed by seed.
+fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
+    let seeds = contestants.first().map_or(0, |contestant| contestant.runs.len());
+    let runs = |index: usize| contestants.iter().filter_map(move |one| one.runs.get(index));
+    (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
+}
+
+/// Every contestant against each before it: against the first in every metric, against others in the decisive one.
+fn comparisons(contestants: &[Contestant], decisive: &str, terms: Terms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
-    for other in others {
-        for metric in metrics::COMPARED {
-            let sides =
-                ((other.name.as_str(), other.runs.as_slice()), (first.name.as_str(), first.runs.as_slice()));
-            comparisons.push(metrics::compare(sides.0, sides.1, metric));
+    for (i, a) in contestants.iter().enumerate() {
+        for (j, b) in contestants[..i].iter().enumerate() {
+            for metric in metrics::COMPARED.into_iter().filter(|metric| j == 0 || *metric == decisive) {
+                comparisons.push(metrics::compare((&a.name, &a.runs), (&b.name, &b.runs), metric, terms));
+            }
         }
     }
     comparisons

@@ -90,10 +90,12 @@ pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), Str
 }
 
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Captured>), String> {
-    let workload = &scenario.point.workload;
+    let jittered = scenario.point.of_seed(scenario.seed);
+    let point = jittered.as_ref().unwrap_or(scenario.point);
+    let workload = &point.workload;
     let servers = if workload.keep_origins { workload.page.hosts.len().max(1) } else { 1 };
     let lanes = scenario.contestants.len() + usize::from(scenario.cross.is_some());
-    let built = topology::build(&scenario.point.network, lanes, servers, scenario.seed)?;
+    let built = topology::build(&point.network, lanes, servers, scenario.seed)?;
     let network = &built.network;
     network.record_passages();
     if capture {
@@ -123,7 +125,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     for (((lane, contestant), contest), fetched) in
         built.lanes.iter().zip(&scenario.contestants).zip(&contests).zip(&fetched)
     {
-        let what = (scenario.point, *contestant, scenario.seed);
+        let what = (point, *contestant, scenario.seed);
         runs.push(harvest::run(&built, lane, contest, fetched, &passages, what)?);
     }
     let mut captures = Vec::new();

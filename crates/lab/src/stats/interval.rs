@@ -1,4 +1,4 @@
-//! The 95 % t-interval of a mean.
+//! Means and medians with their 95 % intervals.
 
 /// Upper 97.5 % points of Student's t for 1 to 30 degrees of freedom (from the exact series for whole degrees of
 /// freedom, Abramowitz and Stegun 26.7.3 and 26.7.4).
@@ -71,6 +71,65 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
+/// The geometric mean; `None` of nothing, or where a value is not above 0. Of values that are all alike it is that value,
+/// to the last bit.
+#[must_use]
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let first = *values.first()?;
+    if values.iter().any(|value| *value <= 0.0) {
+        return None;
+    }
+    if values.iter().all(|value| *value == first) {
+        return Some(first);
+    }
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    mean(&logs).map(f64::exp)
+}
+
+/// The 95 % interval of the median by ranks, whatever the distribution: between the k-th value and the k-th from the end,
+/// k the largest at which the binomial distribution leaves at most 2.5 % on either side. `None` of fewer than six values,
+/// which none holds, or when all are equal.
+#[must_use]
+pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
+    let (first, last) = (sorted.first()?, sorted.last()?);
+    if first == last {
+        return None;
+    }
+    let below = binomial_tail(sorted.len(), 0.025)?;
+    Some([sorted[below], sorted[sorted.len() - 1 - below]])
+}
+
+/// The largest number of heads, of `n` fair coins, that so many or fewer come with a probability of at most `most`;
+/// `None` where not even none is so rare.
+fn binomial_tail(n: usize, most: f64) -> Option<usize> {
+    // In logarithms: 2^-n alone is no number for n above 1,074.
+    let mut log = -(n as f64) * std::f64::consts::LN_2;
+    let (mut tail, mut found) = (0.0, None);
+    for heads in 0..=n / 2 {
+        tail += log.exp();
+        if tail > most {
+            break;
+        }
+        found = Some(heads);
+        log += ((n - heads) as f64 / (heads + 1) as f64).ln();
+    }
+    found
+}
+
+/// The 95 % interval of a share, by Wilson's score; `None` of nothing.
+#[must_use]
+pub fn share_ci95(hits: u64, of: u64) -> Option<[f64; 2]> {
+    const Z: f64 = 1.959_963_984_540_054;
+    if of == 0 {
+        return None;
+    }
+    let (n, p) = (of as f64, hits as f64 / of as f64);
+    let scale = 1.0 + Z * Z / n;
+    let middle = (p + Z * Z / (2.0 * n)) / scale;
+    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt() / scale;
+    Some([middle - half, middle + half])
+}
+
 /// The 95 % t-interval of the mean; `None` of fewer than two values, or when all are equal: a deterministic
 /// outcome repeated has no sampling error to speak of.
 #[must_use]
@@ -126,6 +185,40 @@ mod tests {
         let half = 3.182_446_305 * (5.0_f64 / 12.0).sqrt();
         assert!((low - (2.5 - half)).abs() < 1e-12 && (high - (2.5 + half)).abs() < 1e-12);
         assert!((half - 2.054_260).abs() < 1e-6);
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_printed_tables() {
+        // Conover, Practical Nonparametric Statistics: n = 6 the whole range; 10: 2nd to 9th; 20: 6th to 15th; 100: 40th
+        // to 61st.
+        let ranks = |n: u32| {
+            let values: Vec<f64> = (1..=n).map(f64::from).collect();
+            median_ci95(&values)
+        };
+        assert_eq!(ranks(5), None);
+        assert_eq!(ranks(6), Some([1.0, 6.0]));
+        assert_eq!(ranks(10), Some([2.0, 9.0]));
+        assert_eq!(ranks(20), Some([6.0, 15.0]));
+        assert_eq!(ranks(100), Some([40.0, 61.0]));
+        // Far beyond what 2^-n could hold: near 500 000 -+ 980.
+        let [low, high] = ranks(1_000_000).expect("an interval");
+        assert!((low - 499_020.0).abs() < 3.0 && (high - 500_981.0).abs() < 3.0, "{low} {high}");
+        assert_eq!(median_ci95(&[2.0; 50]), None);
+    }
+
+    #[test]
+    fn shares_by_hand() {
+        // 15 of 20 (Newcombe 1998): 0.531 to 0.888.
+        let [low, high] = share_ci95(15, 20).expect("an interval");
+        assert!((low - 0.531).abs() < 5e-4 && (high - 0.888).abs() < 5e-4, "{low} {high}");
+        assert_eq!(share_ci95(0, 0), None);
+    }
+
+    #[test]
+    fn alike_is_alike_to_the_last_bit() {
+        assert_eq!(geometric_mean(&[1_742.5; 7]), Some(1_742.5));
+        assert!((geometric_mean(&[2.0, 8.0]).expect("a mean") - 4.0).abs() < 1e-12);
+        assert_eq!((geometric_mean(&[]), geometric_mean(&[0.0, 1.0])), (None, None));
     }
 
     #[test]

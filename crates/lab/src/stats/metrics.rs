@@ -1,7 +1,18 @@
 //! Which number of a run each metric is.
 
+use super::decision::{self, Found};
+use super::paired::Value;
 use super::{describe, paired};
-use crate::results::{Comparison, Outcome, Run, Stat, Summary};
+use crate::results::{Comparison, Outcome, Run, Stat, Summary, Verdict};
+
+/// What must be known of a point to say what its runs mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// When a run that was not over would have been at the earliest, nanoseconds.
+    pub deadline_ns: Option<u64>,
+    /// Something is drawn from the seed.
+    pub chance: bool,
+}
 
 /// The metrics in which contestants are compared, and the table shows.
 pub const COMPARED: [&str; 10] = [
@@ -55,6 +66,50 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     }
 }
 
+/// As [`value`]; but a run that did not finish has a page time, too: the deadline or more.
+#[must_use]
+pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
+    if metric == "page_ms" && run.outcome != Outcome::Done {
+        let value = terms.deadline_ns? as f64 / 1e6;
+        return Some(Value { value, at_least: true });
+    }
+    value(run, metric).map(Value::from)
+}
+
+/// How many runs differ by more than their seed: by an outcome, or by when an object was wanted and when it came.
+#[must_use]
+pub fn distinct(runs: &[Run]) -> u64 {
+    let story = |run: &Run| {
+        let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
+        (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
+    };
+    // Of runs that end alike, which nearly all that differ do not, the whole stories are compared.
+    let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
+    ends.sort_unstable();
+    let alike = ends.chunk_by(|a, b| a.0 == b.0);
+    let of_group = |group: &[(Option<u64>, usize)]| {
+        if group.len() == 1 {
+            return 1;
+        }
+        let mut stories: Vec<_> = group.iter().map(|&(_, index)| story(&runs[index])).collect();
+        stories.sort_unstable();
+        stories.dedup();
+        stories.len() as u64
+    };
+    alike.map(of_group).sum()
+}
+
+/// The runs that count: one, where nothing was left to chance and all are alike.
+fn counted(runs: &[Run], terms: Terms) -> &[Run] {
+    if is_one_case(runs, terms) { &runs[..1] } else { runs }
+}
+
+/// Whether there is one run in all of them, and another would be the same.
+#[must_use]
+pub fn is_one_case(runs: &[Run], terms: Terms) -> bool {
+    !terms.chance && distinct(runs) == 1
+}
+
 /// The objects that are measured.
 fn measured(run: &Run) -> impl Iterator<Item = &crate::results::Object> {
     run.objects.iter().filter(|object| !object.background)
@@ -87,11 +142,12 @@ fn mean_of(run: &Run, span: impl Fn(&crate::results::Object) -> Option<u64>) -> 
 
 /// Summarises one contestant's runs.
 #[must_use]
-pub fn summarise(runs: &[Run]) -> Summary {
+pub fn summarise(runs: &[Run], terms: Terms) -> Summary {
+    let runs = counted(runs, terms);
     let failed = runs.iter().filter(|run| run.outcome != Outcome::Done).count() as u64;
     let stat = |metric: &str| -> Stat {
-        let values: Vec<f64> = runs.iter().filter_map(|run| value(run, metric)).collect();
-        describe(&values, failed)
+        let values = runs.iter().filter_map(|run| bounded(run, metric, terms));
+        describe(&values.map(|value| value.value).collect::<Vec<f64>>(), failed)
     };
     Summary {
         page_ms: stat("page_ms"),
@@ -116,17 +172,28 @@ pub fn summarise(runs: &[Run]) -> Summary {
 
 /// Compares contestant `a` with `b` in one metric, over their runs in the same order of seeds.
 #[must_use]
-pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str) -> Comparison {
-    let pairs: Vec<_> =
-        a.1.iter().zip(b.1).map(|(one, other)| (value(one, metric), value(other, metric))).collect();
+pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms) -> Comparison {
+    let exact = is_one_case(a.1, terms) && is_one_case(b.1, terms);
+    let runs = a.1.iter().zip(b.1).take(if exact { 1 } else { usize::MAX });
+    let of = |run: &Run| bounded(run, metric, terms);
+    let pairs: Vec<(Option<Value>, Option<Value>)> = runs.map(|(one, other)| (of(one), of(other))).collect();
     let found = paired::ratio(&pairs);
+    let (ci95, n, bound) = (found.ci95, found.n, found.bound);
+    let decided = found.ratio.map(|ratio| decision::decide(&Found { ratio, ci95, n, exact, bound }));
+    let (verdict, more_seeds) = decided.unwrap_or((Verdict::Undecided, None));
     Comparison {
         a: a.0.to_owned(),
         b: b.0.to_owned(),
         metric: metric.to_owned(),
         ratio: found.ratio,
-        ci95: found.ci95,
-        n: found.n,
+        ci95,
+        n,
+        bound,
+        exact,
+        less: found.wins[0],
+        more: found.wins[1],
+        verdict,
+        more_seeds,
     }
 }
 

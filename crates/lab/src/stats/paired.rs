@@ -4,7 +4,23 @@
 //! difference, packet k is another packet. Pairing still removes what the
 //! seeds share, and the ratio is taken seed by seed.
 
-use super::interval::{ci95, mean};
+use super::interval::{ci95, geometric_mean};
+use crate::results::Bound;
+
+/// A run's value of a metric.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Value {
+    /// The value.
+    pub value: f64,
+    /// The run was not over: its value would have been this or more.
+    pub at_least: bool,
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self { value, at_least: false }
+    }
+}
 
 /// A geometric mean ratio with its interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,20 +31,38 @@ pub struct Ratio {
     pub ci95: Option<[f64; 2]>,
     /// Pairs in which both have a value above 0.
     pub n: u64,
+    /// What the ratio is where runs were not over.
+    pub bound: Option<Bound>,
+    /// Pairs in which a's value is less than b's, and in which it is more.
+    pub wins: [u64; 2],
 }
 
-/// Geometric mean of a/b over the pairs in which both have a value.
+/// Geometric mean of a/b over the pairs in which both have a value. Two runs neither of which was over say nothing of
+/// each other.
 #[must_use]
-pub fn ratio(pairs: &[(Option<f64>, Option<f64>)]) -> Ratio {
-    let logs: Vec<f64> = pairs
+pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
+    let above = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
+    let pairs: Vec<(Value, Value)> = pairs
         .iter()
-        .filter_map(|&(a, b)| Some((a.filter(|a| *a > 0.0)?, b.filter(|b| *b > 0.0)?)))
-        .map(|(a, b)| (a / b).ln())
+        .filter_map(|&(a, b)| Some((above(a)?, above(b)?)))
+        .filter(|(a, b)| !(a.at_least && b.at_least))
         .collect();
+    let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a.value / b.value).collect();
+    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let some = |which: fn(&(Value, Value)) -> bool| pairs.iter().any(which);
+    let bound = match (some(|(a, _)| a.at_least), some(|(_, b)| b.at_least)) {
+        (false, false) => None,
+        (true, false) => Some(Bound::AtLeast),
+        (false, true) => Some(Bound::AtMost),
+        (true, true) => Some(Bound::Unknown),
+    };
+    let count = |of: fn(&f64) -> bool| ratios.iter().filter(|ratio| of(ratio)).count() as u64;
     Ratio {
-        ratio: mean(&logs).map(f64::exp),
+        ratio: geometric_mean(&ratios),
         ci95: ci95(&logs).map(|[low, high]| [low.exp(), high.exp()]),
         n: logs.len() as u64,
+        bound,
+        wins: [count(|ratio| *ratio < 1.0), count(|ratio| *ratio > 1.0)],
     }
 }
 
@@ -41,7 +75,7 @@ mod tests {
         // Ratios 2 and 1/2: geometric mean 1, logs ±ln 2, standard error ln 2, t(1) = 12.706…
         let both =
             ratio(&[(Some(2.0), Some(1.0)), (Some(1.0), Some(2.0)), (None, Some(1.0)), (Some(9.0), None)]);
-        assert_eq!(both.n, 2);
+        assert_eq!((both.n, both.wins, both.bound), (2, [1, 1], None));
         assert!((both.ratio.expect("a ratio") - 1.0).abs() < 1e-15);
         let [low, high] = both.ci95.expect("an interval");
         let half = 12.706_204_736 * 2.0_f64.ln();
@@ -51,8 +85,24 @@ mod tests {
     #[test]
     fn equal_ratios_have_no_interval() {
         let same = ratio(&[(Some(3.0), Some(2.0)), (Some(3.0), Some(2.0))]);
-        assert_eq!((same.ci95, same.n), (None, 2));
-        assert!((same.ratio.expect("a ratio") - 1.5).abs() < 1e-12);
-        assert_eq!(ratio(&[(None, Some(1.0))]), Ratio { ratio: None, ci95: None, n: 0 });
+        assert_eq!((same.ratio, same.ci95, same.n, same.wins), (Some(1.5), None, 2, [0, 2]));
+        let none = ratio::<f64>(&[(None, Some(1.0))]);
+        assert_eq!(none, Ratio { ratio: None, ci95: None, n: 0, bound: None, wins: [0, 0] });
+    }
+
+    #[test]
+    fn what_was_not_over_makes_a_bound() {
+        let over = |value| Some(Value::from(value));
+        let cut = Some(Value { value: 600.0, at_least: true });
+        let found = ratio(&[(cut, over(6.0)), (over(1.0), over(1.0))]);
+        assert_eq!(
+            (found.ratio.map(f64::round), found.bound, found.n),
+            (Some(10.0), Some(Bound::AtLeast), 2)
+        );
+        assert_eq!(ratio(&[(over(6.0), cut)]).bound, Some(Bound::AtMost));
+        assert_eq!(ratio(&[(over(6.0), cut), (cut, over(6.0))]).bound, Some(Bound::Unknown));
+        // Neither was over: nothing is known of the two.
+        let found = ratio(&[(cut, cut), (over(2.0), over(1.0))]);
+        assert_eq!((found.ratio, found.bound, found.n), (Some(2.0), None, 1));
     }
 }

@@ -1,18 +1,25 @@
 //! One contestant's values of one metric.
 
-use super::interval::{ci95, mean};
+use super::interval::{geometric_mean, mean, median_ci95};
 use crate::results::Stat;
 
 /// Describes `values`, one for each run that has one, of which `failed` did not finish.
 #[must_use]
 pub fn describe(values: &[f64], failed: u64) -> Stat {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |p: f64| quantile_of_sorted(&sorted, p);
     Stat {
         n: values.len() as u64,
         failed,
         mean: mean(values),
-        median: quantile(values, 0.5),
-        p95: quantile(values, 0.95),
-        ci95: ci95(values),
+        geometric_mean: geometric_mean(values),
+        median: at(0.5),
+        ci95: median_ci95(&sorted),
+        quartiles: at(0.25).zip(at(0.75)).map(<[f64; 2]>::from),
+        p10: at(0.1),
+        p90: at(0.9),
+        p95: at(0.95),
     }
 }
 
@@ -22,6 +29,10 @@ pub fn describe(values: &[f64], failed: u64) -> Stat {
 pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
+    quantile_of_sorted(&sorted, p)
+}
+
+fn quantile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = p.clamp(0.0, 1.0) * last as f64;
     let below = place.floor() as usize;
@@ -37,12 +48,30 @@ mod tests {
     fn by_hand() {
         let stat = describe(&[4.0, 1.0, 3.0, 2.0], 1);
         assert_eq!((stat.n, stat.failed, stat.mean, stat.median), (4, 1, Some(2.5), Some(2.5)));
+        assert_eq!(stat.quartiles, Some([1.75, 3.25]));
+        // The fourth root of 24.
+        assert!((stat.geometric_mean.expect("a value") - 2.213_363_839).abs() < 1e-9);
         // Place 0.95 * 3 = 2.85: 3 + 0.85 * (4 - 3).
         assert!((stat.p95.expect("a value") - 3.85).abs() < 1e-12);
-        assert_eq!(
-            describe(&[7.0], 0),
-            Stat { n: 1, failed: 0, mean: Some(7.0), median: Some(7.0), p95: Some(7.0), ci95: None }
-        );
+        assert!((stat.p10.expect("a value") - 1.3).abs() < 1e-12);
+        let seven = Some(7.0);
+        let one = Stat {
+            n: 1,
+            mean: seven,
+            geometric_mean: seven,
+            median: seven,
+            quartiles: Some([7.0; 2]),
+            p10: seven,
+            p90: seven,
+            p95: seven,
+            ..Stat::default()
+        };
+        assert_eq!(describe(&[7.0], 0), one);
         assert_eq!(describe(&[], 3), Stat { failed: 3, ..Stat::default() });
+    }
+
+    #[test]
+    fn what_may_be_zero_has_no_geometric_mean() {
+        assert_eq!(describe(&[0.0, 4.0], 0).geometric_mean, None);
     }
 }

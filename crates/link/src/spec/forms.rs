@@ -30,6 +30,9 @@ impl RateSpec {
         None => panic!("10 million is not 0"),
     });
 
+    /// Packets take no time.
+    pub const UNLIMITED: Self = Self { rate: None, changes: Vec::new() };
+
     /// A rate that never changes.
     #[must_use]
     pub const fn constant(rate: BitRate) -> Self {

@@ -11,9 +11,9 @@ use crate::outage::Down;
 use crate::table::{OfLink, Scope};
 use crate::trace::Trace;
 use crate::{ROWS, Row};
-use anabranch_base::BitRate;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_base::units::parse_span;
+use anabranch_base::{BitRate, Ratio};
 use std::fmt;
 
 pub use crate::DirectionSpec;
@@ -146,6 +146,36 @@ impl LinkSpec {
                 }
             }
         }
+    }
+
+    /// A link that does nothing to packets: no rate, no delay, no loss. Its queue has room for 1000 packets, should it be
+    /// given a rate: one without end would be a memory without end.
+    #[must_use]
+    pub fn transparent() -> Self {
+        let side = DirectionSpec {
+            rate: RateSpec::UNLIMITED,
+            delay: Duration::ZERO,
+            queue: QueueSpec::Packets(1000),
+            ..DirectionSpec::default()
+        };
+        Self { up: side.clone(), down: side, ..Self::default() }
+    }
+
+    /// Whether what it does to packets depends on a seed.
+    #[must_use]
+    pub fn has_chance(&self) -> bool {
+        [&self.up, &self.down].into_iter().any(|side| {
+            let loss = match side.loss {
+                LossSpec::None | LossSpec::List(_) => false,
+                LossSpec::Nth { first, .. } => first.is_none(),
+                LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } => true,
+            };
+            // Fair queues are hashed, the others drop by chance.
+            let queue =
+                matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
+            let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
+            loss || queue || other || !side.jitter.is_zero() || side.reorder.is_some()
+        })
     }
 
     /// The round trip without queues.

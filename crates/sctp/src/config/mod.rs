@@ -21,8 +21,8 @@
 //!
 //! | profile | is |
 //! |---|---|
-//! | `modern` | what a current Linux does for TCP, and the same choices for SCTP, with every extension that costs nothing |
-//! | `rfc9260` (default) | RFC 9260 by the letter, without extensions |
+//! | `modern` | what a current Linux does for TCP, and the same choices for SCTP, with every extension that costs nothing; what the `anabranch` commands and `anabranch-tokio` begin with |
+//! | `rfc9260` | RFC 9260 by the letter, without extensions; what [`Config::default`] is |
 //! | `rfc2960`, `kame-2002`, `lksctp-2.6`, `ns2` | stacks of their time, to redo what was measured with them |
 //!
 //! | job | settings |

@@ -5,7 +5,7 @@
 
 use anabranch_base::knobs::{Profile, names};
 
-/// The profiles' names; the default is `rfc9260`.
+/// The profiles' names. An engine begins with `rfc9260`; what races or serves, with `modern`.
 pub const PROFILES: &[&str] = &names(ALL);
 
 pub(super) const ALL: &[&Profile; 6] = &[&RFC9260, &RFC2960, &KAME_2002, &LKSCTP_2_6, &NS2, &MODERN];

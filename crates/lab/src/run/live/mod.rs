@@ -173,14 +173,16 @@ type Captures = Vec<(&'static str, File)>;
 /// One run: the world is built, used and taken down.
 fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), String> {
     let [contestant] = scenario.contestants.as_slice() else { return Err("one contestant a run".to_owned()) };
-    let links = &scenario.point.network.paths;
+    let jittered = scenario.point.of_seed(scenario.seed);
+    let point = jittered.as_ref().unwrap_or(scenario.point);
+    let links = &point.network.paths;
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let client = Namespace::create().map_err(|e| wrong(&e))?;
     let server = Namespace::create().map_err(|e| wrong(&e))?;
     let place = Place::default();
     let (wiring, pipes) =
         Wiring::join(links, (client, server), false, place, Choice::Auto).map_err(|e| wrong(&e))?;
-    let rules = match scenario.point.loss_by {
+    let rules = match point.loss_by {
         LossBy::Link => None,
         LossBy::Iptables => Some(Rules::install(&wiring, links, scenario.seed).map_err(|e| wrong(&e))?),
     };
@@ -194,12 +196,12 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
     if beside {
         wiring.silence_sctp(MARK).map_err(|e| wrong(&e))?;
     }
-    let task = hosts::Task::new(scenario.point, contestant, scenario.seed, place, beside.then_some(MARK))?;
+    let task = hosts::Task::new(point, contestant, scenario.seed, place, beside.then_some(MARK))?;
     let serving = hosts::Serving::start(&wiring.far, &task)?;
 
     // The network begins with the client, so that what is to happen at a time happens at the client's.
     let clock = Clock::begin();
-    let watch = gather::first_failure(scenario.point).map(Watch::after);
+    let watch = gather::first_failure(point).map(Watch::after);
     let rng = Rng::new(scenario.seed);
     let record = if keep { Keep::Packets } else { Keep::Bytes };
     let mut relays = Vec::new();
@@ -230,15 +232,7 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
             captures.push((host, file.map_err(|e| wrong(&e))?));
         }
     }
-    let run = gather::run(
-        scenario.point,
-        contestant,
-        scenario.seed,
-        &fetched,
-        &served,
-        &outcomes,
-        ruled.as_deref(),
-    )?;
+    let run = gather::run(point, contestant, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
     Ok((run, captures))
 }
 

@@ -1,0 +1,132 @@
+//! What a ratio and its interval decide, and how many seeds would decide it where they do not.
+//!
+//! Two contestants differ when the 95 % interval excludes 1 and the gap is at least 3 %; they are level when the interval
+//! lies within 3 % either way; else it is undecided.
+
+use super::interval::t_quantile;
+use crate::results::{Bound, Verdict};
+
+/// A gap that matters: a factor of 1.03.
+pub const GAP: f64 = 1.03;
+
+/// What was found of two contestants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Found {
+    /// Geometric mean of a/b.
+    pub ratio: f64,
+    /// The ratio's 95 % interval; `None` where there is none.
+    pub ci95: Option<[f64; 2]>,
+    /// Pairs.
+    pub n: u64,
+    /// Nothing was left to chance: the ratio is no estimate.
+    pub exact: bool,
+    /// What the ratio is where runs did not finish.
+    pub bound: Option<Bound>,
+}
+
+/// The verdict, and where it is undecided, how many more seeds would decide, if their spread is that of those there are;
+/// `None` where no number up to [`MAX_SEEDS`] would.
+#[must_use]
+pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
+    // Rounding must not turn exactly 3 % into less.
+    let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
+    let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
+    let possible = match (found.bound, towards) {
+        (None, _) | (Some(Bound::AtLeast), Verdict::More) | (Some(Bound::AtMost), Verdict::Less) => true,
+        (Some(_), _) => false,
+    };
+    if !possible {
+        return (Verdict::Undecided, None);
+    }
+    if found.exact {
+        return (if matters { towards } else { Verdict::Level }, None);
+    }
+    let Some([low, high]) = found.ci95 else { return (Verdict::Undecided, None) };
+    if matters && (low > 1.0 || high < 1.0) {
+        return (towards, None);
+    }
+    if found.bound.is_none() && low >= 1.0 / GAP && high <= GAP {
+        return (Verdict::Level, None);
+    }
+    (Verdict::Undecided, more_seeds(found, [low, high]))
+}
+
+/// Seeds beyond those there are that would make the interval decide, with the ratio and the spread as they are.
+fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
+    let (log, n) = (found.ratio.ln().abs(), found.n as f64);
+    let half = (high.ln() - low.ln()) / 2.0;
+    // From a half width that excludes 1, or one that stays within the gap.
+    let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
+    let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
+    let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
+    let mut seeds = (1.96 * spread / target).powi(2).ceil().max(n + 1.0);
+    while seeds <= MAX_SEEDS && wide(seeds) {
+        seeds += (seeds / 1000.0).ceil();
+    }
+    (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
+}
+
+/// As many as a plan may have.
+pub const MAX_SEEDS: f64 = 1e6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(ratio: f64, low: f64, high: f64) -> (Verdict, Option<u64>) {
+        decide(&Found { ratio, ci95: Some([low, high]), n: 100, exact: false, bound: None })
+    }
+
+    #[test]
+    fn a_gap_counts_from_three_percent_and_without_doubt() {
+        assert_eq!(decided(1.10, 1.05, 1.15), (Verdict::More, None));
+        assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
+        assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
+        // No doubt that there is a difference, and none that it does not matter.
+        assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
+        for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
+            let (verdict, more) = decided(ratio, low, high);
+            assert_eq!(verdict, Verdict::Undecided, "{ratio}");
+            assert!(more.is_some_and(|more| more > 0), "{ratio}: {more:?}");
+        }
+    }
+
+    /// With so many more the interval, as wide as their number makes it, decides, and with one fewer it does not.
+    #[test]
+    fn so_many_more_seeds_decide() {
+        for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
+            let half = |n: f64| t_quantile(n as usize - 1) * 1.1 / n.sqrt();
+            let with = |n: u64| {
+                let ci95 = [(ratio.ln() - half(n as f64)).exp(), (ratio.ln() + half(n as f64)).exp()];
+                decide(&Found { ratio, ci95: Some(ci95), n, exact: false, bound: None })
+            };
+            let (verdict, more) = with(100);
+            let (Verdict::Undecided, Some(more)) = (verdict, more) else { panic!("{ratio}: {verdict:?}") };
+            assert_ne!(with(100 + more).0, Verdict::Undecided, "{ratio}: {more} more");
+            let fewer = 100 + more - 1 - more / 200;
+            assert!(fewer <= 100 || with(fewer).0 == Verdict::Undecided, "{ratio}: {more} are too many");
+        }
+    }
+
+    #[test]
+    fn one_case_is_decided_without_an_interval_and_one_run_of_chance_is_not() {
+        let one = |ratio, exact| decide(&Found { ratio, ci95: None, n: 1, exact, bound: None }).0;
+        assert_eq!((one(1.03, true), one(0.9, true)), (Verdict::More, Verdict::Less));
+        assert_eq!((one(1.02, true), one(1.0, true)), (Verdict::Level, Verdict::Level));
+        assert_eq!(one(2.0, false), Verdict::Undecided);
+    }
+
+    #[test]
+    fn a_bound_decides_only_towards_where_it_points() {
+        let bounded = |ratio: f64, bound| {
+            let ci95 = Some([ratio / 1.01, ratio * 1.01]);
+            decide(&Found { ratio, ci95, n: 50, exact: false, bound: Some(bound) }).0
+        };
+        assert_eq!(bounded(1.5, Bound::AtLeast), Verdict::More);
+        assert_eq!(bounded(0.5, Bound::AtMost), Verdict::Less);
+        assert_eq!(bounded(1.5, Bound::AtMost), Verdict::Undecided);
+        assert_eq!(bounded(0.5, Bound::AtLeast), Verdict::Undecided);
+        assert_eq!(bounded(1.0, Bound::AtLeast), Verdict::Undecided);
+        assert_eq!(bounded(1.5, Bound::Unknown), Verdict::Undecided);
+    }
+}

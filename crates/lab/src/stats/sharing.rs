@@ -1,0 +1,87 @@
+//! How contestants that race together share the network.
+//!
+//! A share is of the body bytes that arrived while all of them were still loading: from the start until the first of them
+//! was done. Jain's index (Jain, Chiu and Hawe 1984) of these is 1 where all have the same, and 1/n where one has all.
+
+use crate::results::{Run, Sharing};
+
+/// One seed: the runs of all contestants that shared its network, in their order. `None` where nothing arrived.
+#[must_use]
+pub fn of(runs: &[&Run]) -> Option<Sharing> {
+    let first = runs.first()?;
+    // Who was not done went on to the end of what is known of it.
+    let end = |run: &Run| run.page_ns.unwrap_or(run.series.application.len() as u64 * run.series.bucket_ns);
+    let until_ns = runs.iter().map(|run| end(run)).min()?;
+    let bytes: Vec<u64> = runs.iter().map(|run| read_until(run, until_ns)).collect();
+    let sum: u64 = bytes.iter().sum();
+    let squares: u128 = bytes.iter().map(|&bytes| u128::from(bytes).pow(2)).sum();
+    if sum == 0 {
+        return None;
+    }
+    Some(Sharing {
+        seed: first.seed,
+        until_ns,
+        shares: bytes.iter().map(|&bytes| bytes as f64 / sum as f64).collect(),
+        jain: (sum as f64).powi(2) / (bytes.len() as f64 * squares as f64),
+        bytes,
+    })
+}
+
+/// Body bytes that the application had read by then; of the bucket in which that falls, the same share as of its time.
+fn read_until(run: &Run, until_ns: u64) -> u64 {
+    let width = run.series.bucket_ns.max(1);
+    let of = |(index, &bytes): (usize, &u64)| {
+        let past = until_ns.saturating_sub(index as u64 * width).min(width);
+        (u128::from(bytes) * u128::from(past) / u128::from(width)) as u64
+    };
+    run.series.application.iter().enumerate().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Directions, Events, Outcome, Packets, Series};
+
+    fn run(page_ms: Option<u64>, application: &[u64]) -> Run {
+        Run {
+            seed: 7,
+            outcome: if page_ms.is_some() { Outcome::Done } else { Outcome::Deadline },
+            page_ns: page_ms.map(|ms| ms * 1_000_000),
+            limit_ns: None,
+            connect_ns: None,
+            declared_failed_ns: None,
+            failover_ns: None,
+            restored_ns: None,
+            path_events: Vec::new(),
+            connections: 1,
+            objects: Vec::new(),
+            packets: Directions { up: Packets::default(), down: Packets::default() },
+            rules: None,
+            multipath: None,
+            late_ns: None,
+            events: Events::default(),
+            wire_bytes: Directions { up: 0, down: 0 },
+            series: Series { bucket_ns: 100_000_000, paths: Vec::new(), application: application.to_vec() },
+        }
+    }
+
+    #[test]
+    fn by_hand() {
+        // Until 250 ms: 1000 + 1000 + 500 beside 3000 + 3000 + 1500.
+        let (slow, fast) = (run(Some(900), &[1000; 9]), run(Some(250), &[3000; 3]));
+        let found = of(&[&slow, &fast]).expect("bytes");
+        assert_eq!((found.seed, found.until_ns, found.bytes), (7, 250_000_000, vec![2500, 7500]));
+        assert_eq!(found.shares, [0.25, 0.75]);
+        // (1 + 3)^2 / (2 * (1 + 9)).
+        assert!((found.jain - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_shares_have_index_one_and_nothing_has_none() {
+        let one = run(None, &[500, 500]);
+        let found = of(&[&one, &one, &one]).expect("bytes");
+        assert!((found.jain - 1.0).abs() < 1e-12 && found.until_ns == 200_000_000);
+        assert_eq!(of(&[&run(None, &[]), &one]), None);
+        assert_eq!(of(&[]), None);
+    }
+}

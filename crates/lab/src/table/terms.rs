@@ -1,0 +1,168 @@
+//! The terms on which contestants raced: what each bids for the network with, what is unequal between them, in one line,
+//! and what is equal for all, once.
+
+use crate::results::{Contestant, Point, label};
+use crate::transports::Transports;
+use anabranch_base::Bytes;
+
+/// Settings that decide a race, by the name that people read; each stands with the unequal or with the equal ones.
+const DECISIVE: [(&str, &str); 8] = [
+    ("profile", "profile"),
+    ("iw", "initial window"),
+    ("rcvbuf", "receive buffer"),
+    ("sndbuf", "send buffer"),
+    ("rto_min", "RTO min"),
+    ("delack", "ACK delay"),
+    ("cc", "cc"),
+    (SECURITY, "security"),
+];
+
+/// Not a setting: a capability.
+const SECURITY: &str = "security";
+
+/// Settings that say how a contestant uses the network, which its bid tells.
+const BID: [&str; 9] = [
+    "connections",
+    "per-object",
+    "objects-per-connection",
+    "streams",
+    "inbound",
+    "pipeline",
+    "when-full",
+    "http",
+    "transport",
+];
+
+/// A line each: bids, unequal, equal.
+#[must_use]
+pub fn lines(point: &Point, transports: &Transports) -> Vec<String> {
+    let contestants = &point.contestants;
+    let requests = !point.workload.messages;
+    let bids = contestants.iter().map(|one| format!("{} {}", one.label(), bid(one, transports, requests)));
+    let mut bids = format!("bids: {}", bids.collect::<Vec<_>>().join("; "));
+    let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
+    if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
+        bids += " (more connections bid for more of the bandwidth)";
+    }
+    let (mut unequal, mut equal) = (Vec::new(), Vec::new());
+    for (key, name) in keys(contestants) {
+        let values: Vec<Option<String>> =
+            contestants.iter().map(|contestant| value(contestant, &key, transports)).collect();
+        match values.first() {
+            Some(first) if values.iter().all(|other| other == first) => {
+                equal.extend(first.as_ref().map(|value| term(&name, value)));
+            }
+            _ => unequal.push(apart(&name, contestants, &values)),
+        }
+    }
+    let mut lines = vec![bids];
+    if contestants.len() > 1 {
+        let none = || "nothing else".to_owned();
+        lines.push(format!(
+            "UNEQUAL: {}",
+            Some(unequal.join("; ")).filter(|text| !text.is_empty()).unwrap_or_else(none)
+        ));
+    }
+    if !equal.is_empty() {
+        let whose = if contestants.len() > 1 { "equal: " } else { "terms: " };
+        lines.push(format!("{whose}{}", equal.join(", ")));
+    }
+    lines
+}
+
+/// The settings that decide, and those that were typed for a contestant, with their names.
+fn keys(contestants: &[Contestant]) -> Vec<(String, String)> {
+    let mut keys: Vec<(String, String)> =
+        DECISIVE.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect();
+    for contestant in contestants {
+        let (_, spec) = label::split(&contestant.name);
+        let typed = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
+        for key in typed.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
+            if !BID.contains(&key) && !keys.iter().any(|(known, _)| known == key) {
+                keys.push((key.to_owned(), key.to_owned()));
+            }
+        }
+    }
+    keys
+}
+
+fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
+    if key == SECURITY {
+        let transport = transports.find(contestant.settings.get("transport")?)?;
+        return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
+    }
+    let value = contestant.settings.get(key)?;
+    // One size has several forms.
+    Some(value.parse::<Bytes>().map_or_else(|_| value.clone(), |bytes| size(bytes.0)))
+}
+
+/// `6MiB`, `54KiB`, `20000B`: in whole units.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0B".to_owned(),
+        n if n.is_multiple_of(1 << 20) => format!("{}MiB", n >> 20),
+        n if n.is_multiple_of(1 << 10) => format!("{}KiB", n >> 10),
+        n => format!("{n}B"),
+    }
+}
+
+fn term(name: &str, value: &str) -> String {
+    // `in the clear` says of itself what it is about.
+    if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
+}
+
+/// `RTO min 200ms (tcp), 1s (sctp)`: each value once, with those that have it.
+fn apart(name: &str, contestants: &[Contestant], values: &[Option<String>]) -> String {
+    let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
+    for (contestant, value) in contestants.iter().zip(values) {
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, whose)) => whose.push(contestant.label()),
+            None => groups.push((value, vec![contestant.label()])),
+        }
+    }
+    let all = groups
+        .iter()
+        .map(|(value, whose)| format!("{} ({})", value.as_deref().unwrap_or("not known"), whose.join(", ")));
+    format!("{name} {}", all.collect::<Vec<_>>().join(", "))
+}
+
+/// What a contestant uses the network with: connections, streams, and how requests go on them.
+fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> String {
+    let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
+    // What is not in the list has connections.
+    let words = transports.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
+    let [session, sessions] = words.session;
+    // Fewer may have been enough.
+    let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
+    let connections = match setting("connections") {
+        n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
+            format!("at most {n} {sessions} ({opened} opened)")
+        }
+        "1" => format!("1 {session}"),
+        "as needed" => format!("{sessions} as needed"),
+        n => format!("{n} {sessions}"),
+    };
+    let mut terms = vec![connections];
+    match setting("objects-per-connection") {
+        "no limit" | "?" => {}
+        "1" => terms.push("a new one for each object".to_owned()),
+        k => terms.push(format!("{k} objects each")),
+    }
+    // Those with several streams say what they do when all are busy.
+    if contestant.settings.contains_key("when-full") {
+        let full = match setting("when-full") {
+            "rr" => ", pipelined in turn when full",
+            "spf" => ", pipelined on the least busy when full",
+            "grow" => ", more when full",
+            _ => "",
+        };
+        // An exchange takes one each way.
+        let pairs =
+            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
+        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
+        terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
+    } else if requests {
+        terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
+    }
+    terms.join(", ")
+}

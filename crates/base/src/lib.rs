@@ -11,6 +11,7 @@ pub mod engine;
 pub mod knobs;
 pub mod rng;
 pub mod serial;
+pub mod spelling;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;

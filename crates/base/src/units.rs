@@ -4,14 +4,39 @@
 //! where a unit is needed is an error that shows the accepted forms. The
 //! parsers here are the only ones: command line and plan files share them.
 
+mod foreign;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Why a text is not a quantity: one line, with the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct UnitError(String);
+#[error("{line}")]
+pub struct UnitError {
+    line: String,
+    meant: Option<String>,
+}
+
+impl UnitError {
+    /// `text` is no quantity, for this reason; perhaps `meant` is what it should be.
+    fn new(text: &str, why: &str, meant: Option<String>, forms: &str) -> Self {
+        let hint = did_you_mean(meant.as_deref());
+        Self { line: format!("'{text}': {why}{hint}; write {forms}"), meant }
+    }
+
+    /// What the text was probably meant to be, in our units.
+    #[must_use]
+    pub fn meant(&self) -> Option<&str> {
+        self.meant.as_deref()
+    }
+}
+
+/// ` (did you mean 10mbit?)`, or nothing.
+#[must_use]
+pub fn did_you_mean(meant: Option<&str>) -> String {
+    meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default()
+}
 
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
@@ -128,41 +153,67 @@ fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
     fallback
 }
 
-const RATE_FORMS: &str = "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)";
 const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
-const SPAN_FORMS: &str = "a time such as 40ms, 1.08s, 250us, 10ns or 2min";
-const BYTES_FORMS: &str =
-    "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB";
-const RATIO_FORMS: &str = "a share such as 1%, 0.05% or 0 (from 0% to 100%)";
+
+/// One kind of quantity: its units, those that others use for it, and the accepted forms.
+struct Kind {
+    units: &'static [(&'static str, u64)],
+    foreign: &'static [(&'static str, u64, &'static str)],
+    forms: &'static str,
+}
+
+const RATE: Kind = Kind {
+    units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)],
+    foreign: foreign::RATE,
+    forms: "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
+};
+
+const SPAN: Kind = Kind {
+    units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
+    foreign: foreign::TIME,
+    forms: "a time such as 40ms, 1.08s, 250us, 10ns or 2min",
+};
+
+const BYTES: Kind = Kind {
+    units: &[
+        ("B", 1),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ],
+    foreign: foreign::BYTES,
+    forms: "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB",
+};
+
+const RATIO: Kind = Kind {
+    units: &[("%", 10_000_000_000)],
+    foreign: foreign::RATIO,
+    forms: "a share such as 1%, 0.05% or 0 (from 0% to 100%)",
+};
 
 impl FromStr for BitRate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let units = [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
-        if text.ends_with("bps") {
-            let note = "'bps' means bits to some tools and bytes to others";
-            return Err(UnitError(format!("'{text}': {note}; write {RATE_FORMS}")));
-        }
-        let bits = quantity(text, &units, RATE_FORMS)?;
+        let bits = quantity(text, &RATE).map_err(|error| match text.ends_with("bps") {
+            true => {
+                let note = "'bps' means bits to some tools and bytes to others";
+                UnitError::new(text, note, error.meant, RATE.forms)
+            }
+            false => error,
+        })?;
         Self::from_bits_per_second(bits)
-            .ok_or_else(|| UnitError(format!("'{text}': nothing moves at rate 0; write {RATE_FORMS}")))
+            .ok_or_else(|| UnitError::new(text, "nothing moves at rate 0", None, RATE.forms))
     }
 }
 
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let units = [
-            ("B", 1),
-            ("kB", 1_000),
-            ("KB", 1_000),
-            ("MB", 1_000_000),
-            ("GB", 1_000_000_000),
-            ("KiB", 1 << 10),
-            ("MiB", 1 << 20),
-            ("GiB", 1 << 30),
-        ];
-        quantity(text, &units, BYTES_FORMS).map(Self)
+        quantity(text, &BYTES).map(Self)
     }
 }
 
@@ -172,9 +223,14 @@ impl FromStr for Ratio {
         if text == "0" {
             return Ok(Self::ZERO);
         }
-        let parts = quantity(text, &[("%", 10_000_000_000)], RATIO_FORMS)?;
+        let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
+            // Of one, or of a hundred? Nobody knows.
+            Ok(bare) if !(1.0..=100.0).contains(&bare) => UnitError::new(text, "the unit is missing", None, RATIO.forms),
+            _ => error,
+        })?;
         if parts > Self::ONE.0 {
-            return Err(UnitError(format!("'{text}' is more than 100%; write {RATIO_FORMS}")));
+            let line = format!("'{text}' is more than 100%; write {}", RATIO.forms);
+            return Err(UnitError { line, meant: None });
         }
         Ok(Self(parts))
     }
@@ -188,8 +244,7 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
-    quantity(text, &units, SPAN_FORMS).map(Duration::from_nanos)
+    quantity(text, &SPAN).map(Duration::from_nanos)
 }
 
 /// The time between two of what comes so often: `25/s`, `0.5/s` or `90/min`.
@@ -197,19 +252,29 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
 /// # Errors
 /// [`UnitError`] with the accepted forms.
 pub fn parse_interval(text: &str) -> Result<Duration, UnitError> {
-    let wrong = |why: &str| UnitError(format!("'{text}': {why}; write {INTERVAL_FORMS}"));
-    let (number, unit) = text.split_once('/').ok_or_else(|| wrong("the unit is missing"))?;
+    interval(text).map_err(|why| {
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let unit = unit.trim_start_matches('/').trim().to_lowercase();
+        let found = foreign::INTERVAL.iter().find(|(name, _)| *name == unit);
+        let meant = found.map(|(_, ours)| format!("{number}/{ours}")).filter(|meant| interval(meant).is_ok());
+        UnitError::new(text, &why, meant, INTERVAL_FORMS)
+    })
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_once('/').ok_or("the unit is missing")?;
     let unit_nanos: u128 = match unit {
         "s" => 1_000_000_000,
         "min" => 60_000_000_000,
-        _ => return Err(wrong(&format!("unknown unit '{unit}'"))),
+        _ => return Err(format!("unknown unit '{unit}'")),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");
     let plain = !whole.is_empty() && digits.len() <= 12 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let value: u128 = digits.parse().ok().filter(|_| plain).ok_or_else(|| wrong("not a number"))?;
+    let value: u128 = digits.parse().ok().filter(|_| plain).ok_or("not a number")?;
     if value == 0 {
-        return Err(wrong("nothing ever arrives"));
+        return Err("nothing ever arrives".to_owned());
     }
     let scale = 10_u128.pow(fraction.len() as u32);
     Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
@@ -233,18 +298,19 @@ pub fn format_span(span: Duration) -> String {
 }
 
 /// A decimal number times the unit that follows it, exactly, without floating point.
-fn quantity(text: &str, units: &[(&str, u64)], forms: &str) -> Result<u64, UnitError> {
-    let wrong = |why: &str| UnitError(format!("'{text}': {why}; write {forms}"));
+fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
+    let wrong = |why: &str| UnitError::new(text, why, None, kind.forms);
     if number.is_empty() {
         return Err(wrong("a number was expected"));
     }
-    if unit.is_empty() {
-        return Err(wrong("the unit is missing"));
-    }
-    let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(wrong(&format!("unknown unit '{unit}'")));
+    let Some(&(_, scale)) = kind.units.iter().find(|(name, _)| *name == unit) else {
+        let why = if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
+        let meant = foreign::meant(number, unit, kind);
+        // Of what is offered, each is accepted.
+        let meant = meant.filter(|meant| meant != text && quantity(meant, kind).is_ok());
+        return Err(UnitError::new(text, &why, meant, kind.forms));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
@@ -298,6 +364,50 @@ mod tests {
             assert!(parse_span(text).is_err(), "{text}");
         }
         assert_eq!(parse_span("1.000ns"), Ok(Duration::from_nanos(1)));
+    }
+
+    /// What an error offers in place of `text`.
+    fn meant<T>(read: Result<T, UnitError>) -> String {
+        let error = read.err().expect("refused");
+        let meant = error.meant().unwrap_or("nothing").to_owned();
+        let told = error.to_string().contains(&format!("(did you mean {meant}?)"));
+        assert_eq!(told, meant != "nothing", "{error}");
+        meant
+    }
+
+    #[test]
+    fn units_of_other_tools_are_answered_with_ours() {
+        for (text, ours) in [
+            ("10Mbps", "10mbit"),
+            ("10mbps", "10mbit"),
+            ("1Gbps", "1gbit"),
+            ("10Mb/s", "10mbit"),
+            ("10Mbit", "10mbit"),
+            ("1.5M", "1.5mbit"),
+            ("10 mbit", "10mbit"),
+            ("10MB/s", "80mbit"),
+            ("56K", "56kbit"),
+            ("10furlongs", "nothing"),
+            ("1.0001bps", "nothing"),
+        ] {
+            assert_eq!(meant(text.parse::<BitRate>()), ours, "{text}");
+        }
+        for (text, ours) in
+            [("100ms rtt", "100ms"), ("100msec", "100ms"), ("2h", "120min"), ("5m", "5min"), ("80", "nothing")]
+        {
+            assert_eq!(meant(parse_span(text)), ours, "{text}");
+        }
+        for (text, ours) in
+            [("100Kb", "100kB"), ("1mb", "1MB"), ("8K", "8kB"), ("4kib", "4KiB"), ("9 bytes", "9B"), ("1", "nothing")]
+        {
+            assert_eq!(meant(text.parse::<Bytes>()), ours, "{text}");
+        }
+        for (text, ours) in [("1pct", "1%"), ("2 percent", "2%"), ("1", "1%"), ("0.01", "nothing"), ("200", "nothing")] {
+            assert_eq!(meant(text.parse::<Ratio>()), ours, "{text}");
+        }
+        for (text, ours) in [("25", "25/s"), ("25hz", "25/s"), ("25/sec", "25/s"), ("2/h", "nothing")] {
+            assert_eq!(meant(parse_interval(text)), ours, "{text}");
+        }
     }
 
     #[test]

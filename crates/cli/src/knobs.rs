@@ -31,6 +31,7 @@ pub use linux::{
 mod linux {
     use crate::serve::config;
     use crate::{Failure, complain};
+    use anabranch_base::spelling::hint;
     use anabranch_base::time::Duration;
     use anabranch_transport::sctp::{Config, PROFILES, SharedKeys};
     use clap::ArgMatches;
@@ -60,7 +61,8 @@ mod linux {
         for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
             made = Config::profile(name).ok_or_else(|| {
                 let names = PROFILES.join(", ");
-                Failure::Usage(format!("--set profile={name}: unknown profile '{name}'; accepted: {names}"))
+                let hint = hint(name, PROFILES);
+                Failure::Usage(format!("--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"))
             })?;
         }
         for (key, value) in set.iter().filter(|(key, _)| key != "profile") {

@@ -167,7 +167,7 @@ fn wrong_messages_are_answered_in_one_line() {
         refused(&[("messages", "100/s"), ("think", "recorded")]),
     ];
     expect_test::expect![[r#"
-        --messages: '100': the unit is missing; write how often, such as 25/s, 0.5/s or 90/min
+        --messages: '100': the unit is missing (did you mean 100/s?); write how often, such as 25/s, 0.5/s or 90/min
         --size: '7B': write a size from 8B to 60kB
         --size: '1MB': write a size from 8B to 60kB
         --for: 0 messages; write a time and a rate that give from 1 to 1000000

@@ -301,11 +301,11 @@ fn wrong_networks() {
         expect![[r#"
             --rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
             --rate: '0mbit': nothing moves at rate 0; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
-            --rate: '10mbps': 'bps' means bits to some tools and bytes to others; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            --rate: '10mbps': 'bps' means bits to some tools and bytes to others (did you mean 10mbit?); write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
             --rate: 'fast': a number was expected; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
             --delay, --rtt: delay is one way and rtt the round trip: give one of them
             --loss: '101%' is more than 100%; write a share such as 1%, 0.05% or 0 (from 0% to 100%)
-            --loss: '1': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --loss: '1': not a share and not a loss model (did you mean 1%?); write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
             --loss: 'nth:0': N is a number of packets from 1; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
             --loss: '2x': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
             --down-loss: '-1%': a number was expected; write a share such as 1%, 0.05% or 0 (from 0% to 100%)
@@ -361,7 +361,7 @@ fn wrong_workloads() {
             --page: 'nwes': no such file (did you mean 'news'?); write a HAR file, a directory, or a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)
             --bulk: '100': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
             --message-size: goes with bulk only
-            --arrivals: '25': the unit is missing; write how often, such as 25/s, 0.5/s or 90/min
+            --arrivals: '25': the unit is missing (did you mean 25/s?); write how often, such as 25/s, 0.5/s or 90/min
             --arrivals: '0/s': nothing ever arrives; write how often, such as 25/s, 0.5/s or 90/min
             --arrivals: '2/h': unknown unit 'h'; write how often, such as 25/s, 0.5/s or 90/min
             --think: 'sometimes': write none or recorded

@@ -4,9 +4,10 @@
 //! everything else is a knob of the engine, whose own table reads it and says
 //! what it accepts.
 
-use super::error::{PlanError, nearest, unknown};
+use super::error::{PlanError, unknown};
 use crate::results::label;
 use crate::transports::{Transport, Transports};
+use anabranch_base::spelling::nearest;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};

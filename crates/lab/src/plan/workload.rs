@@ -1,7 +1,8 @@
 //! From workload keys to what is transferred, and by which rules.
 
 use super::concrete::{Concrete, Setting};
-use super::error::{PlanError, nearest};
+use super::error::PlanError;
+use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_interval, parse_span};
 use anabranch_base::{Bytes, Rng};
@@ -451,15 +452,18 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
         har::load_page(path, number.map(|(number, _)| *number))
     } else {
         let names = shipped::NAMES.join(", ");
-        let hint = nearest(text, &shipped::NAMES)
-            .map(|near| format!(" (did you mean '{near}'?)"))
-            .unwrap_or_default();
+        let hint = hint(text, &shipped::NAMES);
         let what = format!(
             "'{text}': no such file{hint}; write a HAR file, a directory, or a shipped page ({names})"
         );
         return Err(PlanError::at(place, what));
     };
-    page.map_err(|error| PlanError::at(number.map_or(place, |(_, asked)| asked), error))
+    let place = number.map_or(place, |(_, asked)| asked);
+    page.map_err(|error| {
+        // Named without a flag, the page is its own place.
+        let line = error.to_string();
+        PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
+    })
 }
 
 impl Pages {

@@ -8,7 +8,7 @@ use crate::queue::codel::CodelConfig;
 use crate::queue::pie::PieConfig;
 use crate::queue::red::RedConfig;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{did_you_mean, format_span, parse_span};
 use anabranch_base::{BitRate, Bytes, Ratio};
 use std::fmt;
 use std::str::FromStr;
@@ -132,7 +132,7 @@ impl FromStr for LossSpec {
         let Some((model, rest)) = text.split_once(':') else {
             let share = text.parse::<Ratio>().map_err(|error| match text.strip_suffix('%') {
                 Some(_) => unit(error),
-                None => wrong("not a share and not a loss model"),
+                None => wrong(&format!("not a share and not a loss model{}", did_you_mean(error.meant()))),
             })?;
             return Ok(if share == Ratio::ZERO { Self::None } else { Self::Bernoulli(share) });
         };
@@ -237,7 +237,14 @@ impl FromStr for QueueSpec {
         match text.parse::<Bytes>() {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
-            Err(_) => Err(wrong("not a queue's limit")),
+            Err(error) => {
+                // What others call packets.
+                let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+                let (number, word) = text.split_at(split);
+                let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));
+                let meant = packets.map(|n| format!("{n}p")).or(error.meant().map(str::to_owned));
+                Err(wrong(&format!("not a queue's limit{}", did_you_mean(meant.as_deref()))))
+            }
         }
     }
 }

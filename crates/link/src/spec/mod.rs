@@ -11,6 +11,7 @@ use crate::outage::Down;
 use crate::table::{OfLink, Scope};
 use crate::trace::Trace;
 use crate::{ROWS, Row};
+use anabranch_base::spelling;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_base::units::parse_span;
 use anabranch_base::{BitRate, Ratio};
@@ -266,7 +267,8 @@ fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
         Some(row) => Ok((row, side)),
         None => {
             let keys: Vec<_> = ROWS.iter().map(|row| row.key).collect();
-            Err(SpecError(format!("'{bare}' is unknown; write one of {}", keys.join(", "))))
+            let hint = spelling::hint(bare, &keys);
+            Err(SpecError(format!("'{bare}' is unknown{hint}; write one of {}", keys.join(", "))))
         }
     }
 }

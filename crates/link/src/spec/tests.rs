@@ -59,7 +59,7 @@ fn a_preset_comes_first_wherever_it_stands() {
     for preset in PRESETS {
         parse(preset.settings).build::<Blank>(1, &Rng::new(1)).expect(preset.name);
     }
-    assert!(refusal("preset=5g").contains("gprs, edge, 3g"));
+    assert!(refusal("preset=mars").contains("gprs, edge, 3g"));
 }
 
 #[test]

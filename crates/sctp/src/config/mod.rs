@@ -58,6 +58,7 @@ pub use requests::ReconfigRequests;
 pub use shared_keys::{SharedKeys, SharedKeysError};
 
 use anabranch_base::knobs::Table;
+use anabranch_base::spelling;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 
@@ -175,7 +176,9 @@ impl Config {
     /// [`KnobError`] when there is no such knob or the value has another form.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
-            return Err(KnobError(format!("sctp has no '{key}'; it has {}", Self::keys())));
+            let keys: Vec<&str> = Self::ROWS.iter().map(|row| row.key).collect();
+            let hint = spelling::hint(key, &keys);
+            return Err(KnobError(format!("sctp has no '{key}'{hint}; it has {}", keys.join(", "))));
         };
         self.set_row(at, value, "set by the user")
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))

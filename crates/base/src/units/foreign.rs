@@ -1,0 +1,118 @@
+//! Units as other tools and people write them, for the words "did you mean": they are never read as values.
+
+use super::Kind;
+
+/// How others write a unit of time; how many of which unit of ours that is.
+pub(super) const TIME: &[(&str, u64, &str)] = &[
+    ("nsec", 1, "ns"),
+    ("µs", 1, "us"),
+    ("μs", 1, "us"),
+    ("usec", 1, "us"),
+    ("msec", 1, "ms"),
+    ("msecs", 1, "ms"),
+    ("millis", 1, "ms"),
+    ("millisecond", 1, "ms"),
+    ("milliseconds", 1, "ms"),
+    ("sec", 1, "s"),
+    ("secs", 1, "s"),
+    ("second", 1, "s"),
+    ("seconds", 1, "s"),
+    ("m", 1, "min"),
+    ("mins", 1, "min"),
+    ("minute", 1, "min"),
+    ("minutes", 1, "min"),
+    ("h", 60, "min"),
+    ("hour", 60, "min"),
+    ("hours", 60, "min"),
+];
+
+/// Sizes. Who writes `Kb` of a file means bytes.
+pub(super) const BYTES: &[(&str, u64, &str)] = &[
+    ("byte", 1, "B"),
+    ("bytes", 1, "B"),
+    ("k", 1, "kB"),
+    ("kbyte", 1, "kB"),
+    ("kbytes", 1, "kB"),
+    ("m", 1, "MB"),
+    ("mbyte", 1, "MB"),
+    ("mbytes", 1, "MB"),
+    ("g", 1, "GB"),
+    ("ki", 1, "KiB"),
+    ("mi", 1, "MiB"),
+    ("gi", 1, "GiB"),
+];
+
+/// Shares.
+pub(super) const RATIO: &[(&str, u64, &str)] =
+    &[("", 1, "%"), ("pct", 1, "%"), ("perc", 1, "%"), ("percent", 1, "%"), ("p", 1, "%")];
+
+/// Rates: bits in lower or upper case; bytes only where the B is a capital and `per second` is said.
+pub(super) const RATE: &[(&str, u64, &str)] = &[
+    ("B/s", 8, "bit"),
+    ("Bps", 8, "bit"),
+    ("bytes/s", 8, "bit"),
+    ("kB/s", 8, "kbit"),
+    ("KB/s", 8, "kbit"),
+    ("kBps", 8, "kbit"),
+    ("KBps", 8, "kbit"),
+    ("MB/s", 8, "mbit"),
+    ("MBps", 8, "mbit"),
+    ("GB/s", 8, "gbit"),
+    ("GBps", 8, "gbit"),
+    ("bps", 1, "bit"),
+    ("b/s", 1, "bit"),
+    ("bits", 1, "bit"),
+    ("bit/s", 1, "bit"),
+    ("k", 1, "kbit"),
+    ("kb", 1, "kbit"),
+    ("kbps", 1, "kbit"),
+    ("kb/s", 1, "kbit"),
+    ("kbits", 1, "kbit"),
+    ("kbit/s", 1, "kbit"),
+    ("kbits/s", 1, "kbit"),
+    ("m", 1, "mbit"),
+    ("mb", 1, "mbit"),
+    ("mbps", 1, "mbit"),
+    ("mb/s", 1, "mbit"),
+    ("mbits", 1, "mbit"),
+    ("mbit/s", 1, "mbit"),
+    ("mbits/s", 1, "mbit"),
+    ("g", 1, "gbit"),
+    ("gb", 1, "gbit"),
+    ("gbps", 1, "gbit"),
+    ("gb/s", 1, "gbit"),
+    ("gbits", 1, "gbit"),
+    ("gbit/s", 1, "gbit"),
+    ("gbits/s", 1, "gbit"),
+];
+
+/// What stands behind the slash of `25/s`, or, without one, behind the number.
+pub(super) const INTERVAL: &[(&str, &str)] = &[
+    ("", "s"),
+    ("sec", "s"),
+    ("second", "s"),
+    ("hz", "s"),
+    ("rps", "s"),
+    ("ps", "s"),
+    ("m", "min"),
+    ("minute", "min"),
+];
+
+/// What `number` of `unit`, which is none of ours, is probably meant to be: `10mbit` for `10 Mbps`. Words behind the
+/// unit, as in `100ms rtt`, are left out.
+pub(super) fn meant(number: &str, unit: &str, kind: &Kind) -> Option<String> {
+    let word = unit.split_whitespace().next().unwrap_or("");
+    let ours = |(name, _): &(&'static str, u64)| (*name, 1, *name);
+    let all: Vec<_> = kind.units.iter().map(ours).chain(kind.foreign.iter().copied()).collect();
+    // Where case tells bytes from bits it counts; elsewhere names are found in lower case.
+    let lower = word.to_lowercase();
+    let named = |wanted: &str| all.iter().find(|(name, ..)| *name == wanted);
+    let (_, factor, unit) = named(word)
+        .or_else(|| named(&lower))
+        .or_else(|| all.iter().find(|(name, ..)| name.to_lowercase() == lower))?;
+    let number = match factor {
+        1 => number.to_owned(),
+        factor => number.parse::<u64>().ok()?.checked_mul(*factor)?.to_string(),
+    };
+    Some(number + unit)
+}

@@ -5,7 +5,7 @@
 mod account;
 
 use crate::outputs::Outputs;
-use crate::{Failure, args, complain, files, say};
+use crate::{Failure, args, complain, files, list, say};
 use anabranch_emu::EmuError;
 use anabranch_emu::device::Choice;
 use anabranch_emu::shell::{self, Ends, Request};
@@ -32,8 +32,10 @@ pub fn command() -> Command {
         )
         .after_long_help(
             "Examples:\n  \
-             anabranch link --rate 10mbit --rtt 80ms --loss 1% --far 'anabranch serve site --listen tcp://*:8080' -- \
+             anabranch link --rate 10mbit --rtt 80ms --loss 1% \\\n      \
+             --far 'anabranch serve site --listen tcp://*:8080' -- \\\n      \
              sh -c 'anabranch get http://$ANABRANCH_FAR:8080/'\n  \
+             anabranch link --preset lte -- bash\n  \
              anabranch link --delay 20ms -- anabranch link --rate 1mbit -- bash\n  \
              anabranch link --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms -- bash\n\n\
              Exit: the command's status; 125 the link failed, 126 the command cannot be run, 127 there is none; 2 usage, \
@@ -86,6 +88,14 @@ pub fn command() -> Command {
             "Write what the links did as JSON, schema anabranch.link/1 (-: behind the command's output)",
         ))
         .arg(
+            Arg::new("list")
+                .long("list")
+                .value_name("WHAT")
+                .value_parser(["presets"])
+                .exclusive(true)
+                .help("List the networks that --preset can name, and end"),
+        )
+        .arg(
             Arg::new("command")
                 .value_name("CMD")
                 .value_parser(ValueParser::os_string())
@@ -98,6 +108,10 @@ pub fn command() -> Command {
 
 /// Does what the flags say; the command's status is ours.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
+    if let Some(what) = matches.get_one::<String>("list") {
+        say(&list::render(what))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let network = network(matches)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let words: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();

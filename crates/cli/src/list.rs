@@ -1,10 +1,10 @@
-//! `race --list WHAT`.
+//! `race --list WHAT`, and of it what `link` has.
 
 use anabranch_http::page::shipped;
 use anabranch_lab::plan::contestant;
 use anabranch_lab::plan::workload::readable;
 use anabranch_lab::transports::Transports;
-use anabranch_link::preset::PRESETS;
+use anabranch_link::preset;
 use std::fmt::Write;
 
 /// The list as text.
@@ -12,13 +12,7 @@ pub fn render(what: &str) -> String {
     match what {
         "profiles" => contestant::profile_listing(&Transports::standard()),
         "transports" => contestant::listing(&Transports::standard()),
-        "presets" => {
-            let mut out = String::new();
-            for preset in PRESETS {
-                let _ = writeln!(out, "{:<12} {:<32} {}", preset.name, preset.settings, preset.source);
-            }
-            out
-        }
+        "presets" => preset::listing(),
         _ => {
             let mut out = String::new();
             for page in shipped::NAMES.iter().filter_map(|name| shipped::shipped(name)) {

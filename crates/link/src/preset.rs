@@ -1,13 +1,16 @@
-//! Networks with a name.
+//! Networks with a name, each complete: rate, delay, jitter, loss and queue of both directions, and where they are from.
 //!
-//! The access networks are those of the README of Tyler Treat's `comcast`
+//! The older access networks are those of the README of Tyler Treat's `comcast`
 //! (github.com/tylertreat/comcast), where latency is added on one side only and
-//! so is a round trip; its loss share is applied to either direction. It gives no
-//! rate for a satellite, so that preset has the default's. The serial lines are
-//! those of the slides "SCTP as Alternative Transport to TCP and UDP".
+//! so is a round trip; its loss share is applied to either direction. The serial
+//! lines are those of the slides "SCTP as Alternative Transport to TCP and UDP".
+//! For today's networks each figure that somebody measured is named with who did;
+//! what nobody did is told as assumed, and `--jitter`, `--queue` or `--loss` change it.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
+use anabranch_base::spelling::nearest;
+use std::fmt::Write;
 
 /// A named network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +28,10 @@ impl OfLink for Preset {
     fn set(link: &mut LinkSpec, name: &str) -> Result<(), String> {
         let Some(preset) = Self::named(name) else {
             let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-            return Err(format!("'{name}' is unknown; write one of {}", names.join(", ")));
+            let other = OTHER_NAMES.iter().find(|(other, _)| *other == name.to_lowercase()).map(|(_, ours)| *ours);
+            let near = other.or_else(|| nearest(name, &names));
+            let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
+            return Err(format!("'{name}' is unknown{hint}; write one of {}", names.join(", ")));
         };
         link.set_beneath(LinkSpec::parse(preset.settings).map_err(|error| error.to_string())?);
         Ok(())
@@ -42,26 +48,128 @@ impl Preset {
     }
 }
 
+/// Every preset with its settings and, below them, their source.
+#[must_use]
+pub fn listing() -> String {
+    let mut out = String::new();
+    for preset in PRESETS {
+        let _ = writeln!(out, "{:<12} {}\n{:12} {}", preset.name, preset.settings.replace(',', ", "), "", preset.source);
+    }
+    out
+}
+
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
-    preset("gprs", "rate=50kbit,rtt=500ms,loss=2%", COMCAST),
-    preset("edge", "rate=250kbit,rtt=300ms,loss=1.5%", COMCAST),
-    preset("3g", "rate=750kbit,rtt=250ms,loss=1.5%", COMCAST),
-    preset("dialup", "rate=40kbit,rtt=185ms,loss=2%", COMCAST),
-    preset("dsl-poor", "rate=2mbit,rtt=70ms,loss=2%", COMCAST),
-    preset("dsl", "rate=8mbit,rtt=40ms,loss=0.5%", COMCAST),
-    preset("wifi", "rate=30mbit,rtt=40ms,loss=0.2%", COMCAST),
-    preset("satellite", "rtt=1500ms,loss=0.2%", COMCAST),
-    preset("serial-14.4", "rate=14400bit,rtt=0ms", SERIAL),
-    preset("serial-32", "rate=32kbit,rtt=0ms", SERIAL),
-    preset("serial-64", "rate=64kbit,rtt=0ms", SERIAL),
-    preset("serial-128", "rate=128kbit,rtt=0ms", SERIAL),
+    preset("gprs", "rate=50kbit,rtt=500ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
+    preset("edge", "rate=250kbit,rtt=300ms,jitter=0ms,loss=1.5%,queue=1bdp", COMCAST),
+    preset("3g", "rate=750kbit,rtt=250ms,jitter=0ms,loss=1.5%,queue=1bdp", COMCAST),
+    preset(
+        "lte",
+        "down-rate=13mbit,up-rate=6mbit,rtt=70ms,jitter=5ms,loss=0.1%,queue=4bdp",
+        "rates: medians of Huang et al., \"A Close Examination of Performance and Power Characteristics of 4G LTE \
+         Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; jitter, loss, queue: assumed",
+    ),
+    preset(
+        "5g",
+        "down-rate=166mbit,up-rate=21mbit,rtt=33ms,jitter=3ms,loss=0.1%,queue=4bdp",
+        "rates: Ookla, global 5G medians of Q3 2021; round trip: Ookla, US operators, Q1 2021; jitter, loss, queue: \
+         assumed",
+    ),
+    preset("dialup", "rate=40kbit,rtt=185ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
+    preset("dsl-poor", "rate=2mbit,rtt=70ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
+    preset("dsl", "rate=8mbit,rtt=40ms,jitter=0ms,loss=0.5%,queue=1bdp", COMCAST),
+    preset(
+        "vdsl",
+        "down-rate=25mbit,up-rate=3mbit,rtt=28ms,jitter=2ms,loss=0.1%,queue=4bdp",
+        "round trip: FCC, 13th Measuring Broadband America (2022), DSL 23 to 34 ms idle; rates: the FCC's benchmark of \
+         2015 (25/3); jitter, loss, queue: assumed",
+    ),
+    preset(
+        "cable",
+        "down-rate=100mbit,up-rate=20mbit,rtt=18ms,jitter=2ms,loss=0.1%,queue=4bdp",
+        "round trip: FCC, 13th Measuring Broadband America (2022), cable 12 to 24 ms idle; rates: the FCC's benchmark of \
+         2024 (100/20); jitter, loss, queue: assumed",
+    ),
+    preset(
+        "fibre",
+        "rate=300mbit,rtt=10ms,jitter=500us,loss=0.01%,queue=2bdp",
+        "round trip: FCC, 13th Measuring Broadband America (2022), fiber 7 to 14 ms idle; rate, jitter, loss, queue: \
+         assumed",
+    ),
+    preset("wifi", "rate=30mbit,rtt=40ms,jitter=0ms,loss=0.2%,queue=1bdp", COMCAST),
+    preset(
+        "starlink",
+        "down-rate=178mbit,up-rate=17mbit,rtt=50ms,jitter=5ms,down-loss=0.4%,up-loss=0.45%,down-queue=3560kB,\
+         up-queue=552kB",
+        "Michel et al., \"A First Look at Starlink Performance\", IMC 2022: median rates, median round trip 50 ms \
+         (quartiles 40 and 60), loss of light traffic; queues: by its 99th percentile of round trips under load (210 ms \
+         down, 310 ms up), less 50 ms",
+    ),
+    preset(
+        "satellite",
+        "down-rate=82mbit,up-rate=4.5mbit,rtt=600ms,jitter=10ms,loss=0.2%,queue=1bdp",
+        "geostationary. Rates (medians) and least round trip: Michel et al., IMC 2022; loss: comcast README; jitter, \
+         queue: assumed",
+    ),
+    preset("serial-14.4", "rate=14400bit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-32", "rate=32kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-64", "rate=64kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+    preset("serial-128", "rate=128kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
+];
+
+/// What others call some of them.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("4g", "lte"),
+    ("2g", "gprs"),
+    ("umts", "3g"),
+    ("nr", "5g"),
+    ("adsl", "dsl"),
+    ("docsis", "cable"),
+    ("ftth", "fibre"),
+    ("wlan", "wifi"),
+    ("leo", "starlink"),
+    ("geo", "satellite"),
+    ("modem", "dialup"),
 ];
 
 const fn preset(name: &'static str, settings: &'static str, source: &'static str) -> Preset {
     Preset { name, settings, source }
 }
 
-const COMCAST: &str = "comcast README, network condition profiles (latency taken as round trip)";
-const SERIAL: &str =
-    "slides \"SCTP as Alternative Transport to TCP and UDP\", tested speeds (delay not stated: none)";
+const COMCAST: &str = "comcast README, network condition profiles (latency taken as round trip; no jitter and no queue \
+                       stated: none, and 1bdp)";
+const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\", tested speeds (nothing else stated: none, \
+                      and a queue of 1bdp)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is inherited from the defaults is nobody's network.
+    #[test]
+    fn each_preset_says_all_there_is_of_a_network() {
+        for preset in PRESETS {
+            let keys: Vec<&str> = preset.settings.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)).collect();
+            let has = |key: &str| {
+                keys.contains(&key) || ["up-", "down-"].iter().all(|side| keys.contains(&&*format!("{side}{key}")))
+            };
+            for key in ["rate", "jitter", "loss", "queue"] {
+                assert!(has(key), "{}: {key}", preset.name);
+            }
+            assert!(has("rtt") || has("delay"), "{}: delay", preset.name);
+            LinkSpec::parse(preset.settings).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+            assert!(listing().contains(preset.source), "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_answered_with_ours() {
+        for (name, near) in [("4g", "'lte'"), ("FTTH", "'fibre'"), ("fiber", "'fibre'"), ("starlnik", "'starlink'")] {
+            let error = LinkSpec::parse(&format!("preset={name}")).expect_err(name).to_string();
+            assert!(error.contains(&format!("(did you mean {near}?)")), "{error}");
+        }
+        for (_, ours) in OTHER_NAMES {
+            assert!(Preset::named(ours).is_some(), "{ours}");
+        }
+    }
+}

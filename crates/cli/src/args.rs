@@ -63,14 +63,19 @@ fn race() -> Command {
              Every network flag also exists for one direction: --up-loss, --down-rate, .. (down = server to client).\n\
              A comma-separated or repeated network or workload value is a factor: all combinations are run.\n\n\
              Examples:\n  \
-             anabranch race --page site.har --rate 10mbit --rtt 80ms --loss 1%\n  \
+             anabranch race examples/site.har --rate 10mbit --rtt 80ms --loss 1%\n  \
+             anabranch race examples/plan.toml\n  \
              anabranch race --loss 0,1%,2% --transport tcp --transport sctp:streams=10 --out results\n  \
-             anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms --fail path=1,at=1s \
-             --transport sctp --bulk 5MB\n\n\
+             anabranch race --preset lte --messages 50/s --size 300B --transport tcp,sctp\n  \
+             anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms \\\n      \
+             --fail path=1,at=1s --transport sctp --bulk 5MB\n\n\
              Exit: 0 done, 1 a transfer failed or an [[expect]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
         )
         .arg(
-            Arg::new("plan").value_name("PLAN.toml").help("A plan file; flags take the place of what it says"),
+            Arg::new("plan").value_name("PLAN|PAGE").help(
+                "A plan file (TOML), whose keys flags replace; or what --page takes: a HAR file, a directory with \
+                 index.html, a shipped page",
+            ),
         );
     for key in KEYS.iter() {
         let several = key.several != Several::No;
@@ -146,8 +151,8 @@ fn serve() -> Command {
         .after_long_help(
             "Examples:\n  \
              anabranch serve site\n  \
-             anabranch serve site --listen tcp://*:8080 --listen sctp://192.0.2.1,192.0.3.1:9899\n  \
-             anabranch get http+sctp://127.0.0.1:9899/\n\n\
+             anabranch get http+sctp://127.0.0.1:9899/\n  \
+             anabranch serve site --listen tcp://*:8080 --listen sctp://192.0.2.1,192.0.3.1:9899\n\n\
              Exit: 0 ended by a signal, 1 some exchanges did not finish in time, 2 usage, 3 not possible here.",
         )
         .arg(Arg::new("directory").value_name("DIR").default_value(".").help("Directory to serve"))
@@ -222,7 +227,10 @@ fn get() -> Command {
              Traffic is in the clear.",
         )
         .after_long_help(
-            "With --page, files are written only below DIR, whatever names the server gives and wherever links in DIR lead. \
+            "Examples:\n  \
+             anabranch get http+sctp://127.0.0.1:9899/ -o index.html\n  \
+             anabranch get --page http+sctp://127.0.0.1:9899/ -o copy --har load.har\n\n\
+             With --page, files are written only below DIR, whatever names the server gives and wherever links in DIR lead. \
              Names that begin with a dot are changed: .bashrc becomes _bashrc.\n\n\
              Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is written \
              completely or not at all.",

@@ -55,7 +55,7 @@ pub fn command() -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(u64).range(..=u64::from(u32::MAX)))
                 .default_value("1")
-                .help("Of the link's luck"),
+                .help("Seed of what the link leaves to chance"),
         )
         .arg(
             Arg::new("far").long("far").value_name("COMMAND").help(

@@ -4,7 +4,7 @@ use anabranch_http::page::shipped;
 use anabranch_lab::plan::contestant;
 use anabranch_lab::plan::workload::readable;
 use anabranch_lab::transports::Transports;
-use anabranch_link::preset;
+use anabranch_link::preset::PRESETS;
 use std::fmt::Write;
 
 /// The list as text.
@@ -12,7 +12,14 @@ pub fn render(what: &str) -> String {
     match what {
         "profiles" => contestant::profile_listing(&Transports::standard()),
         "transports" => contestant::listing(&Transports::standard()),
-        "presets" => preset::listing(),
+        "presets" => {
+            let mut out = String::new();
+            for preset in PRESETS {
+                let settings = preset.settings.replace(',', ", ");
+                let _ = writeln!(out, "{:<12} {settings}\n{}", preset.name, wrapped(preset.source));
+            }
+            out
+        }
         _ => {
             let mut out = String::new();
             for page in shipped::NAMES.iter().filter_map(|name| shipped::shipped(name)) {

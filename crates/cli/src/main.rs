@@ -172,7 +172,10 @@ fn misused(error: &clap::Error) -> ExitCode {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    complain(&format!("{} (see --help)", line.trim_start_matches("error: ")));
+    // The same in all verbs; other programs count by it.
+    let counts = std::env::args().any(|word| word.starts_with("-n"));
+    let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
+    complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
     ExitCode::from(2)
 }
 

@@ -119,8 +119,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --rate 10mbps",
-        "--rate: '10mbps': 'bps' means bits to some tools and bytes to others; write a rate such \
-         as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
+        "--rate: '10mbps': 'bps' means bits to some tools and bytes to others (did you mean 10mbit?); \
+         write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
     ),
     (
         "race --rate 0mbit",
@@ -141,7 +141,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --arrivals 25",
-        "--arrivals: '25': the unit is missing; write how often, such as 25/s, 0.5/s or 90/min",
+        "--arrivals: '25': the unit is missing (did you mean 25/s?); write how often, such as 25/s, 0.5/s or 90/min",
     ),
     // Shares above the whole.
     ("race --loss 1%,0,1%", "--loss: '1%' stands twice among its values"),
@@ -151,7 +151,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --duplicate 1.5",
-        "--duplicate: '1.5': the unit is missing; write a share such as 1%, 0.05% or 0 (from 0% \
+        "--duplicate: '1.5': the unit is missing (did you mean 1.5%?); write a share such as 1%, 0.05% or 0 (from 0% \
          to 100%)",
     ),
     (
@@ -240,7 +240,43 @@ const WRONG: &[(&str, &str)] = &[
          1x20kB,7x100kB",
     ),
     // Plan files.
-    ("race nothing.toml", "nothing.toml: No such file or directory (os error 2)"),
+    (
+        "race nothing.toml",
+        "nothing.toml: no such file; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page \
+         (news, gallery, article, osterdahl-news, osterdahl-gallery)",
+    ),
+    (
+        "race galery",
+        "galery: no such file (did you mean 'gallery'?); write a plan (TOML), a HAR file, a directory with index.html, or \
+         a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)",
+    ),
+    ("race -n 10", "10: no such file; so many seeds are --runs 10 (and -n is --dry-run)"),
+    // What is named is taken for what it is.
+    ("race empty.har", "empty.har: log.entries: empty, so there is nothing to fetch"),
+    ("race hollow", "hollow: the directory is empty; an index.html is needed"),
+    ("race empty.har --bulk 1MB", "empty.har: goes not with --bulk: give one of page, objects and bulk"),
+    ("race old.json", "old.json: a result of race: --compare old.json compares with it"),
+    ("race x.pcapng", "x.pcapng: a capture: anabranch decode x.pcapng reads it"),
+    // What other programs call it.
+    (
+        "race --rate 10Mbps",
+        "--rate: '10Mbps': 'bps' means bits to some tools and bytes to others (did you mean 10mbit?); write a rate such as \
+         56kbit, 10mbit, 1gbit or 300bit (bits per second)",
+    ),
+    (
+        "race --bulk 100Kb",
+        "--bulk: '100Kb': unknown unit 'Kb' (did you mean 100kB?); write a size such as 300B, 100kB (= 100KB, 100,000 \
+         bytes), 100KiB (102,400), 2MB, 1MiB or 1GB",
+    ),
+    (
+        "link --preset 4g -- true",
+        "--preset: '4g' is unknown (did you mean 'lte'?); write one of gprs, edge, 3g, lte, 5g, dialup, dsl-poor, dsl, \
+         vdsl, cable, fibre, wifi, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128",
+    ),
+    (
+        "load http://127.0.0.1/ -n 100",
+        "unexpected argument '100' found; -n is --dry-run, where a verb has it (see --help)",
+    ),
     ("race words.toml", "words.toml: line 1: string values must be quoted, expected literal string"),
     ("race key.toml", "key.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ..."),
     (
@@ -280,6 +316,8 @@ const FILES: &[(&str, &str)] = &[
              "request": {"method": "GET", "url": "http://a.example/", "headersSize": -1, "bodySize": 0},
              "response": {"status": 200, "headersSize": -1, "bodySize": -700, "content": {"size": -5}}}]}}"#,
     ),
+    ("old.json", r#"{"schema": "anabranch.race/1"}"#),
+    ("x.pcapng", "\n\r\r\n"),
     ("words.toml", "rate = 10mbit\n"),
     ("key.toml", "rate = '10mbit'\nlos = '1%'\n"),
     ("path.toml", "[[path]]\nrate = '10mbit'\nlos = '1%'\n"),

@@ -10,7 +10,6 @@
 use crate::LinkSpec;
 use crate::table::OfLink;
 use anabranch_base::spelling::nearest;
-use std::fmt::Write;
 
 /// A named network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +27,8 @@ impl OfLink for Preset {
     fn set(link: &mut LinkSpec, name: &str) -> Result<(), String> {
         let Some(preset) = Self::named(name) else {
             let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-            let other = OTHER_NAMES.iter().find(|(other, _)| *other == name.to_lowercase()).map(|(_, ours)| *ours);
+            let other =
+                OTHER_NAMES.iter().find(|(other, _)| *other == name.to_lowercase()).map(|(_, ours)| *ours);
             let near = other.or_else(|| nearest(name, &names));
             let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
             return Err(format!("'{name}' is unknown{hint}; write one of {}", names.join(", ")));
@@ -46,16 +46,6 @@ impl Preset {
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
-}
-
-/// Every preset with its settings and, below them, their source.
-#[must_use]
-pub fn listing() -> String {
-    let mut out = String::new();
-    for preset in PRESETS {
-        let _ = writeln!(out, "{:<12} {}\n{:12} {}", preset.name, preset.settings.replace(',', ", "), "", preset.source);
-    }
-    out
 }
 
 /// Every preset.
@@ -136,10 +126,10 @@ const fn preset(name: &'static str, settings: &'static str, source: &'static str
     Preset { name, settings, source }
 }
 
-const COMCAST: &str = "comcast README, network condition profiles (latency taken as round trip; no jitter and no queue \
-                       stated: none, and 1bdp)";
-const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\", tested speeds (nothing else stated: none, \
-                      and a queue of 1bdp)";
+const COMCAST: &str = "comcast README, network condition profiles: rate, latency (taken as round trip), loss; jitter \
+                       (none), queue: assumed";
+const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": tested speeds; all else (nothing, a queue of \
+                      1bdp): assumed";
 
 #[cfg(test)]
 mod tests {
@@ -149,22 +139,26 @@ mod tests {
     #[test]
     fn each_preset_says_all_there_is_of_a_network() {
         for preset in PRESETS {
-            let keys: Vec<&str> = preset.settings.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)).collect();
+            let keys: Vec<&str> =
+                preset.settings.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)).collect();
             let has = |key: &str| {
-                keys.contains(&key) || ["up-", "down-"].iter().all(|side| keys.contains(&&*format!("{side}{key}")))
+                keys.contains(&key)
+                    || ["up-", "down-"].iter().all(|side| keys.contains(&&*format!("{side}{key}")))
             };
             for key in ["rate", "jitter", "loss", "queue"] {
                 assert!(has(key), "{}: {key}", preset.name);
             }
             assert!(has("rtt") || has("delay"), "{}: delay", preset.name);
             LinkSpec::parse(preset.settings).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
-            assert!(listing().contains(preset.source), "{}", preset.name);
+            assert!(preset.source.len() > 20, "{}: no source", preset.name);
         }
     }
 
     #[test]
     fn names_of_others_are_answered_with_ours() {
-        for (name, near) in [("4g", "'lte'"), ("FTTH", "'fibre'"), ("fiber", "'fibre'"), ("starlnik", "'starlink'")] {
+        for (name, near) in
+            [("4g", "'lte'"), ("FTTH", "'fibre'"), ("fiber", "'fibre'"), ("starlnik", "'starlink'")]
+        {
             let error = LinkSpec::parse(&format!("preset={name}")).expect_err(name).to_string();
             assert!(error.contains(&format!("(did you mean {near}?)")), "{error}");
         }

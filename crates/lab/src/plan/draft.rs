@@ -126,6 +126,17 @@ impl Draft {
         self
     }
 
+    /// These flags with a page that was named without one.
+    ///
+    /// # Errors
+    /// [`PlanError`] when it has no name.
+    pub fn with_page(mut self, name: &str) -> Result<Self, PlanError> {
+        if let Some(key) = find("page") {
+            self.add(key, vec![name.to_owned()], name.to_owned())?;
+        }
+        Ok(self)
+    }
+
     /// The values of a key.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Given> {

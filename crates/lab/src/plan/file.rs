@@ -8,9 +8,25 @@ use std::io::Read;
 /// # Errors
 /// One line: why it cannot be read, or that it is too large or no text.
 pub fn read(file: &str, most: u64) -> Result<String, String> {
+    bytes(file, most).and_then(|bytes| text(bytes, most))
+}
+
+/// What `file` begins with, at most one byte more than `most`.
+///
+/// # Errors
+/// One line: why it cannot be read.
+pub fn bytes(file: &str, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut source = File::open(file).map_err(|error| error.to_string())?.take(most.saturating_add(1));
     source.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// What was read is text, all of it.
+///
+/// # Errors
+/// One line: it is too large or no text.
+pub fn text(bytes: Vec<u8>, most: u64) -> Result<String, String> {
     if bytes.len() as u64 > most {
         return Err(format!("more than {most} bytes"));
     }

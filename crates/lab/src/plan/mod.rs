@@ -13,6 +13,7 @@ pub mod error;
 pub mod expect;
 pub mod file;
 pub mod keys;
+pub mod named;
 pub mod network;
 pub mod workload;
 
@@ -29,6 +30,7 @@ use anabranch_link::LinkSpec;
 use concrete::Concrete;
 use expect::Expect;
 use keys::Several;
+use named::Named;
 use std::collections::BTreeMap;
 
 /// A plan, understood.
@@ -351,10 +353,10 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), concretes.first().unwrap_or(&Concrete::default()))
 }
 
-/// The plan that flags and, before them, a plan file describe.
+/// The plan that flags describe and, before them, what `file` names: a plan, or the page to race.
 ///
 /// # Errors
-/// [`PlanError`] when the file cannot be read, or anything in it or in the flags is wrong.
+/// [`PlanError`] when the file cannot be read or is neither, or anything in it or in the flags is wrong.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -362,10 +364,10 @@ pub fn read<'a>(
     let flags = Draft::from_flags(flags)?;
     let draft = match file {
         None => flags,
-        Some(name) => {
-            let text = file::read(name, file::MAX_PLAN).map_err(|error| PlanError::at(name, error))?;
-            Draft::from_toml(name, &text)?.overlaid(flags)
-        }
+        Some(name) => match named::identify(name)? {
+            Named::Plan(text) => Draft::from_toml(name, &text)?.overlaid(flags),
+            Named::Page => flags.with_page(name)?,
+        },
     };
     Plan::interpret(draft)
 }

@@ -12,6 +12,7 @@ pub mod draft;
 pub mod error;
 pub mod expect;
 pub mod file;
+pub mod harmful;
 pub mod keys;
 pub mod named;
 pub mod network;
@@ -238,6 +239,10 @@ impl Plan {
                     ));
                 }
             }
+        }
+        for contestant in &self.contestants {
+            let told = harmful::told(contestant, &self.points);
+            warnings.extend(told.into_iter().map(|(_, said)| format!("{}: {said}", contestant.text)));
         }
         warnings
     }

@@ -1,4 +1,8 @@
 //! `anabranch decode`: what a capture says of the associations and connections in it.
+//!
+//! - `gzip`: captures that are compressed
+
+mod gzip;
 
 use crate::outputs::Outputs;
 use crate::{Done, Failure, complain};
@@ -19,8 +23,8 @@ pub fn command() -> Command {
         .about("Show associations, connections and streams of a capture, and why data was retransmitted")
         .long_about(
             "Shows how each SCTP association and TCP connection was set up and closed, its traffic by path and stream, \
-             its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, taken at either \
-             end, by any program.\n\n\
+             its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, also \
+             compressed by gzip, taken at either end, by any program.\n\n\
              Link types: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback. IPv4 and IPv6, with \
              fragments. SCTP on IP and in UDP. The first 65,536 conversations are followed; packets of further ones \
              are counted.\n\n\
@@ -29,7 +33,10 @@ pub fn command() -> Command {
              acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
         )
         .after_long_help(
-            "Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
+            "Examples:\n  \
+             anabranch decode capture.pcapng\n  \
+             anabranch decode capture.pcapng.gz --ladder=40 --streams 5\n\n\
+             Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
              capture, or a damaged one, 3 the file cannot be read here.",
         )
         .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
@@ -90,13 +97,15 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     for ports in matches.get_many::<String>("udp").into_iter().flatten() {
         settings.udp_ports.push(udp_ports(ports)?);
     }
-    let input = open(file)?;
+    let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
+    let gzip::Capture { bytes, cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded =
-        capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings).map_err(|error| {
+        capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings).map_err(|error| {
             // The host's own word is at the bottom of it when reading failed.
-            let host = error.source().and_then(Error::source).is_some_and(|why| why.is::<io::Error>());
+            let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());
+            let host = why.is_some_and(|why| why.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");
             if host { Failure::Host(message) } else { Failure::Usage(message) }
         })?;
@@ -105,14 +114,20 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
-    let Some(at) = decoded.cut_at else { return Ok(Done::Well) };
-    complain(&format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown"));
+    let told = match decoded.cut_at {
+        Some(at) => {
+            format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown")
+        }
+        None if cut.get() => format!("{file}: gzip ends early; what comes before is shown"),
+        None => return Ok(Done::Well),
+    };
+    complain(&told);
     Ok(Done::Badly)
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     if file == "-" {
-        return Ok(Box::new(io::stdin().lock()));
+        return Ok(Box::new(io::stdin()));
     }
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Usage(format!("{file}: {error}")),

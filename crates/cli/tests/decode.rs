@@ -94,3 +94,35 @@ fn quiet_says_nothing_but_what_was_asked_for() {
         assert!(errors(&got).lines().count() == 1 && !place.0.join("x").exists(), "{}", errors(&got));
     }
 }
+
+/// The same capture compressed says the same; PPIDs are named.
+#[test]
+fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
+    let place = Scratch::new("decode-gzip");
+    let [_, sctp] = captures(&place);
+    let plain = fs::read(&sctp).expect("a capture");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, &plain).expect("packed");
+    let packed = packed.finish().expect("packed");
+    let whole = place.file("x.pcapng.gz", &packed);
+    let text = |file: &PathBuf| {
+        let told = run(anabranch().arg("decode").arg(file));
+        assert_eq!(told.status.code(), Some(0), "{}", errors(&told));
+        let text = String::from_utf8(told.stdout).expect("text");
+        // The first line begins with the file's name.
+        text.split_once(": ").expect("a name").1.to_owned()
+    };
+    let told = text(&whole);
+    assert_eq!(told, text(&sctp));
+    assert!(told.contains("4 messages of PPID 63 (HTTP)"), "{told}");
+    let cut = place.file("cut.pcapng.gz", &packed[..packed.len() / 2]);
+    let told = run(anabranch().arg("decode").arg(&cut));
+    assert_eq!(told.status.code(), Some(1), "{}", errors(&told));
+    assert!(!told.stdout.is_empty());
+    let mut damaged = packed.clone();
+    damaged[packed.len() / 2] ^= 0xff;
+    let damaged = place.file("damaged.pcapng.gz", damaged);
+    let told = run(anabranch().arg("decode").arg(&damaged));
+    assert_eq!(told.status.code(), Some(2), "{}", errors(&told));
+    assert_eq!(errors(&told).lines().count(), 1, "{}", errors(&told));
+}

@@ -10,6 +10,7 @@ mod conversation;
 pub mod csv;
 mod fragments;
 mod frame;
+mod ppid;
 mod ranges;
 pub mod results;
 mod sctp;

@@ -164,6 +164,8 @@ pub struct Direction {
     pub keep_alives: u64,
     /// SCTP: by stream.
     pub streams: BTreeMap<u16, Stream>,
+    /// SCTP: user messages (first fragments) by payload protocol identifier; of the first identifiers seen.
+    pub ppids: BTreeMap<u32, u64>,
 }
 
 /// One stream in one direction.

@@ -21,6 +21,9 @@ const REACH: i64 = 1 << 20;
 /// Heartbeats that wait for their answer.
 const MAX_HEARTBEATS: usize = 256;
 
+/// Payload protocol identifiers told apart in each direction of an association.
+const MAX_PPIDS: usize = 16;
+
 /// Tags remembered of all associations: each has two, and a few more when handshakes are retransmitted.
 const MAX_TAGS: usize = 1 << 19;
 
@@ -210,11 +213,15 @@ impl Association {
                 Chunk::CookieAck(_) => self.cookie_ack(arrival),
                 Chunk::Data(data) => {
                     let message = data.end.then_some(data.unordered);
-                    self.data(arrival, path, data.tsn, data.stream, message, data.payload.len(), &mut causes);
+                    let ppid = data.begin.then_some(data.ppid);
+                    let carried = (message, ppid, data.payload.len());
+                    self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
                 }
                 Chunk::IData(data) => {
                     let message = data.end.then_some(data.unordered);
-                    self.data(arrival, path, data.tsn, data.stream, message, data.payload.len(), &mut causes);
+                    let ppid = data.begin.then_some(data.ppid);
+                    let carried = (message, ppid, data.payload.len());
+                    self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
                 }
                 Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
                 Chunk::NrSack(nr) => self.sack(arrival, &nr.sack, nr.all_gaps()),
@@ -318,18 +325,18 @@ impl Association {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields that DATA and I-DATA share")]
+    /// DATA or I-DATA, by what both have. `carried`: whether a message ends here, and if so whether it is unordered; the
+    /// identifier of a message that begins here; bytes.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
         path: usize,
         tsn: Tsn,
         stream: u16,
-        message: Option<bool>,
-        length: usize,
+        carried: (Option<bool>, Option<u32>, usize),
         causes: &mut Vec<(Cause, bool)>,
     ) {
-        let side = arrival.side;
+        let (side, (message, ppid, length)) = (arrival.side, carried);
         let first = *self.conversation.firsts[side].get_or_insert(tsn.0);
         let track = self.conversation.tracks.of(side);
         let unit = track.unit(tsn.0, first);
@@ -355,6 +362,10 @@ impl Association {
         let direction = &mut self.conversation.directions[side];
         direction.bytes += length as u64;
         direction.messages += u64::from(message.is_some());
+        let room = direction.ppids.len() < MAX_PPIDS;
+        if let Some(ppid) = ppid.filter(|ppid| room || direction.ppids.contains_key(ppid)) {
+            *direction.ppids.entry(ppid).or_default() += 1;
+        }
     }
 
     fn sack(&mut self, arrival: &Arrival<'_>, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {

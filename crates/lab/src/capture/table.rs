@@ -1,5 +1,6 @@
 //! A decoded capture as text.
 
+use super::ppid;
 use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt};
 use std::fmt::Write;
 
@@ -212,6 +213,11 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     add(direction.damaged, "damaged");
     add(direction.not_captured, if sctp { "TSN not captured" } else { "byte not captured" });
     add(direction.keep_alives, "keep-alive");
+    // 0 is no identifier.
+    for (ppid, count) in direction.ppids.iter().filter(|(ppid, _)| **ppid != 0) {
+        let name = ppid::name(*ppid).map(|name| format!(" ({name})")).unwrap_or_default();
+        parts.push(format!("{} of PPID {ppid}{name}", counted(*count, "message")));
+    }
     if sctp {
         let rare = direction.chunks.iter().filter(|(name, _)| !["DATA", "I-DATA", "SACK"].contains(name));
         parts.extend(rare.map(|(name, count)| format!("{count} {name}")));

@@ -1,0 +1,143 @@
+//! Captures that are compressed by gzip, unpacked as they are read.
+//!
+//! Nothing but the capture tells how large it is, and little may unpack to very much: beyond [`FREE`] a file may give so
+//! many times what was read of it, and no more.
+
+use flate2::read::MultiGzDecoder;
+use std::cell::Cell;
+use std::io::{self, BufReader, Read};
+use std::rc::Rc;
+
+/// How gzip begins (RFC 1952 §2.3.1).
+const MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Any file may unpack to so much.
+const FREE: u64 = 1 << 30;
+/// A larger one to so many times its size: captures come to 2 to 50, what deflate can do is 1032.
+const MOST: u64 = 100;
+
+/// A capture as it is, whatever the file was.
+pub struct Capture {
+    /// Its bytes.
+    pub bytes: Box<dyn Read>,
+    /// The file ends in the middle of what gzip packed; known at its end.
+    pub cut: Rc<Cell<bool>>,
+}
+
+/// What `input` holds, unpacked where it is packed.
+pub fn unpacked(input: impl Read + 'static) -> io::Result<Capture> {
+    unpacked_within(input, FREE, MOST)
+}
+
+fn unpacked_within(mut input: impl Read + 'static, free: u64, most: u64) -> io::Result<Capture> {
+    let cut = Rc::new(Cell::new(false));
+    let mut begins = Vec::new();
+    input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut begins)?;
+    let packed = begins == MAGIC;
+    let whole = io::Cursor::new(begins).chain(input);
+    if !packed {
+        return Ok(Capture { bytes: Box::new(whole), cut });
+    }
+    let taken = Rc::new(Cell::new(0));
+    let counted = Counted { input: whole, taken: taken.clone() };
+    let decoder = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, counted));
+    let bytes = Box::new(Unpacked { decoder, taken, given: 0, free, most, cut: cut.clone() });
+    Ok(Capture { bytes, cut })
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    input: R,
+    taken: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(into)?;
+        self.taken.set(self.taken.get() + read as u64);
+        Ok(read)
+    }
+}
+
+struct Unpacked<R> {
+    decoder: MultiGzDecoder<BufReader<Counted<R>>>,
+    taken: Rc<Cell<u64>>,
+    given: u64,
+    free: u64,
+    most: u64,
+    cut: Rc<Cell<bool>>,
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        let read = match self.decoder.read(into) {
+            Ok(read) => read,
+            // What comes before is a capture all the same.
+            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
+                self.cut.set(true);
+                return Ok(0);
+            }
+            // Those of the file itself are the host's.
+            Err(why) if why.raw_os_error().is_some() => return Err(why),
+            Err(why) => return Err(wrong(format!("gzip: {why}"))),
+        };
+        self.given += read as u64;
+        let bound = self.free.saturating_add(self.most.saturating_mul(self.taken.get()));
+        if self.given > bound {
+            let most = self.most;
+            return Err(wrong(format!(
+                "gzip: unpacks to more than {most} times its size; gunzip it first if it is meant"
+            )));
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).expect("packed");
+        encoder.finish().expect("packed")
+    }
+
+    /// All that comes out of it, and whether it was cut.
+    fn read(bytes: Vec<u8>, free: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
+        let Capture { mut bytes, cut } = unpacked_within(io::Cursor::new(bytes), free, most)?;
+        let mut out = Vec::new();
+        bytes.read_to_end(&mut out)?;
+        Ok((out, cut.get()))
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_and_what_is_not_is_as_it_was() {
+        let text = b"some bytes of a capture".repeat(100);
+        assert_eq!(read(text.clone(), 0, 0).expect("plain"), (text.clone(), false));
+        assert_eq!(read(vec![0x1f], 0, 0).expect("one byte"), (vec![0x1f], false));
+        let twice = [packed(&text), packed(b"more")].concat();
+        assert_eq!(read(twice, 1 << 20, 0).expect("two members"), ([&text[..], b"more"].concat(), false));
+    }
+
+    #[test]
+    fn a_bomb_is_refused_in_one_line_and_a_cut_file_is_told() {
+        let bomb = packed(&vec![0; 1 << 20]);
+        let error = read(bomb.clone(), 1 << 16, 100).expect_err("a bomb").to_string();
+        assert_eq!(error, "gzip: unpacks to more than 100 times its size; gunzip it first if it is meant");
+        assert!(read(bomb.clone(), 1 << 20, 0).is_ok(), "it is the size that matters");
+        assert!(read(bomb.clone(), 1 << 16, 2000).is_ok());
+        let noise: Vec<u8> =
+            (0..100_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
+        let mut cut = packed(&noise);
+        cut.truncate(cut.len() / 2);
+        let (before, is_cut) = read(cut, 1 << 20, 100).expect("what comes before");
+        assert!(is_cut && !before.is_empty() && noise.starts_with(&before));
+        let mut damaged = packed(&noise);
+        damaged[100] ^= 0xff;
+        assert!(read(damaged, 1 << 20, 100).expect_err("damaged").to_string().starts_with("gzip: "));
+    }
+}

@@ -37,9 +37,9 @@ pub fn command() -> Command {
         .after_long_help(
             "Examples:\n  \
              anabranch bulk --listen sctp://*:9900 --listen tcp://*:5201\n  \
-             anabranch bulk sctp://192.0.2.1:9900 --for 10s --message-size 64KiB\n  \
-             anabranch bulk sctp://192.0.2.1:9900 --streams 10 --unordered --both --set profile=rfc9260\n  \
-             anabranch bulk tcp://192.0.2.1:5201 --reverse --set rcvbuf=4MiB --json -\n\n\
+             anabranch bulk sctp://192.0.2.1:9900 --for 3s --message-size 64KiB\n  \
+             anabranch bulk sctp://192.0.2.1:9900 --size 1GB --streams 10 --both --scheduler rr\n  \
+             anabranch bulk tcp://192.0.2.1:5201 --for 3s --reverse --set rcvbuf=4MiB --json -\n\n\
              Exit: 0 done, 1 the test failed, 2 usage, 3 not possible here, 130 interrupted (results so far are \
              reported).",
         )
@@ -79,6 +79,15 @@ pub fn command() -> Command {
                 .default_value("1"),
         )
         .arg(switch("unordered", "Let SCTP deliver messages out of order"))
+        .arg(
+            flag("ppid", "N", "SCTP payload protocol identifier of the messages; both ends need the same one [default: 0]")
+                .value_parser(value_parser!(u32)),
+        )
+        .arg(flag(
+            "scheduler",
+            "NAME",
+            "Order in which SCTP streams of this end take turns, as --set scheduler: fcfs, rr, rr_packet, priority, fair or wfq",
+        ))
         .arg(switch("reverse", "The server sends").short('R').conflicts_with("both"))
         .arg(switch("both", "Both ends send at the same time"))
         .arg(flag("interval", "TIME", "Time between two lines").default_value("1s"))

@@ -94,6 +94,37 @@ fn all_that_is_sent_arrives_in_every_direction() {
     }
 }
 
+/// Messages carry the identifier that both ends were told, and the end that sends has its order of streams.
+#[test]
+fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
+    let server = Server::start("--listen sctp://127.0.0.1:0 --ppid 51 --scheduler rr");
+    let [url] = server.urls.as_slice() else { panic!("a place: {:?}", server.urls) };
+    let words = "--size 2MB --both --streams 3 --ppid 51 --scheduler fair --json -";
+    let told = result(&bulk(url, words));
+    for direction in ["up", "down"] {
+        assert_eq!(told[direction]["received"]["whole"], true, "{told}");
+    }
+    let settings = &told["settings"];
+    assert_eq!(
+        (&settings["client"]["ppid"], &settings["client"]["scheduler"]),
+        (&"51".into(), &"fair".into())
+    );
+    assert_eq!(settings["server"]["scheduler"], "rr");
+    // What has another identifier is another application's.
+    let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
+    assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
+    for (words, told) in [
+        ("--ppid 51", "--ppid and --scheduler are for sctp:// and sctp-ip://"),
+        ("--scheduler rr", "--ppid and --scheduler are for sctp:// and sctp-ip://"),
+    ] {
+        let refused = bulk("tcp://127.0.0.1:1", words);
+        let line = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && line.contains(told), "{line}");
+    }
+    let reverse = bulk(url, "--reverse --scheduler rr");
+    assert_eq!(reverse.status.code(), Some(2), "{}", String::from_utf8_lossy(&reverse.stderr));
+}
+
 #[test]
 fn all_of_it_goes_over_ipv6() {
     let mut places = vec!["tcp://[::1]:0", "sctp://[::1]:0"];

@@ -221,7 +221,7 @@ impl<W: World> EngineSession<W, SctpEngine> {
 
 impl<W: World> EngineStream<W, SctpEngine> {
     /// The payload protocol identifier of messages written from now on. Until
-    /// told: 0 of whole messages, [`PPID_HTTP`] of bytes.
+    /// told: the configuration's of whole messages, [`PPID_HTTP`] of bytes.
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks = Some(ppid);
     }

@@ -54,8 +54,15 @@ impl Knobs {
         set: &[(String, String)],
     ) -> Result<Self, Failure> {
         let Some(protocol) = carrier.kernel() else {
-            return Ok(Self::Ours(Box::new(knobs::sctp(matches, set)?)));
+            let mut config = knobs::sctp(matches, set)?;
+            config.ppid = matches.get_one::<u32>("ppid").copied().unwrap_or(0);
+            return Ok(Self::Ours(Box::new(config)));
         };
+        if matches.contains_id("ppid") || set.iter().any(|(key, _)| key == "scheduler") {
+            let told =
+                "--ppid and --scheduler are for sctp:// and sctp-ip://: the kernel's protocols have neither";
+            return Err(Failure::Usage(told.to_owned()));
+        }
         if let Some(path) = knobs::key_file_of(matches) {
             return Err(Failure::Usage(format!("--key-file {path}: the kernel's protocols have no keys")));
         }

@@ -16,7 +16,10 @@ use std::time::Duration;
 
 /// Does what the flags say.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
-    let set = knobs::given(matches)?;
+    let mut set = knobs::given(matches)?;
+    if let Some(name) = matches.get_one::<String>("scheduler") {
+        set.push(("scheduler".to_owned(), name.clone()));
+    }
     let span = |name: &str, default: Duration| -> Result<Duration, Failure> {
         let Some(text) = matches.get_one::<String>(name) else { return Ok(default) };
         let span = parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
@@ -38,7 +41,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
             places.iter().for_each(|(made, _)| made.warn());
-            let names = ["listen", "once", "sctp-port", "key-file", "timeout", "no-offload", "busy-poll"];
+            let names =
+                ["listen", "once", "ppid", "sctp-port", "key-file", "timeout", "no-offload", "busy-poll"];
             say(&(dry_run::flags(matches, &names)
                 + &dry_run_knobs(places.iter().map(|(made, _)| made), true)))?;
             return Ok(Done::Well);
@@ -102,11 +106,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Ok(Done::Well);
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
+    let mut settings = made.settings();
+    let ppid = matches.get_one::<u32>("ppid");
+    settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
     let framing = Framing {
         command: command_line(),
         url: url.text.clone(),
         transport: url.carrier.name().to_owned(),
-        settings: made.settings(),
+        settings,
         multipath: None,
         interrupted: false,
     };
@@ -129,7 +136,17 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
     out += &format!("interval: {}\ntimeout: {}\n", format_span(plan.interval), format_span(plan.timeout));
     out += &dry_run::flags(
         matches,
-        &["connections", "streams", "sctp-port", "key-file", "no-offload", "busy-poll", "json", "csv"],
+        &[
+            "connections",
+            "streams",
+            "ppid",
+            "sctp-port",
+            "key-file",
+            "no-offload",
+            "busy-poll",
+            "json",
+            "csv",
+        ],
     );
     out + &dry_run_knobs(std::iter::once(made), plan.up)
 }

@@ -227,6 +227,9 @@ anabranch_base::knobs! {
         /// Messages can be read in the order in which they became readable, whatever their stream
         /// (`Endpoint::recv_next`). Sockets want that; it is no knob.
         track_arrivals: bool = false;
+        /// The payload protocol identifier of whole messages that the application gives none, and one that is read beside
+        /// 0. It is the application's, and no knob.
+        ppid: u32 = 0;
         /// Endpoint pair shared keys that chunks are signed with where `auth` is on (RFC 4895 §4). No knob: secrets are
         /// printed nowhere.
         shared_keys: SharedKeys = SharedKeys::default();

@@ -33,6 +33,8 @@ pub struct SctpEngine {
     streams: u16,
     /// DATA rides with COOKIE ECHO.
     early_data: bool,
+    /// The application's payload protocol identifier, or 0.
+    ppid: u32,
     /// Which of several endpoints behind one port this is.
     pub(super) member: Option<Member>,
     /// Our ports among those of the host's other programs.
@@ -46,12 +48,14 @@ impl SctpEngine {
     pub(super) fn new(endpoint: Endpoint) -> Self {
         let config = endpoint.config();
         // Answers come back on the streams of their requests: it takes both directions.
-        let (streams, early_data) = (config.streams.min(config.inbound_streams()), config.cookie_data);
+        let streams = config.streams.min(config.inbound_streams());
+        let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
             endpoint,
             port: 0,
             streams,
             early_data,
+            ppid,
             member: None,
             ports: None,
             listening: BTreeMap::new(),
@@ -215,7 +219,8 @@ impl SessionEngine for SctpEngine {
     #[inline]
     fn recv(&mut self, now: Instant, id: AssociationId, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
         // Other identifiers are other applications' and no part of these bytes.
-        let wanted = |ppid| ppid == 0 || ppid == PPID_HTTP;
+        let own = self.ppid;
+        let wanted = |ppid| ppid == 0 || ppid == PPID_HTTP || ppid == own;
         self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false))
     }
 
@@ -241,7 +246,7 @@ impl SessionEngine for SctpEngine {
             }
         });
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
-        let ppid = write.marks.unwrap_or(if whole { 0 } else { PPID_HTTP });
+        let ppid = write.marks.unwrap_or(if whole { self.ppid } else { PPID_HTTP });
         // A stream of bytes needs them all, and in order.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };

@@ -37,6 +37,8 @@ fn all() -> Command {
         .subcommand(crate::bulk::command())
         .subcommand(gateway::command())
         .subcommand(link())
+        .subcommand(crate::packages::completions())
+        .subcommand(crate::packages::man())
 }
 
 #[cfg(target_os = "linux")]

@@ -27,6 +27,7 @@ mod load;
 mod memory;
 mod out;
 mod outputs;
+mod packages;
 mod place;
 mod progress;
 mod race;
@@ -100,6 +101,8 @@ fn main() -> ExitCode {
         Some(("study", study)) => study::run(study),
         Some(("decode", decode)) => decode::run(decode),
         Some(("features", features)) => features::run(features),
+        Some(("completions", flags)) => packages::complete(flags),
+        Some(("man", flags)) => packages::manual(flags),
         #[cfg(target_os = "linux")]
         Some(("serve", flags)) => serve::run(flags),
         #[cfg(target_os = "linux")]

@@ -30,6 +30,7 @@ mod names;
 mod network;
 mod old_servers;
 mod outputs;
+mod packages;
 mod peer;
 mod quoted;
 mod raw_ports;

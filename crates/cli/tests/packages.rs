@@ -1,0 +1,77 @@
+//! What a package installs: completions that shells take, and man pages that render.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Scratch, anabranch, errors, run};
+use std::fs;
+use std::process::Command;
+
+fn printed(words: &[&str]) -> String {
+    let output = run(anabranch().args(words));
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", errors(&output));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn completions_know_the_verbs_and_bash_takes_them() {
+    let place = Scratch::new("completions");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = printed(&["completions", shell]);
+        for word in ["race", "gateway", "compare", "preset"] {
+            assert!(text.contains(word), "{shell}: no {word}");
+        }
+    }
+    let file = place.file("anabranch.bash", printed(&["completions", "bash"]));
+    let parsed = run(Command::new("bash").arg("-n").arg(&file));
+    assert!(parsed.status.success(), "{}", errors(&parsed));
+    // And they complete.
+    let script = format!(
+        ". {}; COMP_WORDS=(anabranch race --comp); COMP_CWORD=2; _anabranch anabranch --comp race; echo \"${{COMPREPLY[@]}}\"",
+        file.display()
+    );
+    let told = run(Command::new("bash").args(["-c", &script]));
+    assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), "--compare", "{}", errors(&told));
+    let told = run(anabranch().args(["completions", "tcsh"]));
+    assert_eq!((told.status.code(), errors(&told).lines().count()), (Some(2), 1));
+}
+
+#[test]
+fn there_is_a_man_page_for_each_verb_and_it_renders() {
+    let place = Scratch::new("man");
+    let directory = place.0.join("deep/man1");
+    printed(&["man", directory.to_str().expect("UTF-8")]);
+    let mut names: Vec<String> = fs::read_dir(&directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    for name in
+        ["anabranch.1", "anabranch-race.1", "anabranch-study.1", "anabranch-study-run.1", "anabranch-man.1"]
+    {
+        assert!(names.iter().any(|other| other == name), "{names:?}");
+    }
+    for name in &names {
+        let page = fs::read_to_string(directory.join(name)).expect("a page");
+        for part in [".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"] {
+            assert!(page.contains(part), "{name}: no {part}");
+        }
+        // A request that roff does not know begins a line with a dot, too.
+        let known = ["ie", "el", "ds", "TH", "SH", "SS", "TP", "IP", "RS", "RE", "PP", "br"];
+        for line in page.lines().filter(|line| line.starts_with('.')) {
+            let request = line[1..].split(' ').next().unwrap_or_default();
+            assert!(known.contains(&request), "{name}: {line}");
+        }
+        // Where a formatter is here, it has nothing to complain of.
+        let formatted =
+            Command::new("groff").args(["-man", "-ww", "-Tutf8"]).arg(directory.join(name)).output();
+        if let Ok(formatted) = formatted {
+            assert!(
+                formatted.status.success() && formatted.stderr.is_empty(),
+                "{name}: {}",
+                errors(&formatted)
+            );
+        }
+    }
+    let race = fs::read_to_string(directory.join("anabranch-race.1")).expect("a page");
+    assert!(race.contains("anabranch race") && race.contains("Gilbert"), "the flags are told");
+}

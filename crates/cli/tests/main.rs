@@ -13,6 +13,7 @@ mod emulated_results;
 #[path = "running/peer.rs"]
 mod engine_peer;
 mod faults;
+mod fields;
 mod gateway;
 mod gateway_answers;
 mod gateway_faults;

@@ -3,6 +3,7 @@
 mod grid;
 mod in_force;
 mod messages;
+mod pages;
 mod parts;
 mod plan;
 mod race;

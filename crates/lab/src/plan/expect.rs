@@ -9,7 +9,9 @@ use super::error::{PlanError, unknown};
 use crate::results::{Expectation, Point, Summary, label};
 use std::collections::BTreeMap;
 
-const FIELDS: [&str; 8] = ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
+/// The keys of an `[[expect]]`; the names of factors are keys, too.
+pub const FIELDS: [&str; 8] =
+    ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
 
 /// One expectation.
 #[derive(Clone, PartialEq, Debug)]

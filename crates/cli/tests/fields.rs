@@ -1,0 +1,63 @@
+//! The JSON that verbs write has the fields that the page about results tells, and no others.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Running, Scratch, anabranch, errors, run};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The fields told below the heading of a format.
+fn told(format: &str) -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
+    let page = fs::read_to_string(path).expect("docs/guide/results.md");
+    let (_, below) =
+        page.split_once(&format!("\n## {format}\n")).unwrap_or_else(|| panic!("no heading {format}"));
+    let lines = below.lines().take_while(|line| !line.starts_with("## "));
+    lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
+}
+
+/// Compares what is there with what is told; what is told without its parts may have any.
+fn compare(value: &Value, way: &str, told: &BTreeSet<String>, met: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let way = if way.is_empty() { name.clone() } else { format!("{way}.{name}") };
+                assert!(told.contains(&way), "docs/guide/results.md tells nothing of {way}");
+                if told.iter().any(|other| other.starts_with(&format!("{way}."))) {
+                    compare(value, &way, told, met);
+                }
+                met.insert(way);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| compare(item, way, told, met)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_page_about_results_tells_each_field_of_load_bulk_and_get() {
+    let site = Scratch::new("fields");
+    site.file("site/index.html", "<img src=a.png><img src=http://elsewhere.example/b.png>");
+    site.file("site/a.png", vec![1; 4000]);
+    let root = format!("{}/site", site.text());
+    let server = Running::start(&["serve", &root, "-q", "--listen", "sctp://127.0.0.1:0"]);
+    let other = Running::start(&["bulk", "--listen", "sctp://127.0.0.1:0"]);
+    let (url, place) = (server.url("http+sctp").to_owned(), other.url("sctp").to_owned());
+    for (format, words) in [
+        ("anabranch.load/1", vec!["load", &url, "-c", "2", "--duration", "1200ms"]),
+        ("anabranch.bulk/1", vec!["bulk", &place, "--both", "--for", "300ms", "--interval", "100ms"]),
+        ("anabranch.get/1", vec!["get", "--page", &url]),
+    ] {
+        let output = run(anabranch().args(&words).args(["--json", "-"]));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let document: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{words:?}: {}", errors(&output)));
+        assert_eq!(document["schema"], format);
+        let (told, mut met) = (told(format), BTreeSet::new());
+        compare(&document, "", &told, &mut met);
+        let missing: Vec<&String> = told.difference(&met).collect();
+        assert!(missing.is_empty(), "{format} has no {missing:?}");
+    }
+}

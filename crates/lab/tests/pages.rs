@@ -1,0 +1,126 @@
+//! The pages for people say what plans and results hold: every key, every field, every rule, and no others.
+
+use anabranch_lab::plan::harmful::RULES;
+use anabranch_lab::plan::keys::{Group, KEYS};
+use anabranch_lab::plan::{Draft, Plan, expect};
+use anabranch_lab::results::SCHEMA;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    let path = root().join("docs/guide").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What is quoted in the first two columns of the tables below a heading, to the next heading of its rank or a higher.
+fn rows(page: &str, heading: &str) -> BTreeSet<String> {
+    let rank = heading.split(' ').next().unwrap_or_default();
+    let (_, below) =
+        page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no heading '{heading}'"));
+    let below =
+        below.lines().take_while(|line| !line.starts_with('#') || line.split(' ').next() > Some(rank));
+    let mut found = BTreeSet::new();
+    for line in below.filter(|line| line.starts_with("| `")) {
+        let columns: Vec<&str> = line.split('|').collect();
+        // The last column is prose.
+        for column in &columns[1..columns.len() - 2] {
+            found.extend(column.split('`').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_key_of_a_plan_is_in_the_page() {
+    let page = page("plan.md");
+    for group in [Group::Network, Group::Workload, Group::Contestants, Group::Runs] {
+        let keys: BTreeSet<String> =
+            KEYS.iter().filter(|key| key.group == group).map(|key| key.name.to_owned()).collect();
+        let heading = format!("## {}", group.heading());
+        assert_eq!(rows(&page, &heading), keys, "docs/guide/plan.md, {heading}");
+    }
+    let fields: BTreeSet<String> = expect::FIELDS.iter().map(|field| (*field).to_owned()).collect();
+    assert_eq!(rows(&page, "## `[[expect]]`"), fields);
+    for rule in RULES {
+        assert!(
+            page.contains(&format!("\n| {} |", rule.about)),
+            "docs/guide/plan.md has no rule '{}'",
+            rule.about
+        );
+    }
+}
+
+/// Each block of TOML in the pages is a plan, as far as files of its own are not needed.
+#[test]
+fn plans_in_the_pages_are_plans() {
+    let mut count = 0;
+    for name in ["plan.md", "race.md"] {
+        let page = page(name);
+        for block in page.split("```toml\n").skip(1) {
+            let text = block.split("```").next().unwrap_or_default();
+            let plan = Draft::from_toml(name, text).and_then(Plan::interpret);
+            assert!(plan.is_ok(), "{text}: {plan:?}");
+            count += 1;
+        }
+    }
+    assert!(count >= 3, "the pages have lost their plans: {count}");
+}
+
+/// The fields of a schema's object, each with the way to it.
+fn fields(schema: &Value, way: &str, found: &mut BTreeSet<String>) {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let way = format!("{way}{name}");
+        fields(field, &format!("{way}."), found);
+        fields(&field["items"], &format!("{way}."), found);
+        found.insert(way);
+    }
+}
+
+fn references(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value) {
+                    ("$ref", Value::String(target)) => drop(found.insert(target.clone())),
+                    _ => references(value, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_field_of_a_result_is_in_the_page() {
+    let file = format!("{}.json", SCHEMA.trim_start_matches("anabranch.").replace('/', "-"));
+    let text = std::fs::read_to_string(root().join("crates/lab/schema").join(&file)).expect("the schema");
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    let page = page("results.md");
+    assert!(
+        page.contains(&format!("\n## {SCHEMA}\n")) && page.contains(&file),
+        "docs/guide/results.md: {SCHEMA}"
+    );
+    let of = |name: &str, schema: &Value| {
+        let mut wanted = BTreeSet::new();
+        fields(schema, "", &mut wanted);
+        assert_eq!(rows(&page, &format!("### {name}")), wanted, "docs/guide/results.md, {name}");
+    };
+    of("race", &schema);
+    let definitions = schema["$defs"].as_object().expect("definitions");
+    assert!(definitions.len() > 8, "the schema has lost its definitions");
+    for (name, definition) in definitions {
+        of(name, definition);
+    }
+    let mut targets = BTreeSet::new();
+    references(&schema, &mut targets);
+    for target in targets {
+        let name = target.trim_start_matches("#/$defs/");
+        assert!(definitions.contains_key(name), "{file}: nothing is at {target}");
+    }
+}

@@ -51,6 +51,9 @@ mod tests {
         assert_eq!(nearest("rto-mim", &names), Some("rto_min"));
         assert_eq!(nearest("fiber", &names), Some("fibre"));
         assert_eq!(nearest("bandwidth", &names), None);
-        assert_eq!((hint("rat", &names).as_str(), hint("x", &names).as_str()), (" (did you mean 'rate'?)", ""));
+        assert_eq!(
+            (hint("rat", &names).as_str(), hint("x", &names).as_str()),
+            (" (did you mean 'rate'?)", "")
+        );
     }
 }

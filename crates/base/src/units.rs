@@ -225,7 +225,9 @@ impl FromStr for Ratio {
         }
         let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
             // Of one, or of a hundred? Nobody knows.
-            Ok(bare) if !(1.0..=100.0).contains(&bare) => UnitError::new(text, "the unit is missing", None, RATIO.forms),
+            Ok(bare) if !(1.0..=100.0).contains(&bare) => {
+                UnitError::new(text, "the unit is missing", None, RATIO.forms)
+            }
             _ => error,
         })?;
         if parts > Self::ONE.0 {
@@ -306,7 +308,8 @@ fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
         return Err(wrong("a number was expected"));
     }
     let Some(&(_, scale)) = kind.units.iter().find(|(name, _)| *name == unit) else {
-        let why = if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
+        let why =
+            if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
         let meant = foreign::meant(number, unit, kind);
         // Of what is offered, each is accepted.
         let meant = meant.filter(|meant| meant != text && quantity(meant, kind).is_ok());
@@ -392,17 +395,28 @@ mod tests {
         ] {
             assert_eq!(meant(text.parse::<BitRate>()), ours, "{text}");
         }
-        for (text, ours) in
-            [("100ms rtt", "100ms"), ("100msec", "100ms"), ("2h", "120min"), ("5m", "5min"), ("80", "nothing")]
-        {
+        for (text, ours) in [
+            ("100ms rtt", "100ms"),
+            ("100msec", "100ms"),
+            ("2h", "120min"),
+            ("5m", "5min"),
+            ("80", "nothing"),
+        ] {
             assert_eq!(meant(parse_span(text)), ours, "{text}");
         }
-        for (text, ours) in
-            [("100Kb", "100kB"), ("1mb", "1MB"), ("8K", "8kB"), ("4kib", "4KiB"), ("9 bytes", "9B"), ("1", "nothing")]
-        {
+        for (text, ours) in [
+            ("100Kb", "100kB"),
+            ("1mb", "1MB"),
+            ("8K", "8kB"),
+            ("4kib", "4KiB"),
+            ("9 bytes", "9B"),
+            ("1", "nothing"),
+        ] {
             assert_eq!(meant(text.parse::<Bytes>()), ours, "{text}");
         }
-        for (text, ours) in [("1pct", "1%"), ("2 percent", "2%"), ("1", "1%"), ("0.01", "nothing"), ("200", "nothing")] {
+        for (text, ours) in
+            [("1pct", "1%"), ("2 percent", "2%"), ("1", "1%"), ("0.01", "nothing"), ("200", "nothing")]
+        {
             assert_eq!(meant(text.parse::<Ratio>()), ours, "{text}");
         }
         for (text, ours) in [("25", "25/s"), ("25hz", "25/s"), ("25/sec", "25/s"), ("2/h", "nothing")] {

@@ -62,7 +62,9 @@ mod linux {
             made = Config::profile(name).ok_or_else(|| {
                 let names = PROFILES.join(", ");
                 let hint = hint(name, PROFILES);
-                Failure::Usage(format!("--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"))
+                Failure::Usage(format!(
+                    "--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"
+                ))
             })?;
         }
         for (key, value) in set.iter().filter(|(key, _)| key != "profile") {

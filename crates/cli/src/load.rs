@@ -24,10 +24,10 @@ pub fn command() -> Command {
         )
         .after_long_help(
             "Examples:\n  \
-             anabranch load http://127.0.0.1:8080/ --rate 200/s --sessions 2000\n  \
-             anabranch load http+sctp://127.0.0.1:9899/ --rate 50/s --objects-per-session 20 --duration 30s\n  \
-             anabranch load http+sctp://127.0.0.1:9899/ -c 1 --streams 100 --duration 10s --json -\n  \
-             anabranch load http://127.0.0.1:8080/ -c 20 --rate 5000/s --duration 10s --csv seconds.csv\n\n\
+             anabranch load http://127.0.0.1:8080/ --rate 200/s --sessions 600\n  \
+             anabranch load http+sctp://127.0.0.1:9899/ --rate 50/s --objects-per-session 20 --duration 3s\n  \
+             anabranch load http+sctp://127.0.0.1:9899/ -c 1 --streams 100 --duration 3s --json -\n  \
+             anabranch load http://127.0.0.1:8080/ -c 20 --rate 1000/s --duration 3s --csv seconds.csv\n\n\
              Exit: 0 done, 1 something failed or was answered with 4xx or 5xx, 2 usage, 3 not possible here, \
              130 interrupted (results so far are reported).",
         )

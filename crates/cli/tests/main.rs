@@ -5,6 +5,7 @@
 mod bad_input;
 mod beneath;
 mod bulk;
+mod commands;
 mod decode;
 mod descriptors;
 mod dry_run;

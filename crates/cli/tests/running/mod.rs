@@ -45,7 +45,13 @@ impl Running {
     }
 
     /// The same, however it is started.
-    pub fn start_as(mut command: Command, output: impl Into<Stdio>) -> Self {
+    pub fn start_as(command: Command, output: impl Into<Stdio>) -> Self {
+        let words = format!("{command:?}");
+        Self::try_start(command, output).unwrap_or_else(|line| panic!("{words} said: {line}"))
+    }
+
+    /// The same, or what it said instead.
+    pub fn try_start(mut command: Command, output: impl Into<Stdio>) -> Result<Self, String> {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
         let stderr = child.stderr.take().expect("piped");
@@ -55,11 +61,11 @@ impl Running {
                 let _ = told.send(line);
             }
         });
-        let line = lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("{command:?} said nothing"));
-        let urls: Vec<String> =
-            line.split(' ').filter(|word| word.contains("://")).map(str::to_owned).collect();
-        assert!(!urls.is_empty(), "{command:?} said: {line}");
-        Self { child, urls, lines }
+        let mut running = Self { child, urls: Vec::new(), lines };
+        let line = running.lines.recv_timeout(LONG).map_err(|_| "nothing".to_owned())?;
+        let words = line.split(' ').filter(|word| word.contains("://"));
+        running.urls = words.map(str::to_owned).collect();
+        if running.urls.is_empty() || line.contains("cannot listen") { Err(line) } else { Ok(running) }
     }
 
     /// The first URL of this scheme.

@@ -11,10 +11,9 @@ use crate::outage::Down;
 use crate::table::{OfLink, Scope};
 use crate::trace::Trace;
 use crate::{ROWS, Row};
-use anabranch_base::spelling;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_base::units::parse_span;
-use anabranch_base::{BitRate, Ratio};
+use anabranch_base::{BitRate, Ratio, spelling};
 use std::fmt;
 
 pub use crate::DirectionSpec;

@@ -1,0 +1,359 @@
+//! Every command of README, of the pages of `docs/` and of the examples in help texts is run as it is typed.
+//!
+//! A block of shell in a page is one session: what stands in it runs line by line in one directory, and servers stay until
+//! its end. The network is a namespace of its own, so that ports and addresses are those of the page. What cannot be run
+//! so is listed with its reason in [`EXCEPTIONS`]; a command that is neither run nor listed fails the test, and so does an
+//! entry that no page has any more.
+#![cfg(target_os = "linux")]
+
+use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What is done instead of a command as it is typed.
+enum Instead {
+    /// This, which does the same with less.
+    Run(&'static str),
+    /// Nothing: CI runs it as a step of its own.
+    Step,
+    /// Nothing here.
+    Nothing,
+}
+
+use Instead::{Nothing, Run, Step};
+
+/// Command, what is done instead, and why.
+const EXCEPTIONS: &[(&str, Instead, &str)] = &[
+    ("cargo run --release -- race", Step, "it builds"),
+    ("cargo test --workspace", Step, "it is what runs this test"),
+    ("cargo run -p anabranch-tokio --example multihoming", Step, "it builds"),
+    ("cargo run -p anabranch-tokio --example axum", Step, "it builds"),
+    ("cargo run -p anabranch-sctp --example two_endpoints", Step, "it builds"),
+    ("cargo run -p anabranch-tokio --example echo_server", Nothing, "a test of that crate runs it"),
+    ("cargo run -p anabranch-tokio --example echo_client", Nothing, "a test of that crate runs it"),
+    ("cargo build -p anabranch-tokio --example multihoming", Nothing, "it builds"),
+    (
+        "anabranch link --path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=2s --far \
+         'target/debug/examples/multihoming server' -- sh -c 'target/debug/examples/multihoming client \
+         $ANABRANCH_FAR'",
+        Nothing,
+        "it needs the example that the line above it builds; a test of that crate runs it",
+    ),
+    ("cargo test -p anabranch-cli --test roaming -- --nocapture", Nothing, "it is a test itself"),
+    (
+        "https_proxy=http://127.0.0.1:3128 curl https://www.example.com/",
+        Nothing,
+        "there is no Internet; the same without TLS is run below it",
+    ),
+    (
+        "http_proxy=http://127.0.0.1:3128 https_proxy=http://127.0.0.1:3128 curl https://www.example.com/",
+        Nothing,
+        "there is no Internet; the guide has the same without TLS",
+    ),
+    (
+        "anabranch study run --all --out studies-out",
+        Run("anabranch study run --all --out studies-out --quick --runs 1"),
+        "as typed it takes minutes",
+    ),
+];
+
+/// Pages whose cargo commands measure for minutes to hours; they belong to the workspace `benches/`.
+const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
+
+/// What a page takes for granted: page, and the server that runs beside it.
+const BESIDE: &[(&str, &str)] = &[
+    ("docs/guide/get.md", "anabranch serve site -q"),
+    ("docs/guide/load.md", "anabranch serve site -q"),
+    ("anabranch load --help", "anabranch serve site -q"),
+    ("anabranch get --help", "anabranch serve site -q"),
+];
+
+/// Addresses of the network, beside 127.0.0.1 and ::1.
+const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.3.1/32"];
+
+/// Commands that belong together, from where.
+struct Session {
+    page: String,
+    line: usize,
+    commands: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The blocks of shell in a page. A block without a language holds what is printed, and no command.
+fn sessions(page: &str, text: &str) -> Vec<Session> {
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else { continue };
+        let block: Vec<&str> =
+            lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+        let block = block.join("\n");
+        if language == "sh" {
+            found.push(Session { page: page.to_owned(), line: number + 1, commands: commands(&block) });
+            continue;
+        }
+        let typed = ["anabranch ", "cargo ", "sudo "];
+        let stray = block.lines().find(|line| typed.iter().any(|begin| line.starts_with(begin)));
+        // Tables of figures may begin with the name of the program.
+        let stray = stray.filter(|line| !line.contains("  "));
+        assert_eq!(stray, None, "{page}:{}: a command in a block that is not ```sh", number + 1);
+    }
+    found
+}
+
+/// The commands of a block, each on one line and without what is said about it.
+fn commands(block: &str) -> Vec<String> {
+    let whole = block.replace("\\\n", " ");
+    let plain = |line: &str| {
+        let command = line.split("  #").next().unwrap_or_default();
+        command.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    whole.lines().map(plain).filter(|line| !line.is_empty()).collect()
+}
+
+/// The examples in a help text, which are indented by two.
+fn examples(verb: &str) -> Option<Session> {
+    let output = anabranch().args(verb.split(' ')).arg("--help").output().expect("it runs");
+    let help = String::from_utf8(output.stdout).expect("text");
+    let (_, after) = help.split_once("\nExamples")?;
+    let block: Vec<&str> = after
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| !line.starts_with("-"))
+        .collect();
+    // A line that is too long is broken, and goes on at the margin.
+    for (line, next) in after.lines().zip(after.lines().skip(1)) {
+        let whole = !line.starts_with("  ") || next.is_empty() || next.starts_with("  ");
+        assert!(whole, "anabranch {verb} --help: '{line}' is broken");
+    }
+    let commands = commands(&block.join("\n"));
+    for command in &commands {
+        let typed = ["anabranch ", "http_proxy="].iter().any(|begin| command.starts_with(begin));
+        assert!(typed, "anabranch {verb} --help: '{command}'");
+    }
+    Some(Session { page: format!("anabranch {verb} --help"), line: 1, commands })
+}
+
+/// All verbs, as far down as they go.
+fn verbs() -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![String::new()];
+    while let Some(verb) = waiting.pop() {
+        let output = anabranch().args(verb.split_whitespace()).arg("--help").output().expect("it runs");
+        let help = String::from_utf8(output.stdout).expect("text");
+        let rows =
+            help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next()).map(str::to_owned);
+        let names = names.filter(|name| !name.is_empty() && name != "help");
+        waiting.extend(names.map(|name| format!("{verb} {name}").trim().to_owned()));
+        if !verb.is_empty() {
+            found.push(verb);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn all_sessions() -> Vec<Session> {
+    let mut pages = vec!["README.md".to_owned()];
+    for folder in ["docs", "docs/guide"] {
+        let entries = fs::read_dir(root().join(folder)).expect("the pages");
+        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+        pages.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
+    }
+    pages.sort();
+    let mut all = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(root().join(&page)).expect("a page");
+        all.extend(sessions(&page, &text));
+    }
+    all.extend(verbs().iter().filter_map(|verb| examples(verb)));
+    all
+}
+
+/// A directory as the pages suppose it: a site, the examples, a capture, keys.
+fn place() -> Scratch {
+    let place = Scratch::new("commands");
+    place.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
+    place.file("site/style.css", "p { color: #123 }");
+    place.file("site/a.png", vec![1; 40_000]);
+    place.file("site/b.png", vec![2; 80_000]);
+    place.file("site/big", vec![3; 2_000_000]);
+    for entry in fs::read_dir(root().join("examples")).expect("examples") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        place.file(&format!("examples/{name}"), fs::read(&path).expect("a file"));
+    }
+    let keys = place.file("keys", "1 000102030405060708090a0b0c0d0e0f\n");
+    let bin = place.file("bin/sudo", "#!/bin/sh\n# Whoever runs this is root already.\nexec \"$@\"\n");
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for (path, mode) in [(keys, 0o600), (bin, 0o755)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+    }
+    symlink(env!("CARGO_BIN_EXE_anabranch"), place.0.join("bin/anabranch")).expect("a link");
+    // As the guide to captures makes one.
+    let words = "race --runs 1 --objects 20x10kB --loss 2% --transport tcp --transport sctp --out result -q";
+    let made = run(anabranch().args(words.split(' ')).current_dir(&place.0));
+    assert!(made.status.success(), "{}", errors(&made));
+    let capture = fs::read(place.0.join("result/sctp.seed-1.client.pcapng")).expect("a capture");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(&capture).expect("packed");
+    place.file("capture.pcapng.gz", packed.finish().expect("packed"));
+    place.file("capture.pcapng", capture);
+    place
+}
+
+/// What runs the words as a shell would, in that directory.
+fn shell(place: &Path, words: &[&str]) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(place).stdin(Stdio::null());
+    command.env("PATH", format!("{}:{path}:/usr/sbin:/sbin", place.join("bin").display()));
+    command
+}
+
+/// Whether it runs until it is ended.
+fn is_server(command: &str) -> bool {
+    let server = ["anabranch serve ", "anabranch gateway "].iter().any(|begin| command.starts_with(begin))
+        || command.starts_with("anabranch bulk --listen");
+    server && !command.contains("--dry-run")
+}
+
+/// Starts a server; those before it give way where they have its port.
+fn start(place: &Path, command: &str, before: &mut Vec<Running>) -> Result<Running, String> {
+    let command = command.trim_end_matches('&').trim();
+    let tried = run(&mut shell(place, &["bash", "-c", &format!("{command} --dry-run")]));
+    if !tried.status.success() {
+        return Err(errors(&tried));
+    }
+    loop {
+        let words = ["bash", "-c", &format!("exec {command}")];
+        match Running::try_start(shell(place, &words), Stdio::null()) {
+            Ok(server) => return Ok(server),
+            Err(line) if !line.contains("in use") || before.is_empty() => return Err(line),
+            Err(_) => {
+                for server in before.drain(..) {
+                    server.end();
+                }
+            }
+        }
+    }
+}
+
+/// Runs the commands of a page one after the other; what went wrong is added to `wrong`.
+fn perform(place: &Path, session: &Session, met: &mut BTreeSet<&'static str>, wrong: &mut Vec<String>) {
+    let mut servers: Vec<Running> = Vec::new();
+    let beside = BESIDE.iter().filter(|(page, _)| *page == session.page);
+    for (_, command) in beside {
+        servers.push(start(place, command, &mut Vec::new()).expect(command));
+    }
+    for command in &session.commands {
+        let at = format!("{}:{}: {command}", session.page, session.line);
+        let exception = EXCEPTIONS.iter().find(|(typed, ..)| typed == command);
+        let command = match exception {
+            None if command.starts_with("cargo ") && MEASURING.contains(&session.page.as_str()) => continue,
+            Some((typed, instead, _)) => {
+                met.insert(typed);
+                match instead {
+                    Run(other) => other,
+                    Step | Nothing => continue,
+                }
+            }
+            None => command.as_str(),
+        };
+        println!("{at}");
+        if is_server(command) {
+            match start(place, command, &mut servers) {
+                Ok(server) => servers.push(server),
+                Err(line) => wrong.push(format!("{at}\n  {line}")),
+            }
+            continue;
+        }
+        if command.starts_with("tshark ") && !has("tshark") || command.contains("curl ") && !has("curl") {
+            continue;
+        }
+        // Whatever takes longer hangs.
+        let script = format!("set -e -o pipefail; {command}");
+        let output = run(&mut shell(place, &["timeout", "--kill-after=5", "600", "bash", "-c", &script]));
+        if !output.status.success() {
+            let told = String::from_utf8_lossy(&output.stdout);
+            let last = told.lines().last().unwrap_or_default();
+            wrong.push(format!("{at}\n  {}: {last} {}", output.status, errors(&output)));
+        }
+    }
+    for server in servers {
+        let (code, lines) = server.end_telling();
+        if code != 0 {
+            wrong.push(format!("{}:{}: a server ended with {code}: {lines:?}", session.page, session.line));
+        }
+    }
+}
+
+#[test]
+fn every_command_of_the_pages_and_of_help_runs_as_typed() {
+    let sessions = joined(all_sessions());
+    let count: usize = sessions.iter().map(|session| session.commands.len()).sum();
+    assert!(count > 80, "the pages have lost their commands: {count}");
+    let ci = fs::read_to_string(root().join(".ci/run")).expect(".ci/run");
+    let ci: Vec<String> =
+        ci.lines().map(|line| line.replace(" --locked", "").replace(" --quiet", "")).collect();
+    for (command, ..) in EXCEPTIONS.iter().filter(|(_, instead, _)| matches!(instead, Step)) {
+        assert!(ci.iter().any(|line| line.ends_with(command)), ".ci/run has no step '{command}'");
+    }
+    let Some(network) = namespace(&ADDRESSES) else { return };
+    let ended = network.run(|| {
+        let (mut met, mut wrong) = (BTreeSet::new(), Vec::new());
+        for session in &sessions {
+            let place = place();
+            perform(&place.0, session, &mut met, &mut wrong);
+        }
+        (met, wrong)
+    });
+    let (met, wrong) = ended.expect("inside");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let stale: Vec<&str> =
+        EXCEPTIONS.iter().map(|(typed, ..)| *typed).filter(|typed| !met.contains(typed)).collect();
+    assert!(stale.is_empty(), "no page has these any more: {stale:?}");
+}
+
+/// What is typed in the shell that `link .. -- bash` opens is one command with it.
+fn joined(sessions: Vec<Session>) -> Vec<Session> {
+    let mut link = None;
+    let mut all = Vec::new();
+    for mut session in sessions {
+        for command in &mut session.commands {
+            if command.starts_with("anabranch link") || command.starts_with("sudo anabranch link") {
+                link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
+            } else if command.contains("$ANABRANCH_FAR") {
+                let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
+                // Its other end needs a moment, which a person takes to type.
+                *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
+            }
+        }
+        all.push(session);
+    }
+    all
+}
+
+#[test]
+fn commands_are_found_where_they_stand() {
+    let page =
+        "a\n```sh\nanabranch race \\\n    --runs 1      # few\n\nls\n```\n\n```\nanabranch  1  2\n```\n";
+    let found = sessions("page", page);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].line, found[0].commands.clone()),
+        (2, vec!["anabranch race --runs 1".to_owned(), "ls".to_owned()])
+    );
+    assert!(is_server("anabranch serve site") && !is_server("anabranch serve site --dry-run"));
+    let stray = std::panic::catch_unwind(|| sessions("page", "```\nanabranch race\n```\n"));
+    assert!(stray.is_err(), "a command that would not be run");
+}

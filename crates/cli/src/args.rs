@@ -75,8 +75,8 @@ fn race() -> Command {
         )
         .arg(
             Arg::new("plan").value_name("PLAN|PAGE").help(
-                "A plan file (TOML), whose keys flags replace; or what --page takes: a HAR file, a directory with \
-                 index.html, a shipped page",
+                "A plan (TOML file; flags take the place of its keys), or a page, as for --page: a HAR file, a directory \
+                 with index.html, or the name of a shipped page",
             ),
         );
     for key in KEYS.iter() {
@@ -128,11 +128,11 @@ fn output() -> Vec<Arg> {
         )
         .value_parser(["median", "all", "none"])
         .requires("out"),
-        file("compare", "OLD.json", "Compare the result with an old one"),
-        file("threads", "N", "Worlds that run at once [default: the processor's cores]")
+        file("compare", "OLD.json", "Show what changed since this result, a file of --json"),
+        file("threads", "N", "Runs at a time [default: one for each core]")
             .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
-        switch("quiet", "No progress").short('q'),
+        switch("quiet", "Do not show progress").short('q'),
     ]
 }
 
@@ -316,7 +316,7 @@ fn features() -> Command {
 fn study() -> Command {
     let name = || Arg::new("name").value_name("NAME").help("A study, as `study list` names it");
     Command::new("study")
-        .about("The papers: published numbers beside ours")
+        .about("Repeat published measurements: their numbers beside ours")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Command::new("list").about("The studies there are"))
@@ -338,7 +338,7 @@ fn study() -> Command {
                     Arg::new("quick")
                         .long("quick")
                         .action(ArgAction::SetTrue)
-                        .help("Few seeds: a first look"),
+                        .help("Few seeds, for a first look"),
                 )
                 .arg(
                     Arg::new("runs")
@@ -360,7 +360,7 @@ fn study() -> Command {
                         .long("threads")
                         .value_name("N")
                         .value_parser(value_parser!(u16).range(1..=4096))
-                        .help("Worlds that run at once [default: the processor's cores]"),
+                        .help("Runs at a time [default: one for each core]"),
                 )
                 .arg(
                     Arg::new("out")

@@ -22,13 +22,14 @@ pub fn command() -> Command {
     let mut command = Command::new("link")
         .about("Run a command behind an emulated link")
         .long_about(
-            "Run a command in a network namespace whose packets go through an emulated link: the very elements that \
-             races run in virtual time. Up leads from the command to the other end. That is the network this was \
-             started in, where root may change it (the command reaches its programs by the addresses in \
-             $ANABRANCH_FAR); without that right, or with --far, it is a second namespace. Links may be started inside \
-             one another, and several --path are several links side by side. What is not given is not emulated: \
-             without --rate packets do not wait, without --delay or --rtt they take no time, without --loss none is \
-             lost. With a rate the queue has room for 1000 packets unless --queue says otherwise.",
+            "Run a command in a network namespace of its own. Its packets go through an emulated link, the one that races \
+             use in virtual time; 'up' is from the command to the other end.\n\n\
+             Started by root, the other end is the network of this host. Otherwise, or with --far, it is a second \
+             namespace. $ANABRANCH_FAR holds the other end's addresses. Links nest, and several --path are links side \
+             by side.\n\n\
+             What is not given is not emulated: without --rate packets do not wait, without --delay or --rtt they take \
+             no time, without --loss none is lost. With a rate the queue has room for 1000 packets unless --queue says \
+             otherwise.",
         )
         .after_long_help(
             "Examples:\n  \

@@ -53,6 +53,27 @@ fn readme_quotes_what_the_bare_race_prints() {
     assert!(readme.contains(&format!("```\n{race}```\n")), "README.md quotes another output than:\n{race}");
 }
 
+/// The plan in the guide is that of the examples, and what it expects is met as the guide quotes it.
+#[test]
+fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
+    let guide = fs::read_to_string(root().join("docs/guide/race.md")).expect("docs/guide/race.md");
+    let plan = fs::read_to_string(root().join("examples/plan.toml")).expect("examples/plan.toml");
+    let said = plan.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    let said = said.replace("\n\n\n", "\n\n");
+    assert!(
+        guide.contains(&format!("```toml\n{}\n```", said.trim())),
+        "docs/guide/race.md has another plan than:\n{said}"
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let output = command.args(["race", "examples/plan.toml", "--quiet"]).current_dir(root()).output();
+    let printed = String::from_utf8(output.expect("it runs").stdout).expect("text");
+    let met = printed.find("met: ").map(|at| &printed[at..]).expect("an expectation");
+    assert!(
+        guide.contains(&format!("```\n{met}```\n")),
+        "docs/guide/race.md quotes another output than:\n{met}"
+    );
+}
+
 /// The verbs that `--help` lists.
 fn verbs() -> Vec<String> {
     let help = printed(&["--help"]);

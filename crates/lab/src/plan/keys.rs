@@ -138,17 +138,21 @@ const OURS: &[Key] = &[
     Key {
         name: "objects",
         value: "SIZES",
-        help: "Objects issued at once: 8x100kB or 1kB,10kB,100kB",
+        help: "Objects requested at once: 8x100kB or 1kB,10kB,100kB",
         group: Group::Workload,
         several: Several::FactorRepeated,
         both: None,
     },
     workload("bulk", "SIZE", "One transfer of this size: 100MB; with --messages it runs beside them"),
     workload("message-size", "SIZE", "Size of the server's writes to SCTP in a bulk transfer: 2048B"),
-    workload("messages", "RATE", "Messages from the server, open-loop, each with its own delay: 100/s"),
+    workload("messages", "RATE", "Messages from the server at a fixed rate, each with its own delay: 100/s"),
     workload("size", "SIZE", "Size of a message, from 8B to 60kB: 300B [default: 300B]"),
     workload("for", "TIME", "How long messages are sent: 30s [default: 30s]"),
-    workload("arrivals", "RATE", "Issue the objects open-loop, one after the other: 25/s"),
+    workload(
+        "arrivals",
+        "RATE",
+        "Request the objects one after the other at a fixed rate, whatever has arrived: 25/s",
+    ),
     workload(
         "arrivals-of",
         "WHAT",
@@ -156,7 +160,7 @@ const OURS: &[Key] = &[
          [default: objects]",
     ),
     workload("think", "WHAT", "none, or recorded: wait before each request as the HAR did [default: none]"),
-    workload("server-time", "TIME", "Service time of each request: 5ms [default: 0]"),
+    workload("server-time", "TIME", "Time the server takes for each request: 5ms [default: 0]"),
     workload(
         "server",
         "WHAT",
@@ -167,14 +171,14 @@ const OURS: &[Key] = &[
         "WHAT",
         "merge: all hosts of the page are one server; keep: one each [default: merge]",
     ),
-    workload("timeout", "TIME", "Fail an object that makes no progress for so long: 15s [default: never]"),
+    workload("timeout", "TIME", "Fail an object that makes no progress for this long: 15s [default: never]"),
     workload(
         "start-jitter",
         "TIME",
         "Begin each load of a run later by less than this, drawn from the seed, so that runs without loss differ: 10ms \
          [default: 0]",
     ),
-    workload("deadline", "TIME", "End a run at this time of its own clock [default: 600s]"),
+    workload("deadline", "TIME", "End a run after this time of its own clock [default: 600s]"),
     contestants(
         "transport",
         "[NICK=]NAME[:KEY=VALUE,..]",

@@ -290,7 +290,7 @@ fn perform(place: &Path, session: &Session, met: &mut BTreeSet<&'static str>, wr
         }
     }
     for server in servers {
-        let (code, lines) = server.end_telling();
+        let (code, lines) = server.end_with_lines();
         if code != 0 {
             wrong.push(format!("{}:{}: a server ended with {code}: {lines:?}", session.page, session.line));
         }

@@ -47,7 +47,7 @@ impl Bench {
         let joined = Wiring::join(std::slice::from_ref(&spec), ends, false, place, choice);
         let (wiring, mut pipes) = joined.unwrap_or_else(|error| panic!("{error}"));
         let pipe = pipes.pop().expect("a pipe");
-        let relay = Relay::start(pipe, &spec, 1, &Rng::new(1), Clock::begin(), Keep::Counters, None);
+        let relay = Relay::start(vec![pipe], &spec, 1, &Rng::new(1), Clock::begin(), Keep::Counters, None);
         let relay = relay.unwrap_or_else(|error| panic!("{error}"));
         Self { wiring, relay, near: place.address(0, End::Near), far: place.address(0, End::Far), spec }
     }

@@ -12,14 +12,17 @@
 //! TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees when a rank test does
 //! not part the two at 1 %, or when the medians are within 10 %; nine cells of ten have to.
 //!
+//! Third, contestants that race together: the kernel's TCP and our SCTP over one link, the share of the bytes that each has
+//! while both load, and Jain's index, virtual beside emulated. It is shown and not judged.
+//!
 //! The last lines say ok or FAIL, and the status is 1 then. Without arguments 5, 200, and two runs at a time a core;
 //! of the first table twice as many seeds. `KEY=VALUES` narrows the grids: `rate=10mbit loss=0,1%`; `table=bulk`,
-//! `table=page` and `table=grid` show one alone. Needs namespaces: root, or user namespaces.
+//! `table=page`, `table=grid` and `table=together` show one alone. Needs namespaces: root, or user namespaces.
 
 #![cfg(target_os = "linux")]
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Contestant, Race, Run};
+use anabranch_lab::results::{Contestant, Point, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::live;
 use anabranch_lab::stats::agreement::{agreement, is_enough};
@@ -47,6 +50,16 @@ const BULK: [(&str, &str); 6] = [
 ];
 /// The default page on the default network.
 const PAGE: [(&str, &str); 2] = [("loss", "1%"), ("transport", "tcp:cc=reno tcp:cc=cubic")];
+
+/// Two that share a link.
+const TOGETHER: [(&str, &str); 6] = [
+    ("bulk", "5MB"),
+    ("rate", "10mbit"),
+    ("rtt", "20ms,80ms"),
+    ("loss", "0,1%"),
+    ("together", "yes"),
+    ("transport", "tcp:cc=cubic sctp"),
+];
 
 /// A grid as a plan of so many runs.
 fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str) -> Plan {
@@ -194,6 +207,29 @@ fn compare(emulated: &Race, virtually: &Race) -> (usize, usize) {
     (agreed, cells)
 }
 
+/// How contestants shared the links: a line a contestant, means over the runs with their 10 to 90 %.
+fn compare_shares(emulated: &Race, virtually: &Race) {
+    println!("{:<20} {:<13} {:>22} {:>22}", "together", "", "virtual", "emulated");
+    let shown = |values: Vec<f64>, unit: f64| {
+        let mean = unit * values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let at = |thousandths| unit * quantile(&values, thousandths);
+        let digits = if unit > 1.0 { 0 } else { 2 };
+        format!("{mean:.digits$} ({:.digits$}-{:.digits$})", at(100), at(900))
+    };
+    for (real, model) in emulated.points.iter().zip(&virtually.points) {
+        let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        for (index, contestant) in real.contestants.iter().enumerate() {
+            let shares = |point: &Point| {
+                shown(point.sharing.iter().map(|run| run.shares[index]).collect(), 100.0) + " %"
+            };
+            let (name, what) = (name.join(" "), &contestant.name);
+            println!("{name:<20} {what:<13} {:>22} {:>22}", shares(model), shares(real));
+        }
+        let jain = |point: &Point| shown(point.sharing.iter().map(|run| run.jain).collect(), 1.0);
+        println!("{:<20} {:<13} {:>22} {:>22}", "", "Jain's index", jain(model), jain(real));
+    }
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (pairs, numbers): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.contains('='));
@@ -250,6 +286,10 @@ fn main() -> ExitCode {
         let share = 100.0 * agreed as f64 / cells.max(1) as f64;
         let line = format!("{agreed} of {cells} cells agree ({share:.1} %), of which 9 of 10 have to");
         verdicts.push((is_enough(agreed, cells), line));
+    }
+    if shown("together") {
+        let plan = plan(&TOGETHER, &narrowed, &seeds.to_string());
+        compare_shares(&emulate(&plan), &model(&plan));
     }
     for (holds, line) in &verdicts {
         println!("{}  {line}", if *holds { "ok  " } else { "FAIL" });

@@ -145,7 +145,10 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
 fn a_dry_run_refuses_what_the_run_refuses() {
     let place = Scratch::new("emulated-dry");
     for (words, told) in [
-        ("--world emulated --together", "--together: a network shared by all contestants"),
+        (
+            "--world emulated --together --loss 1% --loss-by iptables",
+            "--loss-by: rules stand at a host, and each contestant has its own",
+        ),
         ("--world emulated --transport tcp:profile=reno-2002", "is a set of knobs of our TCP"),
         ("--world emulated --cross tcp:flows=1", "--cross: background traffic is for the virtual world"),
         ("--world real", "--world: 'real': write virtual or emulated"),
@@ -161,6 +164,72 @@ fn a_dry_run_refuses_what_the_run_refuses() {
     let output = anabranch(&place.0, "race two.toml --dry-run");
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
     assert!(errors(&output).contains("two.toml: world: takes one value, not a list"));
+}
+
+/// Contestants that race together: they load at the same time, and what the links hand out to all of them is no more than
+/// one link can carry.
+#[test]
+fn contestants_share_one_emulated_link() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("emulated-together");
+    let mptcp = if has_mptcp(&place.0) { "--transport mptcp" } else { "" };
+    let words = format!(
+        "--world emulated --together --bulk 400kB --rate 8mbit --rtt 20ms --queue 40p --loss 0 --runs 2 --out out \
+         --pcap all --transport tcp --transport sctp --transport sctp:encap=udp {mptcp}"
+    );
+    let (found, table) = race(&place.0, &words);
+    assert!(table.contains("together: shares of the bytes until the first was done"), "{table}");
+    let point = &found["points"][0];
+    assert!(point["network"].as_str().is_some_and(|text| text.ends_with("; all contestants at once")));
+    let sharing = point["sharing"].as_array().expect("how they shared");
+    assert_eq!(sharing.len(), 2, "one a seed");
+    for (index, shared) in sharing.iter().enumerate() {
+        let runs: Vec<&Value> = contestants(&found).iter().map(|one| &one["runs"][index]).collect();
+        let of = |run: &Value, key: &str| run[key].as_u64().expect("an instant");
+        let started = runs.iter().map(|run| of(run, "started_ns"));
+        let ended = runs.iter().map(|run| of(run, "started_ns") + of(run, "page_ns"));
+        let (from, until) = (started.max().expect("some"), ended.min().expect("some"));
+        assert!(from < until, "all load at once: {shared}");
+        assert_eq!((of(shared, "from_ns"), of(shared, "until_ns")), (from, until));
+        let shares: Vec<f64> =
+            shared["shares"].as_array().expect("shares").iter().filter_map(Value::as_f64).collect();
+        assert!(shares.len() == runs.len() && shares.iter().all(|share| *share > 0.0), "{shared}");
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shared}");
+        assert!(shared["jain"].as_f64().is_some_and(|jain| jain > 0.0 && jain <= 1.0), "{shared}");
+        // 8 Mbit/s are 100,000 bytes a bucket, and a packet may have been begun before: late or not, no more comes out.
+        let delivered = |run: &Value, bucket: usize| {
+            run["series"]["paths"][0]["down"]["delivered"][bucket].as_u64().unwrap_or(0)
+        };
+        let mut sum = 0;
+        for bucket in 0..100 {
+            sum += runs.iter().map(|run| delivered(run, bucket)).sum::<u64>();
+            assert!(
+                sum <= 100_000 * (bucket as u64 + 1) + 1500,
+                "one link gave {sum} bytes by bucket {bucket}"
+            );
+        }
+        // And the body of each came through it.
+        assert!(sum >= 400_000 * runs.len() as u64, "{sum}");
+        for run in runs {
+            let [sent, came] =
+                ["sent", "lost"].map(|key| run["packets"]["down"][key].as_u64().expect("packets"));
+            assert!(sent > 267 && came < sent, "{}", run["packets"]);
+        }
+    }
+    // The captures of each show its own packets, with addresses that the others have not.
+    for (number, contestant) in contestants(&found).iter().enumerate() {
+        let run = &contestant["runs"][0];
+        let name = contestant["arm"].as_str().expect("a name").replace([':', '='], "-");
+        for host in ["client", "server"] {
+            let output =
+                anabranch(&place.0, &format!("decode out/{name}.seed-{}.{host}.pcapng", run["seed"]));
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let (own, any) = (format!("100.{}.0.", 64 + number), text.matches("100.").count());
+            assert!(any >= 2 && text.matches(&own).count() == any, "{name}: {text}{}", errors(&output));
+        }
+    }
 }
 
 #[test]

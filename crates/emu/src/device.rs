@@ -7,6 +7,7 @@
 //! that finishes checksums, and there is none: that is done here.
 
 use anabranch_base::Instant;
+use anabranch_base::time::Duration;
 use anabranch_wire::checksum::Checksum;
 use anabranch_wire::ip::{self, protocol};
 use anabranch_world::os::PacketSocket;
@@ -101,6 +102,18 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "an emulated link lives in real time")]
     pub fn begin() -> Self {
         Self { begin: std::time::Instant::now() }
+    }
+
+    /// The clock begins so much later; until then it is at its beginning.
+    #[must_use]
+    pub fn begin_in(span: Duration) -> Self {
+        Self { begin: Self::begin().begin + span }
+    }
+
+    /// How long it is until it begins.
+    #[must_use]
+    pub fn ahead(&self) -> Duration {
+        self.begin.saturating_duration_since(Self::begin().begin)
     }
 
     /// The time.

@@ -12,6 +12,10 @@ pub struct LivePacket {
     buffer: Vec<u8>,
     /// When it entered the link.
     pub entered: Instant,
+    /// Which of the link's lanes it is of.
+    pub lane: usize,
+    /// The link has damaged it.
+    pub is_corrupted: bool,
 }
 
 impl LivePacket {
@@ -49,11 +53,17 @@ impl Carried for LivePacket {
     }
 
     fn duplicate(&self) -> Self {
-        Self { buffer: self.buffer.clone(), entered: self.entered }
+        Self {
+            buffer: self.buffer.clone(),
+            entered: self.entered,
+            lane: self.lane,
+            is_corrupted: self.is_corrupted,
+        }
     }
 
     fn corrupt(&mut self, rng: &mut Rng) {
         flip_bits(self.bytes_mut(), rng);
+        self.is_corrupted = true;
     }
 }
 
@@ -64,15 +74,15 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A packet of these bytes, which enters the link at `entered`.
-    pub fn packet(&mut self, bytes: &[u8], entered: Instant) -> LivePacket {
+    /// A packet of these bytes, which enters the link at `entered` from a lane.
+    pub fn packet(&mut self, bytes: &[u8], entered: Instant, lane: usize) -> LivePacket {
         // All of one size from the first on: small ones would grow one by one, as they meet larger packets.
         let room = HEADROOM + bytes.len().max(USUAL_SIZE);
         let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(room));
         buffer.clear();
         buffer.resize(HEADROOM, 0);
         buffer.extend_from_slice(bytes);
-        LivePacket { buffer, entered }
+        LivePacket { buffer, entered, lane, is_corrupted: false }
     }
 
     /// Takes a packet's buffer back.
@@ -95,15 +105,16 @@ mod tests {
     #[test]
     fn a_packet_keeps_its_bytes_and_its_room_through_the_pool() {
         let mut pool = Pool::default();
-        let first = pool.packet(&[0x45, 1, 2, 3], Instant::ZERO);
+        let first = pool.packet(&[0x45, 1, 2, 3], Instant::ZERO, 0);
         assert_eq!((first.wire_len(), first.bytes()), (4, &[0x45, 1, 2, 3][..]));
         pool.give(first);
-        let mut second = pool.packet(&[0x60, 9], Instant::from_millis(1));
+        let mut second = pool.packet(&[0x60, 9], Instant::from_millis(1), 1);
         assert_eq!(second.with_headroom().len(), HEADROOM + 2);
         assert_eq!(second.bytes(), [0x60, 9]);
         let copy = second.duplicate();
         second.corrupt(&mut Rng::new(1));
         assert_ne!(second.bytes(), copy.bytes());
+        assert_eq!((second.is_corrupted, copy.is_corrupted, copy.lane), (true, false, 1));
         assert_eq!(second.with_headroom()[..HEADROOM], [0; HEADROOM]);
     }
 }

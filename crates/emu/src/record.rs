@@ -26,6 +26,8 @@ pub enum Keep {
 struct Sighting {
     /// When, on the link's clock.
     at: Instant,
+    /// Whose it is.
+    lane: u16,
     /// At the near end, else at the far one.
     near: bool,
     /// Which way it was going.
@@ -72,7 +74,7 @@ impl Spool {
     }
 
     /// Adds a packet.
-    pub fn add(&mut self, at: Instant, near: bool, direction: Direction, bytes: &[u8]) {
+    pub fn add(&mut self, at: Instant, lane: usize, near: bool, direction: Direction, bytes: &[u8]) {
         if self.failed.is_some() {
             return;
         }
@@ -80,7 +82,8 @@ impl Spool {
         head[..8].copy_from_slice(&at.as_nanos().to_le_bytes());
         head[8] = u8::from(near);
         head[9] = u8::from(direction == Direction::Up);
-        head[10..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        head[10..12].copy_from_slice(&(lane as u16).to_le_bytes());
+        head[12..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
         let written = self.file.write_all(&head).and_then(|()| self.file.write_all(bytes));
         self.failed = written.err();
     }
@@ -126,14 +129,16 @@ impl Reader<'_> {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
             read => {
                 read?;
-                let (mut at, mut length) = ([0; 8], [0; 4]);
+                let (mut at, mut lane, mut length) = ([0; 8], [0; 2], [0; 4]);
                 at.copy_from_slice(&head[..8]);
-                length.copy_from_slice(&head[10..]);
+                lane.copy_from_slice(&head[10..12]);
+                length.copy_from_slice(&head[12..]);
                 let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
                 self.file.read_exact(&mut bytes)?;
                 let direction = if head[9] == 1 { Direction::Up } else { Direction::Down };
                 let at = Instant::from_nanos(u64::from_le_bytes(at));
-                Some(Sighting { at, near: head[8] == 1, direction, bytes })
+                let lane = u16::from_le_bytes(lane);
+                Some(Sighting { at, lane, near: head[8] == 1, direction, bytes })
             }
         };
         Ok(std::mem::replace(&mut self.next, more))
@@ -153,11 +158,12 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end: an interface a path, packets in the order of time.
+/// Writes the capture of one end of a lane: an interface a path, packets in the order of time.
 ///
 /// # Errors
 /// What reading and writing bring.
-pub fn capture<W: Write>(paths: &[Packets], near: bool, out: W) -> io::Result<W> {
+pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, out: W) -> io::Result<W> {
+    let wanted = |sighting: &Sighting| sighting.near == near && usize::from(sighting.lane) == lane;
     let mut writer = pcap::Writer::new(out, "anabranch")?;
     let mut readers = Vec::new();
     for (number, packets) in (1..).zip(paths) {
@@ -167,15 +173,15 @@ pub fn capture<W: Write>(paths: &[Packets], near: bool, out: W) -> io::Result<W>
         let first = readers.iter_mut().filter(|(_, reader)| reader.next.is_some());
         let first = first.min_by_key(|(_, reader)| reader.next.as_ref().map(|sighting| sighting.at));
         let Some((interface, reader)) = first else { return writer.finish() };
-        let Some(sighting) = reader.advance()?.filter(|sighting| sighting.near == near) else { continue };
+        let Some(sighting) = reader.advance()?.filter(wanted) else { continue };
         let outward = (sighting.direction == Direction::Up) == near;
         let direction = if outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
         writer.packet(*interface, sighting.at.as_nanos(), &sighting.bytes, Some(direction), None)?;
     }
 }
 
-/// Of a packet in a spool: when, where, which way, how long.
-const HEAD: usize = 14;
+/// Of a packet in a spool: when, where, which way, whose, how long.
+const HEAD: usize = 16;
 /// Bytes that are written and read at a time.
 const BUFFER: usize = 1 << 16;
 /// Width of a bucket of [`Series`], nanoseconds.
@@ -192,17 +198,20 @@ mod tests {
             for (n, &ms) in times.iter().enumerate() {
                 let way = if n % 2 == 0 { Direction::Up } else { Direction::Down };
                 // Ten bytes of an IPv4 header are enough of a packet here.
-                spool.add(Instant::from_millis(ms), true, way, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
-                spool.add(Instant::from_millis(ms), false, way, &[0x45]);
+                let at = Instant::from_millis(ms);
+                spool.add(at, 0, true, way, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
+                spool.add(at, 0, false, way, &[0x45]);
+                spool.add(at, 1, true, way, &[0x45, 99, 0, 10, 0, 0, 0, 0, 64, 17]);
             }
             spool.finish().expect("written")
         };
         let paths = [spool(&[1, 4, 5]), spool(&[]), spool(&[2, 3, 6])];
-        let near = capture(&paths, true, Vec::new()).expect("a capture");
-        let far = capture(&paths, false, Vec::new()).expect("a capture");
-        let order: Vec<u8> =
-            near.windows(4).filter(|w| w[0] == 0x45 && w[2..] == [0, 10]).map(|w| w[1]).collect();
-        assert_eq!(order, [1, 2, 3, 4, 5, 6]);
+        let of = |lane, near| capture(&paths, lane, near, Vec::new()).expect("a capture");
+        let (near, far) = (of(0, true), of(0, false));
+        let order = |capture: &[u8]| -> Vec<u8> {
+            capture.windows(4).filter(|w| w[0] == 0x45 && w[2..] == [0, 10]).map(|w| w[1]).collect()
+        };
+        assert_eq!((order(&near), order(&of(1, true))), (vec![1, 2, 3, 4, 5, 6], vec![99; 6]));
         assert!(far.len() < near.len());
     }
 }

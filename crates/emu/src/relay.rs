@@ -4,6 +4,9 @@
 //! at which it was read, takes out what is due, and sleeps until the next
 //! instant that a chain names, or until a packet comes. How late packets leave
 //! is counted: it is what a real machine adds to the link.
+//!
+//! Several pairs of devices may share a path: each is a *lane*, whose packets
+//! meet those of the others in the chains and leave by their own lane's device.
 
 use crate::EmuError;
 use crate::device::{Clock, Device};
@@ -14,7 +17,7 @@ use crate::watch::Watch;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::Direction;
-use anabranch_link::{Chain, LinkSpec};
+use anabranch_link::{Chain, LinkSpec, Tally};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -24,7 +27,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The devices of one path.
+/// The devices of one lane of a path.
 #[derive(Debug)]
 pub struct Pipe {
     /// Where the commands' packets come from.
@@ -36,8 +39,18 @@ pub struct Pipe {
 /// A path that is being driven.
 #[derive(Debug)]
 pub struct Relay {
-    stop: Arc<OwnedFd>,
+    stop: Stop,
     thread: JoinHandle<Result<Outcome, String>>,
+}
+
+/// Ends the thread that drives a path when it is dropped, whoever gives the path up, and why.
+#[derive(Debug)]
+struct Stop(Arc<OwnedFd>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
 }
 
 /// What is known of a path once it has been driven.
@@ -47,21 +60,39 @@ pub struct Outcome {
     pub report: PathReport,
     /// Every packet at both ends, if they were to be kept.
     pub packets: Option<Packets>,
-    /// Bytes over time: up, down.
-    pub series: [Series; 2],
+    /// What became of each lane's packets, in the order of the lanes.
+    pub lanes: Vec<LaneOutcome>,
+}
+
+/// What is known of one lane.
+#[derive(Debug)]
+pub struct LaneOutcome {
+    /// Up, down.
+    pub ways: [Passed; 2],
     /// What was waited for down, if anything was.
     pub watch: Option<Watch>,
 }
 
+/// What became of the packets of one lane in one direction.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Passed {
+    /// Read from its device.
+    pub entered: Tally,
+    /// Did not arrive, or arrived only to be thrown away.
+    pub lost: u64,
+    /// Bytes over time.
+    pub series: Series,
+}
+
 impl Relay {
-    /// Drives the link `spec` between the devices of `pipe` from here on. `seed` and `rng` are as in
-    /// [`LinkSpec::build`]; `keep` says what is recorded beside counters, `watch` what is waited for
-    /// on its way down.
+    /// Drives the link `spec` between the devices of these lanes, which share it, from here on. `seed` and `rng` are
+    /// as in [`LinkSpec::build`]; `keep` says what is recorded beside counters, `watch` what is waited for on the way
+    /// down of each lane.
     ///
     /// # Errors
     /// The link contradicts itself, or no thread can be started.
     pub fn start(
-        pipe: Pipe,
+        lanes: Vec<Pipe>,
         spec: &LinkSpec,
         seed: u64,
         rng: &Rng,
@@ -74,15 +105,15 @@ impl Relay {
         let failed = |error: io::Error| EmuError::Failed(format!("a link cannot be driven: {error}"));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed(error.into()))?;
-        let stop = Arc::new(stop);
-        let (until, spec, rng) = (stop.clone(), spec.clone(), rng.clone());
+        let stop = Stop(Arc::new(stop));
+        let (until, spec, rng) = (stop.0.clone(), spec.clone(), rng.clone());
         let drive = move || {
             be_prompt();
             let chains = spec.build(seed, &rng).map_err(|error| error.to_string())?;
             let spool = (keep == Keep::Packets).then(Spool::new).transpose();
             let spool = spool.map_err(|error| format!("packets cannot be kept: {error}"))?;
-            let mut driver = Driver::new(pipe, chains, clock, keep, spool);
-            driver.watch = watch;
+            let lanes = lanes.into_iter().map(|pipe| Lane::new(pipe, watch)).collect();
+            let mut driver = Driver::new(lanes, chains, clock, keep, spool);
             driver.run(&until).map_err(|error| format!("a link has ended: {error}"))?;
             driver.outcome().map_err(|error| format!("packets cannot be kept: {error}"))
         };
@@ -95,7 +126,7 @@ impl Relay {
     /// # Errors
     /// The relay has ended by itself: the devices are gone.
     pub fn stop(self) -> Result<Outcome, EmuError> {
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        drop(self.stop);
         match self.thread.join() {
             Ok(outcome) => outcome.map_err(EmuError::Failed),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -132,8 +163,7 @@ pub fn be_prompt() {
 
 /// Both directions of a path.
 struct Driver {
-    /// Near, far.
-    devices: [Device; 2],
+    lanes: Vec<Lane>,
     /// Up (from near to far), down.
     ways: [Way; 2],
     clock: Clock,
@@ -141,7 +171,20 @@ struct Driver {
     scratch: Vec<u8>,
     keep: Keep,
     spool: Option<Spool>,
-    watch: Option<Watch>,
+}
+
+/// A pair of devices, and what became of their packets.
+struct Lane {
+    /// Near, far.
+    devices: [Device; 2],
+    outcome: LaneOutcome,
+}
+
+impl Lane {
+    fn new(pipe: Pipe, watch: Option<Watch>) -> Self {
+        let outcome = LaneOutcome { ways: Default::default(), watch };
+        Self { devices: [pipe.near, pipe.far], outcome }
+    }
 }
 
 /// One direction.
@@ -149,59 +192,59 @@ struct Way {
     direction: Direction,
     chain: Chain<LivePacket>,
     report: DirectionReport,
-    series: Series,
 }
 
 impl Way {
     fn new(direction: Direction, chain: Chain<LivePacket>) -> Self {
-        Self { direction, chain, report: DirectionReport::default(), series: Series::default() }
+        Self { direction, chain, report: DirectionReport::default() }
     }
 }
 
 impl Driver {
     fn new(
-        pipe: Pipe,
+        lanes: Vec<Lane>,
         (up, down): (Chain<LivePacket>, Chain<LivePacket>),
         clock: Clock,
         keep: Keep,
         spool: Option<Spool>,
     ) -> Self {
         Self {
-            devices: [pipe.near, pipe.far],
+            lanes,
             ways: [Way::new(Direction::Up, up), Way::new(Direction::Down, down)],
             clock,
             pool: Pool::default(),
             scratch: vec![0; LARGEST_FRAME],
             keep,
             spool,
-            watch: None,
         }
     }
 
     fn run(&mut self, stop: &OwnedFd) -> io::Result<()> {
-        // Whether the devices of near and far have packets, as far as is known.
-        let mut ready = [true, true];
+        // Whether the devices of near and far of each lane have packets, as far as is known.
+        let mut ready = vec![[true; 2]; self.lanes.len()];
         loop {
-            let mut more = [false, false];
-            for way in 0..2 {
-                if ready[way] {
-                    more[way] = self.take_in(way)?;
+            let mut more = false;
+            for (lane, ready) in ready.iter().enumerate() {
+                for way in (0..2).filter(|way| ready[*way]) {
+                    more |= self.take_in(lane, way)?;
                 }
             }
             self.let_out();
-            let timeout = if more.contains(&true) { Some(Timespec::default()) } else { self.wait() };
-            let mut watched = [
-                PollFd::new(&self.devices[0], PollFlags::IN),
-                PollFd::new(&self.devices[1], PollFlags::IN),
-                PollFd::new(stop, PollFlags::IN),
-            ];
+            let timeout = if more { Some(Timespec::default()) } else { self.wait() };
+            let devices = self.lanes.iter().flat_map(|lane| &lane.devices);
+            let mut watched: Vec<PollFd<'_>> =
+                devices.map(|device| PollFd::new(device, PollFlags::IN)).collect();
+            watched.push(PollFd::new(stop, PollFlags::IN));
             match poll(&mut watched, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            ready = [!watched[0].revents().is_empty(), !watched[1].revents().is_empty()];
-            if !watched[2].revents().is_empty() {
+            let stirred = |watched: &PollFd<'_>| !watched.revents().is_empty();
+            if watched.last().is_some_and(stirred) {
                 return Ok(());
+            }
+            for (ready, watched) in ready.iter_mut().zip(watched.chunks_exact(2)) {
+                *ready = [stirred(&watched[0]), stirred(&watched[1])];
             }
         }
     }
@@ -213,13 +256,11 @@ impl Driver {
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
-    /// Reads what has come for a way; true: there may be more.
-    fn take_in(&mut self, way: usize) -> io::Result<bool> {
-        let Self { devices, ways, clock, pool, scratch, keep, spool, .. } = self;
-        let way_in = &devices[way];
-        let way = &mut ways[way];
+    /// Reads what has come from a lane for a way; true: there may be more.
+    fn take_in(&mut self, lane: usize, way: usize) -> io::Result<bool> {
+        let Self { lanes, ways, clock, pool, scratch, keep, spool } = self;
         for _ in 0..BATCH {
-            let packet = match way_in.read(scratch) {
+            let packet = match lanes[lane].devices[way].read(scratch) {
                 Ok(Some(packet)) if is_for_the_link(packet) => packet,
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -227,48 +268,55 @@ impl Driver {
                 Err(error) => return Err(error),
             };
             let now = clock.now();
+            let passed = &mut lanes[lane].outcome.ways[way];
+            passed.entered.add(packet.len());
             if *keep >= Keep::Bytes {
-                Series::add(&mut way.series.entered, now, packet.len());
+                Series::add(&mut passed.series.entered, now, packet.len());
             }
+            let Way { direction, chain, report } = &mut ways[way];
             if let Some(spool) = spool {
-                spool.add(now, way.direction == Direction::Up, way.direction, packet);
+                spool.add(now, lane, *direction == Direction::Up, *direction, packet);
             }
-            if way.chain.held() >= MAX_HELD {
-                way.report.refused += 1;
+            if chain.held() >= MAX_HELD {
+                report.refused += 1;
+                passed.lost += 1;
                 continue;
             }
-            way.chain.push(now, pool.packet(packet, now));
+            chain.push(now, pool.packet(packet, now, lane));
+            count_dropped(chain, way, lanes, pool);
         }
         Ok(true)
     }
 
     /// Hands on what is due.
     fn let_out(&mut self) {
-        let Self { devices, ways, clock, pool, keep, spool, watch, .. } = self;
-        let [near, far] = devices;
-        for (way, out) in ways.iter_mut().zip([&*far, &*near]) {
+        let Self { lanes, ways, clock, pool, keep, spool, .. } = self;
+        for (index, way) in ways.iter_mut().enumerate() {
             while let Some(due) = way.chain.next().filter(|due| *due <= clock.now()) {
                 let Some(mut packet) = way.chain.pop(clock.now()) else { continue };
-                if let Err(error) = out.write(packet.with_headroom()) {
-                    way.report.refuse(&error);
+                let Lane { devices, outcome } = &mut lanes[packet.lane];
+                let written = devices[1 - index].write(packet.with_headroom());
+                if let Err(error) = &written {
+                    way.report.refuse(error);
                 }
                 let now = clock.now();
                 way.report.delay.add(anabranch_base::time::nanos(now.since(packet.entered)));
                 way.report.late.add(anabranch_base::time::nanos(now.since(due)));
+                let passed = &mut outcome.ways[index];
+                passed.lost += u64::from(written.is_err() || packet.is_corrupted);
                 if *keep >= Keep::Bytes {
-                    Series::add(&mut way.series.left, now, packet.bytes().len());
+                    Series::add(&mut passed.series.left, now, packet.bytes().len());
                 }
-                if let Some(watch) = watch.as_mut().filter(|_| way.direction == Direction::Down) {
+                if let Some(watch) = outcome.watch.as_mut().filter(|_| way.direction == Direction::Down) {
                     watch.look(packet.entered, now, packet.bytes());
                 }
                 if let Some(spool) = spool {
-                    spool.add(now, way.direction == Direction::Down, way.direction, packet.bytes());
+                    let near = way.direction == Direction::Down;
+                    spool.add(now, packet.lane, near, way.direction, packet.bytes());
                 }
                 pool.give(packet);
             }
-            while let Some(dropped) = way.chain.pop_dropped() {
-                pool.give(dropped.packet);
-            }
+            count_dropped(&mut way.chain, index, lanes, pool);
         }
     }
 
@@ -277,18 +325,23 @@ impl Driver {
         // Of the thread that drives it.
         let busy = clock_gettime(ClockId::ThreadCPUTime);
         let busy = Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32);
-        let [up, down] = self.ways;
-        let finish = |way: Way| {
+        let [up, down] = self.ways.map(|way| {
             let held = way.chain.held() as u64;
-            (DirectionReport { meter: way.chain.meter().clone(), held, ..way.report }, way.series)
-        };
-        let ((up, up_series), (down, down_series)) = (finish(up), finish(down));
+            DirectionReport { meter: way.chain.meter().clone(), held, ..way.report }
+        });
         Ok(Outcome {
             report: PathReport { span, up, down, busy, unseen: [0, 0] },
             packets: self.spool.map(Spool::finish).transpose()?,
-            series: [up_series, down_series],
-            watch: self.watch,
+            lanes: self.lanes.into_iter().map(|lane| lane.outcome).collect(),
         })
+    }
+}
+
+/// Counts what a way's chain has lost, by lane; a chain remembers so many only.
+fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], pool: &mut Pool) {
+    while let Some(dropped) = chain.pop_dropped() {
+        lanes[dropped.packet.lane].outcome.ways[way].lost += 1;
+        pool.give(dropped.packet);
     }
 }
 

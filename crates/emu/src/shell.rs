@@ -103,7 +103,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let (clock, rng) = (Clock::begin(), Rng::new(request.seed));
     let relays = pipes.into_iter().zip(&request.links).enumerate().map(|(number, (pipe, spec))| {
         let own = rng.fork(&format!("link/{number}"));
-        Relay::start(pipe, spec, request.seed, &own, clock, Keep::Counters, None)
+        Relay::start(vec![pipe], spec, request.seed, &own, clock, Keep::Counters, None)
     });
     let relays: Vec<Relay> = relays.collect::<Result<_, _>>()?;
 

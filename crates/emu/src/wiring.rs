@@ -470,7 +470,7 @@ const SETTINGS: [(&str, &str); 6] = [
 /// The environment variable that tells a link inside a link where it is.
 pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
 /// Blocks of addresses: 100.64.0.0/10 has 64 of /16.
-const BLOCKS: u8 = 64;
+pub const BLOCKS: u8 = 64;
 /// Subflows beside the first that the kernel lets a connection of Multipath TCP have.
 pub const MAX_SUBFLOWS: usize = 8;
 /// Links inside one another.

@@ -159,6 +159,10 @@ pub struct Run {
     pub seed: u64,
     /// How it ended.
     pub outcome: Outcome,
+    /// When it started on the network's clock, from which a path's failure counts; absent in the virtual world, where
+    /// the two are one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_ns: Option<u64>,
     /// From the start until every object was delivered; null unless `done`.
     pub page_ns: Option<u64>,
     /// What no contestant can beat on this network, from the start until everything is released and carried.

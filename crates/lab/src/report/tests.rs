@@ -89,6 +89,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         declared_failed_ns: None,
         failover_ns: None,
         restored_ns: None,
+        started_ns: None,
         rules: None,
         multipath: None,
         late_ns: None,

@@ -98,8 +98,8 @@ impl Summary {
     }
 }
 
-/// One metric over the runs. In `page_ms` a run that did not finish counts with its deadline, so that with any of them the
-/// figures are lower bounds.
+/// One metric over the runs. In `page_ms` a run that did not finish counts with its deadline, and in the percentiles of
+/// objects its missing ones do, so that with any of them the figures are lower bounds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stat {
     /// Runs that have a value; 1 where nothing is left to chance and all are alike.
@@ -188,14 +188,21 @@ impl Comparison {
 pub struct Sharing {
     /// The seed.
     pub seed: u64,
-    /// When the first of them was done, from the start: until then all were loading.
+    /// When the last of them began, on the network's clock; left out where it is 0, as in the virtual world.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from_ns: u64,
+    /// When the first of them was done, on that clock: until then all were loading.
     pub until_ns: u64,
-    /// Body bytes that each had received by then.
+    /// Body bytes that each received between the two.
     pub bytes: Vec<u64>,
     /// Each one's share of them.
     pub shares: Vec<f64>,
     /// Jain's index of the shares: 1 where all are the same, 1/n where one has all.
     pub jain: f64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// What a comparison says: the 95 % interval excludes 1 and the gap is at least 3 %, or it lies within 3 % either way, or

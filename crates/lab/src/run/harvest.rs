@@ -75,6 +75,7 @@ pub fn run(
             End::Failed => Outcome::Failed,
             End::Deadline => Outcome::Deadline,
         },
+        started_ns: None,
         page_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: connect(&record),

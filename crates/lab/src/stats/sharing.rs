@@ -1,7 +1,7 @@
 //! How contestants that race together share the network.
 //!
-//! A share is of the body bytes that arrived while all of them were still loading: from the start until the first of them
-//! was done. Jain's index (Jain, Chiu and Hawe 1984) of these is 1 where all have the same, and 1/n where one has all.
+//! A share is of the body bytes that arrived while all of them were loading: from when the last of them began, which in the
+//! virtual world is the start, until the first of them was done. Jain's index (Jain, Chiu and Hawe 1984) of these is 1 where all have the same, and 1/n where one has all.
 
 use crate::results::{Run, Sharing};
 
@@ -9,10 +9,14 @@ use crate::results::{Run, Sharing};
 #[must_use]
 pub fn of(runs: &[&Run]) -> Option<Sharing> {
     let first = runs.first()?;
+    let began = |run: &Run| run.started_ns.unwrap_or(0);
     // Who was not done went on to the end of what is known of it.
-    let end = |run: &Run| run.page_ns.unwrap_or(run.series.application.len() as u64 * run.series.bucket_ns);
-    let until_ns = runs.iter().map(|run| end(run)).min()?;
-    let bytes: Vec<u64> = runs.iter().map(|run| read_until(run, until_ns)).collect();
+    let span = |run: &Run| run.page_ns.unwrap_or(run.series.application.len() as u64 * run.series.bucket_ns);
+    let from_ns = runs.iter().map(|run| began(run)).max()?;
+    let until_ns = runs.iter().map(|run| began(run).saturating_add(span(run))).min()?;
+    let read = |run: &Run, at: u64| read_until(run, at.saturating_sub(began(run)));
+    let bytes: Vec<u64> =
+        runs.iter().map(|run| read(run, until_ns).saturating_sub(read(run, from_ns))).collect();
     let sum: u64 = bytes.iter().sum();
     let squares: u128 = bytes.iter().map(|&bytes| u128::from(bytes).pow(2)).sum();
     if sum == 0 {
@@ -20,6 +24,7 @@ pub fn of(runs: &[&Run]) -> Option<Sharing> {
     }
     Some(Sharing {
         seed: first.seed,
+        from_ns,
         until_ns,
         shares: bytes.iter().map(|&bytes| bytes as f64 / sum as f64).collect(),
         jain: (sum as f64).powi(2) / (bytes.len() as f64 * squares as f64),
@@ -27,7 +32,7 @@ pub fn of(runs: &[&Run]) -> Option<Sharing> {
     })
 }
 
-/// Body bytes that the application had read by then; of the bucket in which that falls, the same share as of its time.
+/// Body bytes that the application had read so long after its start; of the bucket in which that falls, the same share as of its time.
 fn read_until(run: &Run, until_ns: u64) -> u64 {
     let width = run.series.bucket_ns.max(1);
     let of = |(index, &bytes): (usize, &u64)| {
@@ -56,6 +61,7 @@ mod tests {
             connections: 1,
             objects: Vec::new(),
             packets: Directions { up: Packets::default(), down: Packets::default() },
+            started_ns: None,
             rules: None,
             multipath: None,
             late_ns: None,
@@ -74,6 +80,19 @@ mod tests {
         assert_eq!(found.shares, [0.25, 0.75]);
         // (1 + 3)^2 / (2 * (1 + 9)).
         assert!((found.jain - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn who_began_later_is_compared_from_there() {
+        // From 150 to 300 ms: 3000 of the first, whose clock runs from 0, beside 1500 of the second in its first 150 ms.
+        let first = run(Some(300), &[2000; 3]);
+        let second = Run { started_ns: Some(150_000_000), ..run(Some(900), &[1000; 9]) };
+        let found = of(&[&first, &second]).expect("bytes");
+        assert_eq!((found.from_ns, found.until_ns), (150_000_000, 300_000_000));
+        assert_eq!(found.bytes, [3000, 1500]);
+        // Who began when another was done shared nothing with it.
+        let late = Run { started_ns: Some(400_000_000), ..second };
+        assert_eq!(of(&[&first, &late]), None);
     }
 
     #[test]

@@ -11,8 +11,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
-use anabranch_emu::relay::Outcome as Driven;
-use anabranch_emu::report::DirectionReport;
+use anabranch_emu::relay::{LaneOutcome, Outcome as Driven, Passed};
 use anabranch_emu::rules::Ruled;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
@@ -20,19 +19,19 @@ use anabranch_http::observe::ObjectRecord;
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// The result of a run.
+/// The result of a contestant's run, whose addresses are those of `place`: its packets are those of the links' lane of
+/// that number.
 ///
 /// # Errors
 /// One line when the contestant contradicts the workload (found before any run).
 pub fn run(
-    point: &PointPlan,
-    contestant: &Contestant,
-    seed: u64,
-    ended: &Ended,
-    served: &Served,
+    (point, contestant, seed): (&PointPlan, &Contestant, u64),
+    place: Place,
+    (ended, served): (&Ended, &Served),
     driven: &[Driven],
     ruled: Option<&[[Ruled; 2]]>,
 ) -> Result<Run, String> {
+    let lanes: Vec<&LaneOutcome> = driven.iter().map(|path| &path.lanes[usize::from(place.block)]).collect();
     let Ended { fetched, record, seen } = ended;
     let Served { record: server_record, seen: served } = served;
     let (named, items) = harvest::objects_of(point, contestant)?;
@@ -60,7 +59,7 @@ pub fn run(
         .collect();
     let series = Series {
         bucket_ns: BUCKET_NS,
-        paths: driven.iter().map(path_series).collect(),
+        paths: lanes.iter().map(|lane| path_series(lane)).collect(),
         application: traffic::application(&record.objects, fetched.started),
     };
     let kernels = contestant.transport.is_kernels_emulated();
@@ -75,25 +74,25 @@ pub fn run(
         Directions { up: of(0), down: of(1) }
     });
     let dropped = rules.unwrap_or_default();
-    let packets = |way: fn(&Driven) -> &DirectionReport, host: &Seen, rules: Rules| Packets {
-        sent: driven.iter().map(|path| way(path).meter.entered.packets).sum(),
-        lost: driven.iter().map(|path| lost(way(path))).sum::<u64>() + rules.dropped,
+    let sum = |way: usize, of: fn(&Passed) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
+    let packets = |way: usize, host: &Seen, rules: Rules| Packets {
+        sent: sum(way, |passed| passed.entered.packets),
+        lost: sum(way, |passed| passed.lost) + rules.dropped,
         retransmitted: retransmitted(host),
     };
-    let bytes =
-        |way: fn(&Driven) -> &DirectionReport| driven.iter().map(|path| way(path).meter.entered.bytes).sum();
+    let bytes = |way: usize| sum(way, |passed| passed.entered.bytes);
     let both = [seen, served];
     let fast = |cause: SendCause| cause == SendCause::Fast;
     let spurious =
         |host: &Seen| host.trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64;
     let page_ns = (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed()));
-    let path_events = path_events(point, seen, served);
+    let path_events = path_events(point, place, seen, served);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
-    let failover_ns = next_data(point, ended, driven, rules.is_some());
+    let failover_ns = next_data(point, ended, &lanes, rules.is_some());
     // The series begin with the fetch, and the failure is an instant of the network.
-    let started = seen.on_network(fetched.started).as_nanos();
+    let started_ns = seen.on_network(fetched.started).as_nanos();
     let restored = |(_, at): (u64, u64)| {
-        failover::restored(&series.application, at.checked_sub(started)?, failover_ns, page_ns)
+        failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)
     };
     Ok(Run {
         seed,
@@ -102,6 +101,7 @@ pub fn run(
             FetchEnd::Failed => Outcome::Failed,
             FetchEnd::Deadline => Outcome::Deadline,
         },
+        started_ns: Some(started_ns),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: harvest::connect(record),
@@ -111,12 +111,12 @@ pub fn run(
         path_events,
         connections: fetched.connections as u64,
         objects,
-        packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
+        packets: Directions { up: packets(0, seen, dropped.up), down: packets(1, served, dropped.down) },
         rules,
         multipath: contestant.is_kernels_multipath().then(|| multipath(fetched.connections as u64, both)),
         late_ns: driven
             .iter()
-            .flat_map(|path| [up(path), down(path)])
+            .flat_map(|path| [&path.report.up, &path.report.down])
             .filter_map(|way| way.late.greatest())
             .max(),
         events: Events {
@@ -135,7 +135,7 @@ pub fn run(
                 .map(|host| if kernels { host.kernel.spurious } else { spurious(host) })
                 .sum(),
         },
-        wire_bytes: Directions { up: bytes(up), down: bytes(down) },
+        wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,
     })
 }
@@ -153,10 +153,10 @@ fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Ins
 
 /// From the first path failure to the arrival of the first data that the server sent after it, while the client was at
 /// work. What a rule drops behind the link has not arrived, and the link does not know.
-fn next_data(point: &PointPlan, ended: &Ended, driven: &[Driven], ruled: bool) -> Option<u64> {
+fn next_data(point: &PointPlan, ended: &Ended, lanes: &[&LaneOutcome], ruled: bool) -> Option<u64> {
     let failed = first_failure(point).filter(|_| !ruled)?;
     let end = ended.seen.on_network(ended.fetched.finished);
-    let came = driven.iter().filter_map(|path| path.watch?.came()).min()?;
+    let came = lanes.iter().filter_map(|lane| lane.watch?.came()).min()?;
     (came <= end).then(|| nanos(came - failed))
 }
 
@@ -171,33 +171,17 @@ fn multipath(connections: u64, ends: [&Seen; 2]) -> Multipath {
     Multipath { connections, fallbacks: most.map(|count| count.min(connections)) }
 }
 
-fn up(path: &Driven) -> &DirectionReport {
-    &path.report.up
-}
-
-fn down(path: &Driven) -> &DirectionReport {
-    &path.report.down
-}
-
-/// Packets that did not arrive, or arrived only to be thrown away.
-fn lost(way: &DirectionReport) -> u64 {
-    way.meter.lost().packets + way.meter.changed.corrupted.packets + way.refused + way.not_taken
-}
-
-fn path_series(path: &Driven) -> Directions<PathSeries> {
+fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     const { assert!(EMULATED_BUCKET_NS == BUCKET_NS) };
-    let [up, down] = &path.series;
-    let series = |way: &anabranch_emu::record::Series| PathSeries {
-        wire: way.entered.clone(),
-        delivered: way.left.clone(),
-    };
+    let [up, down] = &lane.ways;
+    let series =
+        |way: &Passed| PathSeries { wire: way.series.entered.clone(), delivered: way.series.left.clone() };
     Directions { up: series(up), down: series(down) }
 }
 
 /// What the hosts found out about the paths, on the network's clock.
-fn path_events(point: &PointPlan, client: &Seen, server: &Seen) -> Vec<PathEvent> {
+fn path_events(point: &PointPlan, place: Place, client: &Seen, server: &Seen) -> Vec<PathEvent> {
     let links = point.network.paths.len();
-    let place = Place::default();
     let events_of = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
         let event = |change: &PathChange| {
             let index = peers.iter().position(|ip| *ip == change.address)?;

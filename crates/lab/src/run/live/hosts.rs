@@ -1,4 +1,5 @@
-//! The two hosts of an emulated run: a thread each, in a namespace each, with a world of the operating system.
+//! The two hosts of a contestant in an emulated run: a thread each, in a namespace each, with a world of the operating
+//! system.
 
 use super::counters::{self, Counters};
 use crate::plan::{Contestant, PointPlan};
@@ -28,6 +29,7 @@ use std::thread::JoinHandle;
 pub struct Task {
     point: PointPlan,
     contestant: Contestant,
+    /// Of its worlds: two contestants that share a network draw other numbers.
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
@@ -68,11 +70,17 @@ pub struct Ended {
     pub seen: Seen,
 }
 
-/// A server at work.
-pub struct Serving {
-    /// Set when it is to end: the network's clock.
-    end: Arc<OnceLock<Clock>>,
-    thread: JoinHandle<Result<Served, String>>,
+/// A host at work, in a thread of its own.
+pub struct Working<T> {
+    name: &'static str,
+    cue: Arc<OnceLock<Clock>>,
+    thread: JoinHandle<Result<T, String>>,
+}
+
+/// What a host waits for: the client to begin, the server to end.
+struct Cue {
+    ready: mpsc::Sender<Result<(), String>>,
+    given: Arc<OnceLock<Clock>>,
 }
 
 impl Task {
@@ -89,6 +97,7 @@ impl Task {
     ) -> Result<Self, String> {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
+        let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
         let task = Self { point: point.clone(), contestant: contestant.clone(), seed, client, server, mark };
         task.job()?;
         Ok(task)
@@ -119,8 +128,8 @@ impl Task {
         namespace.enter(true).map_err(wrong)?;
         // Engines in user space share the machine with whatever else runs; a kernel's TCP does not wait for it.
         be_prompt();
-        let seed = self.seed.wrapping_mul(2).wrapping_add(side);
-        let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed), sleep_at_once: true };
+        let seed = Some(self.seed.wrapping_add(side));
+        let options = os::Options { addresses: addresses.to_vec(), seed, sleep_at_once: true };
         let ended = os::run(options, async |world| {
             program(self.mark.map_or(world.clone(), |mark| world.marked(mark))).await
         });
@@ -186,73 +195,101 @@ fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
     if at >= here { there + (at - here) } else { there - (here - at) }
 }
 
-impl Serving {
-    /// Starts the server; it listens when this returns.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub fn start(namespace: &Namespace, task: &Task) -> Result<Self, String> {
-        let end = Arc::new(OnceLock::new());
-        let (ready, listening) = mpsc::channel::<Result<(), String>>();
-        let (asked, namespace, task) = (end.clone(), namespace.clone(), task.clone());
-        let serve = move || {
-            let failed = ready.clone();
-            let ended = task.world(&namespace, &task.server, 1, async |world| {
-                let (job, recorder) = (task.job()?, Recorder::new());
-                let observer = recorder.clone();
-                let host = task.host(&world, true).await?;
-                let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
-                contest::serve(world.clone(), listener, &job, observer);
-                // Nobody waits for it any more when the run has been given up.
-                let _ = ready.send(Ok(()));
-                let network = loop {
-                    match asked.get() {
-                        Some(clock) => break *clock,
-                        None => world.sleep_until(world.now() + LOOK).await,
-                    }
-                };
-                let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };
-                // The last packets are on their way to it: captures show how its connections close.
-                task.closed(&world, &host, task.farewell()).await;
-                Ok(served)
-            });
+impl Cue {
+    /// Says that the host is ready, and waits for the cue: the network's clock.
+    async fn wait(&self, world: &OsWorld) -> Result<Clock, String> {
+        let _ = self.ready.send(Ok(()));
+        loop {
+            if let Some(clock) = self.given.get() {
+                return Ok(*clock);
+            }
+            // Nobody else holds it any more.
+            if Arc::strong_count(&self.given) == 1 {
+                return Err("the run was given up".to_owned());
+            }
+            world.sleep_until(world.now() + LOOK).await;
+        }
+    }
+}
+
+impl<T: Send + 'static> Working<T> {
+    /// Starts a host, and waits until it is ready.
+    fn start(
+        name: &'static str,
+        work: impl FnOnce(&Cue) -> Result<T, String> + Send + 'static,
+    ) -> Result<Self, String> {
+        let given = Arc::new(OnceLock::new());
+        let (ready, is_ready) = mpsc::channel();
+        let cue = Cue { ready, given: given.clone() };
+        let run = move || {
+            let ended = work(&cue);
             if let Err(why) = &ended {
-                let _ = failed.send(Err(why.clone()));
+                let _ = cue.ready.send(Err(why.clone()));
             }
             ended
         };
-        let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
         let thread = thread.map_err(|error| error.to_string())?;
-        match listening.recv() {
-            Ok(Ok(())) => Ok(Self { end, thread }),
-            Ok(Err(why)) => Err(format!("the server: {why}")),
-            Err(_) => Err("the server has ended".to_owned()),
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(Self { name, cue: given, thread }),
+            Ok(Err(why)) => Err(format!("the {name}: {why}")),
+            Err(_) => Err(format!("the {name} has ended")),
         }
     }
 
-    /// Ends it, once its connections are closed, or a little later; what it has seen until it was asked to.
+    /// Gives it its cue: the client begins when the network's clock does, the server ends.
+    pub fn cue(&self, network: Clock) {
+        let _ = self.cue.set(network);
+    }
+
+    /// Waits for its end.
     ///
     /// # Errors
     /// Why it had ended before.
-    pub fn end(self, network: Clock) -> Result<Served, String> {
-        let _ = self.end.set(network);
+    pub fn join(self) -> Result<T, String> {
         match self.thread.join() {
-            Ok(served) => served.map_err(|why| format!("the server: {why}")),
+            Ok(ended) => ended.map_err(|why| format!("the {}: {why}", self.name)),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-/// Runs the client to its end, and a little further, until its connections are closed.
+/// Starts the server; it listens when this returns, and ends on its cue, once its connections are closed, or a little
+/// later. What it has seen is that until the cue.
 ///
 /// # Errors
-/// Why it could not be started.
-pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended, String> {
-    let run = || {
-        task.world(namespace, &task.client, 0, async |world| {
+/// Why it does not listen.
+pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, String> {
+    let (namespace, task) = (namespace.clone(), task.clone());
+    Working::start("server", move |cue| {
+        task.world(&namespace, &task.server, 1, async |world| {
+            let (job, recorder) = (task.job()?, Recorder::new());
+            let host = task.host(&world, true).await?;
+            let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+            contest::serve(world.clone(), listener, &job, recorder.clone());
+            let network = cue.wait(&world).await?;
+            let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };
+            // The last packets are on their way to it: captures show how its connections close.
+            task.closed(&world, &host, task.farewell()).await;
+            Ok(served)
+        })
+    })
+}
+
+/// Starts the client, which on its cue waits for the beginning of the network's clock, runs to its end, and a little
+/// further, until its connections are closed.
+///
+/// # Errors
+/// Why it cannot be started.
+pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, String> {
+    let (namespace, task) = (namespace.clone(), task.clone());
+    Working::start("client", move |cue| {
+        task.world(&namespace, &task.client, 0, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
             let host = task.host(&world, false).await?;
             let connector = host.connector(vec![server(&task.contestant, &task.server, PORT)]);
+            let network = cue.wait(&world).await?;
+            world.sleep_until(world.now() + network.ahead()).await;
             let fetched = contest::load(world.clone(), connector, &job, recorder.clone()).await;
             let record = recorder.take();
             let seen = Seen::of(&world, network, &host);
@@ -261,16 +298,10 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
             task.closed(&world, &host, span).await;
             Ok(Ended { fetched, record, seen })
         })
-    };
-    std::thread::scope(|scope| {
-        let client = std::thread::Builder::new().name("client".to_owned()).spawn_scoped(scope, run);
-        let client = client.map_err(|error| error.to_string())?;
-        let ended = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.map_err(|why| format!("the client: {why}"))
     })
 }
 
-/// How often a host looks whether it is to end, and whether its kernel's connections have.
+/// How often a host looks for its cue, and whether its kernel's connections are closed.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long connections may take to close.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -278,6 +309,22 @@ const CLOSING: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever has become of who would have given the cue: no thread is left behind.
+    #[test]
+    fn a_host_whose_run_is_given_up_ends() {
+        let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
+        let wait =
+            move |cue: &Cue| os::run(options(), async |world| cue.wait(&world).await).expect("a world");
+        let Working { cue, thread, .. } = Working::start("client", wait).expect("ready");
+        drop(cue);
+        assert_eq!(thread.join().expect("an end").err().as_deref(), Some("the run was given up"));
+        let working = Working::start("client", wait).expect("ready");
+        working.cue(Clock::begin());
+        assert!(working.join().is_ok());
+        let refused = Working::<()>::start("server", |_| Err("no socket".to_owned())).err();
+        assert_eq!(refused.as_deref(), Some("the server: no socket"));
+    }
 
     #[test]
     fn instants_are_told_from_clock_to_clock() {

@@ -1,13 +1,14 @@
 //! The emulated world: a plan's runs in real time, on real kernels' packets.
 //!
-//! Each run has two network namespaces, the client's and the server's, joined by
-//! the links of its network, which `emu` drives. In either a thread runs a world
+//! Each contestant of a run has two network namespaces, the client's and the
+//! server's, joined by the links of its network, which `emu` drives. In either a thread runs a world
 //! of the operating system: the same client, server and SCTP that race in
 //! virtual time. TCP is the kernel's own, with the congestion control that the
 //! contestant names. What such a world cannot tell is null: the parts of a
 //! response time, which need to know each packet at both ends.
 //!
-//! - [`hosts`]: what runs in the two namespaces
+//! - [`one`]: a run, from its namespaces to its captures
+//! - [`hosts`]: what runs in the namespaces
 //! - [`counters`]: what the kernel counts of its TCP
 //! - [`kernel`]: which kernel it is, and what its protocols are set to
 //! - [`gather`]: from all that to a [`Run`]
@@ -18,23 +19,16 @@ mod gather;
 mod hosts;
 mod kernel;
 mod notes;
+mod one;
 
 use super::batch::{self, Options, RaceError};
 use super::one::{Kept, Scenario};
 use crate::plan::{Contestant, LossBy, Plan, PlanError, contestant};
-use crate::results::{Race, Run, World};
-use anabranch_base::Rng;
-use anabranch_emu::device::{Choice, Clock};
+use crate::results::{Race, World};
 use anabranch_emu::netns::Namespace;
-use anabranch_emu::record::{self, Keep};
-use anabranch_emu::relay::{Outcome, Relay};
-use anabranch_emu::rules::{self, Rules};
-use anabranch_emu::watch::Watch;
-use anabranch_emu::wiring::{MAX_SUBFLOWS, Place, Wiring};
-use anabranch_transport::sctp::IP_PROTOCOL;
+use anabranch_emu::rules;
+use anabranch_emu::wiring::{BLOCKS, MAX_SUBFLOWS};
 use anabranch_world::os::kernel_has_sctp;
-use std::fs::File;
-use std::io::{self, BufWriter};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 
@@ -50,18 +44,23 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     possible(plan).map_err(RaceError::Run)?;
     let kept = Mutex::new(Vec::new());
     let run = |scenario: &Scenario<'_>, point: usize| {
-        let (run, captures) = perform(scenario, keep)?;
-        if let Ok(mut kept) = kept.lock() {
-            for (host, pcapng) in captures {
-                let contestant = plan
-                    .contestants
-                    .iter()
-                    .position(|contestant| contestant.text == scenario.contestants[0].text)
-                    .unwrap_or(0);
-                kept.push(Kept { point, contestant, seed: scenario.seed, host, pcapng });
+        let mut runs = Vec::new();
+        for (contestant, (run, captures)) in scenario.contestants.iter().zip(one::run(scenario, keep)?) {
+            // The plan's own, not one that reads alike.
+            let number = plan.contestants.iter().position(|planned| std::ptr::eq(planned, *contestant));
+            let own = captures.into_iter().map(|(host, pcapng)| Kept {
+                point,
+                contestant: number.unwrap_or(0),
+                seed: scenario.seed,
+                host,
+                pcapng,
+            });
+            if let Ok(mut kept) = kept.lock() {
+                kept.extend(own);
             }
+            runs.push(run);
         }
-        Ok(vec![run])
+        Ok(runs)
     };
     let mut race = batch::race_in(World::Emulated, plan, options, &run)?;
     race.host.kernel = Some(kernel::name());
@@ -91,8 +90,9 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     let refuse =
         |place: &str, what: &str| Err(PlanError::at(place, format!("{what} is for the virtual world")));
-    if plan.together {
-        return refuse("--together", "a network shared by all contestants");
+    if plan.together && plan.contestants.len() > usize::from(BLOCKS) {
+        let what = format!("at most {BLOCKS} contestants can share an emulated network");
+        return Err(PlanError::at("--together", what));
     }
     if plan.cross.is_some() {
         return refuse("--cross", "background traffic");
@@ -100,6 +100,11 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     for point in &plan.points {
         if point.workload.keep_origins {
             return refuse("--origins", "a server for each origin");
+        }
+        if point.loss_by == LossBy::Iptables && plan.together {
+            let what =
+                "rules stand at a host, and each contestant has its own: let the link lose with --together";
+            return Err(PlanError::at("--loss-by", what));
         }
         if point.loss_by == LossBy::Iptables {
             let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
@@ -167,81 +172,9 @@ fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Hosts and the captures of their packets.
-type Captures = Vec<(&'static str, File)>;
-
-/// One run: the world is built, used and taken down.
-fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), String> {
-    let [contestant] = scenario.contestants.as_slice() else { return Err("one contestant a run".to_owned()) };
-    let jittered = scenario.point.of_seed(scenario.seed);
-    let point = jittered.as_ref().unwrap_or(scenario.point);
-    let links = &point.network.paths;
-    let wrong = |error: &dyn std::fmt::Display| error.to_string();
-    let client = Namespace::create().map_err(|e| wrong(&e))?;
-    let server = Namespace::create().map_err(|e| wrong(&e))?;
-    let place = Place::default();
-    let (wiring, pipes) =
-        Wiring::join(links, (client, server), false, place, Choice::Auto).map_err(|e| wrong(&e))?;
-    let rules = match point.loss_by {
-        LossBy::Link => None,
-        LossBy::Iptables => Some(Rules::install(&wiring, links, scenario.seed).map_err(|e| wrong(&e))?),
-    };
-    if contestant.is_kernels_multipath() {
-        wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
-    }
-    // Two that speak for protocol 132 on one host: ours is to be heard alone.
-    let beside = !contestant.transport.is_kernels_emulated()
-        && hosts::speaks(contestant, IP_PROTOCOL)
-        && kernel_has_sctp();
-    if beside {
-        wiring.silence_sctp(MARK).map_err(|e| wrong(&e))?;
-    }
-    let task = hosts::Task::new(point, contestant, scenario.seed, place, beside.then_some(MARK))?;
-    let serving = hosts::Serving::start(&wiring.far, &task)?;
-
-    // The network begins with the client, so that what is to happen at a time happens at the client's.
-    let clock = Clock::begin();
-    let watch = gather::first_failure(point).map(Watch::after);
-    let rng = Rng::new(scenario.seed);
-    let record = if keep { Keep::Packets } else { Keep::Bytes };
-    let mut relays = Vec::new();
-    for (number, (pipe, spec)) in pipes.into_iter().zip(links).enumerate() {
-        let own = rng.fork(&format!("link/{number}"));
-        // Whoever loses: the other elements are the link's, and have the luck that they would have had.
-        let spec = if rules.is_some() { &rules::lossless(spec) } else { spec };
-        let relay = Relay::start(pipe, spec, scenario.seed, &own, clock, record, watch);
-        relays.push(relay.map_err(|e| wrong(&e))?);
-    }
-    let fetched = hosts::fetch(&wiring.near, &task, clock);
-    let served = serving.end(clock);
-    let (fetched, served) = (fetched?, served?);
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    for (number, relay) in relays.into_iter().enumerate() {
-        let mut outcome = relay.stop().map_err(|e| wrong(&e))?;
-        outcome.report.unseen = wiring.unseen(number);
-        outcomes.push(outcome);
-    }
-    let ruled = rules.map(|rules| rules.read(&wiring)).transpose().map_err(|e| wrong(&e))?;
-    let mut captures = Vec::new();
-    if keep {
-        let packets: Vec<_> = outcomes.iter_mut().filter_map(|outcome| outcome.packets.take()).collect();
-        for (host, near) in [("client", true), ("server", false)] {
-            let file = record::nameless().map_err(|e| wrong(&e))?;
-            let written = record::capture(&packets, near, BufWriter::new(file));
-            let file = written.and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error));
-            captures.push((host, file.map_err(|e| wrong(&e))?));
-        }
-    }
-    let run = gather::run(point, contestant, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
-    Ok((run, captures))
-}
-
 /// Settings that mean something for the kernel's TCP.
 const KERNEL_KEYS: [&str; 8] =
     ["transport", "connections", "objects-per-connection", "pipeline", "http", "cc", "paths", "profile"];
-/// What packets of our SCTP are marked with beside the kernel's.
-const MARK: u32 = 0x6162;
-
 #[cfg(test)]
 mod tests {
     use super::*;

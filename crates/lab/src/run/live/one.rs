@@ -1,0 +1,142 @@
+//! One emulated run: its namespaces and links are built, used and taken down.
+//!
+//! Each contestant has two namespaces and addresses of its own. Contestants that
+//! race together are lanes of the same links: they meet in the chains of the
+//! links and in nothing else, as in the virtual world, and begin when the
+//! network's clock does.
+
+use super::{gather, hosts};
+use crate::plan::{Contestant, LossBy, PointPlan};
+use crate::results::Run;
+use crate::run::one::Scenario;
+use anabranch_base::Rng;
+use anabranch_base::time::Duration;
+use anabranch_emu::device::{Choice, Clock};
+use anabranch_emu::netns::Namespace;
+use anabranch_emu::record::{self, Keep, Packets};
+use anabranch_emu::relay::{Outcome, Pipe, Relay};
+use anabranch_emu::rules::{self, Rules};
+use anabranch_emu::watch::Watch;
+use anabranch_emu::wiring::{Place, Wiring};
+use anabranch_transport::sctp::IP_PROTOCOL;
+use anabranch_world::os::kernel_has_sctp;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufWriter};
+
+/// Hosts and the captures of their packets.
+pub type Captures = Vec<(&'static str, File)>;
+
+/// A contestant's namespaces, and what is to run there.
+struct Lane<'a> {
+    contestant: &'a Contestant,
+    place: Place,
+    wiring: Wiring,
+    rules: Option<Rules>,
+    task: hosts::Task,
+}
+
+/// Runs it: a result a contestant, and with `keep` the packets at both its ends.
+///
+/// # Errors
+/// One line when the host does not let us, or a program has ended before its time.
+pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
+    let jittered = scenario.point.of_seed(scenario.seed);
+    let point = jittered.as_ref().unwrap_or(scenario.point);
+    let links = &point.network.paths;
+    // Of each link, the devices of each lane.
+    let mut pipes: Vec<Vec<Pipe>> = links.iter().map(|_| Vec::new()).collect();
+    let mut lanes = Vec::new();
+    for (block, &contestant) in (0..).zip(&scenario.contestants) {
+        let (lane, own) = Lane::build(point, contestant, block, scenario.seed)?;
+        lanes.push(lane);
+        pipes.iter_mut().zip(own).for_each(|(pipes, pipe)| pipes.push(pipe));
+    }
+    let servers = lanes.iter().map(|lane| hosts::serve(&lane.wiring.far, &lane.task));
+    let servers = servers.collect::<Result<Vec<_>, _>>()?;
+    let clients = lanes.iter().map(|lane| hosts::fetch(&lane.wiring.near, &lane.task));
+    let clients = clients.collect::<Result<Vec<_>, _>>()?;
+
+    // The network begins with the clients, so that what is to happen at a time happens at theirs.
+    let clock = Clock::begin_in(LEAD);
+    let watch = gather::first_failure(point).map(Watch::after);
+    let rng = Rng::new(scenario.seed);
+    let record = if keep { Keep::Packets } else { Keep::Bytes };
+    let mut relays = Vec::new();
+    for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
+        let own = rng.fork(&format!("link/{number}"));
+        // Whoever loses: the other elements are the link's, and have the luck that they would have had.
+        let spec = if point.loss_by == LossBy::Iptables { &rules::lossless(spec) } else { spec };
+        let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
+        relays.push(relay.map_err(told)?);
+    }
+    clients.iter().for_each(|client| client.cue(clock));
+    let ended = clients.into_iter().map(|client| client.join()).collect::<Result<Vec<_>, _>>();
+    servers.iter().for_each(|server| server.cue(clock));
+    let served = servers.into_iter().map(|server| server.join()).collect::<Result<Vec<_>, _>>();
+    let (ended, served) = (ended?, served?);
+    let mut outcomes: Vec<Outcome> =
+        relays.into_iter().map(Relay::stop).collect::<Result<_, _>>().map_err(told)?;
+    let packets: Vec<Packets> = outcomes.iter_mut().filter_map(|outcome| outcome.packets.take()).collect();
+    let mut runs = Vec::new();
+    for (lane, both) in lanes.iter().zip(ended.iter().zip(&served)) {
+        let ruled = lane.rules.as_ref().map(|rules| rules.read(&lane.wiring)).transpose().map_err(told)?;
+        let what = (point, lane.contestant, scenario.seed);
+        let run = gather::run(what, lane.place, both, &outcomes, ruled.as_deref())?;
+        let captures = if keep { captures(&packets, lane.place).map_err(told)? } else { Captures::new() };
+        runs.push((run, captures));
+    }
+    Ok(runs)
+}
+
+impl<'a> Lane<'a> {
+    /// The namespaces of a contestant, joined, and its devices, one a link. Each has a block of addresses of its own.
+    fn build(
+        point: &PointPlan,
+        contestant: &'a Contestant,
+        block: u8,
+        seed: u64,
+    ) -> Result<(Self, Vec<Pipe>), String> {
+        let links = &point.network.paths;
+        let client = Namespace::create().map_err(told)?;
+        let server = Namespace::create().map_err(told)?;
+        let place = Place { block, depth: 0 };
+        let (wiring, pipes) =
+            Wiring::join(links, (client, server), false, place, Choice::Auto).map_err(told)?;
+        let rules = match point.loss_by {
+            LossBy::Link => None,
+            LossBy::Iptables => Some(Rules::install(&wiring, links, seed).map_err(told)?),
+        };
+        if contestant.is_kernels_multipath() {
+            wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(told)?;
+        }
+        // Two that speak for protocol 132 on one host: ours is to be heard alone.
+        let beside = !contestant.transport.is_kernels_emulated()
+            && hosts::speaks(contestant, IP_PROTOCOL)
+            && kernel_has_sctp();
+        if beside {
+            wiring.silence_sctp(MARK).map_err(told)?;
+        }
+        let task = hosts::Task::new(point, contestant, seed, place, beside.then_some(MARK))?;
+        Ok((Self { contestant, place, wiring, rules, task }, pipes))
+    }
+}
+
+/// The packets of a contestant at either end of the links.
+fn captures(packets: &[Packets], place: Place) -> io::Result<Captures> {
+    let of = |(host, near)| {
+        let out = BufWriter::new(record::nameless()?);
+        let written = record::capture(packets, usize::from(place.block), near, out)?;
+        Ok((host, written.into_inner().map_err(io::IntoInnerError::into_error)?))
+    };
+    [("client", true), ("server", false)].into_iter().map(of).collect()
+}
+
+fn told(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// What packets of our SCTP are marked with beside the kernel's.
+const MARK: u32 = 0x6162;
+/// From when all are ready until the network begins: its links are driven by then.
+const LEAD: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use std::fmt::Write;
 const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
 
 /// Every contestant that both results have, at every point that both have: the new over the old, seed by seed where
-/// the seeds are the same.
+/// the seeds are the same. What one of them has alone is named.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
     let mut out = String::new();
@@ -29,9 +29,30 @@ pub fn render(old: &Race, new: &Race) -> String {
         }
     }
     if pairs == 0 {
-        return "The two results have no contestant at a point in common: nothing to compare.\n".to_owned();
+        out = "The two results have no contestant at a point in common: nothing to compare.\n".to_owned();
+    }
+    let alone: Vec<String> = [(old, new, "old"), (new, old, "new")]
+        .into_iter()
+        .flat_map(|(this, other, which)| {
+            let known = |name: &str| contestants(other).any(|one| one.name == name);
+            contestants(this)
+                .filter(move |one| !known(&one.name))
+                .map(move |one| format!("{} ({which})", one.name))
+        })
+        .collect();
+    if !alone.is_empty() {
+        let _ = writeln!(
+            out,
+            "Not compared, the other result having no contestant of that name: {}",
+            alone.join(", ")
+        );
     }
     out
+}
+
+/// The contestants of a result, which are the same at every point.
+fn contestants(race: &Race) -> impl Iterator<Item = &Contestant> {
+    race.points.first().into_iter().flat_map(|point| &point.contestants)
 }
 
 fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {

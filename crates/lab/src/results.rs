@@ -14,6 +14,7 @@ mod summary;
 
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
 
+use crate::stats::metrics;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -379,10 +380,11 @@ pub struct Instants {
 }
 
 impl Point {
-    /// Runs of a contestant in which the first failure of a path came before the end.
+    /// Runs of a contestant in which the first failure of a path came before the end; one, where all are one case.
     pub fn met_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
         let at = self.failure_ns;
-        contestant.runs.iter().filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))
+        let runs = metrics::counted(&contestant.runs, self.terms()).iter();
+        runs.filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))
     }
 }
 

@@ -147,8 +147,6 @@ fn times(point: &Point, style: Style) -> String {
     );
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let page = &contestant.summary.page_ms;
-        // With runs that did not finish, which count with their deadline, it is that or more.
-        let at_least = if page.failed > 0 && page.n > 0 { ">=" } else { "" };
         let range = match page.p10.zip(page.p90) {
             Some((low, high)) if low < high => format!("{}-{}", figure(low), figure(high)),
             Some(_) if !point.chance => "one case".to_owned(),
@@ -160,12 +158,17 @@ fn times(point: &Point, style: Style) -> String {
             out,
             "{:<name_width$}  {:>whole_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
             name,
-            format!("{at_least}{}", typical(page)),
+            format!("{}{}", at_least(page), typical(page)),
             contestant.summary.limit_ratio.geometric_mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
             last(&typical(&contestant.summary.object_ms)),
         );
     }
     out
+}
+
+/// With runs that did not finish, which count with their deadline, a figure is that or more.
+fn at_least(stat: &Stat) -> &'static str {
+    if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
 /// The heading of the column that sets contestants against the first, and its width beside `others` columns: as wide as
@@ -195,14 +198,16 @@ fn delays(point: &Point, style: Style) -> String {
     );
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let summary = &contestant.summary;
+        let all_came = summary.undelivered.mean == Some(0.0);
+        let delay = |stat: &Stat| format!("{}{}", if all_came { "" } else { at_least(stat) }, typical(stat));
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>ratio_width$}  {:>11}",
             name,
-            typical(&summary.object_p50_ms),
-            typical(&summary.object_p95_ms),
-            typical(&summary.object_p99_ms),
-            typical(&summary.object_max_ms),
+            delay(&summary.object_p50_ms),
+            delay(&summary.object_p95_ms),
+            delay(&summary.object_p99_ms),
+            delay(&summary.object_max_ms),
             ratio(point, &contestant.name, "object_p95_ms"),
             mean(&summary.undelivered),
         );

@@ -104,8 +104,7 @@ pub fn sentence(point: &Point) -> String {
     if !failed.is_empty() {
         parts.push(format!("{} never finished", and(&failed)));
     }
-    let counted = if point.workload.messages { String::new() } else { unfinished(&ranked) };
-    parts.join("; ") + "." + &counted + &restored(point) + &cut_off(point)
+    parts.join("; ") + "." + &unfinished(point, &ranked) + &restored(point) + &cut_off(point)
 }
 
 impl Clauses {
@@ -170,7 +169,7 @@ fn rounded_up(seeds: u64) -> u64 {
 }
 
 /// That runs which did not finish count with their deadline: a sentence behind a blank, or nothing.
-fn unfinished(ranked: &[(&Contestant, f64)]) -> String {
+fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
     let some: Vec<String> = ranked
         .iter()
@@ -179,6 +178,12 @@ fn unfinished(ranked: &[(&Contestant, f64)]) -> String {
         .collect();
     if some.is_empty() {
         return String::new();
+    }
+    if point.workload.messages {
+        return format!(
+            " {} did not finish; their missing messages count as late as the deadline.",
+            and(&some)
+        );
     }
     format!(" {} did not finish, and count as at least the deadline.", and(&some))
 }

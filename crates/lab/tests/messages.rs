@@ -2,9 +2,10 @@
 
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_lab::results::{Bound, Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
+use anabranch_lab::{table, verdict};
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {
@@ -111,9 +112,9 @@ fn messages_survive_a_path_that_fails() {
     assert!(summary.object_max_ms.mean.is_some_and(|ms| (200.0..2000.0).contains(&ms)));
 }
 
-/// Without a way back the delivered ones are no sample of the whole: no percentile is given.
+/// Without a way back the delivered ones are no sample of the whole: what is missing had waited until the deadline.
 #[test]
-fn a_run_that_fails_has_no_percentiles() {
+fn messages_that_are_missing_count_as_late_as_the_deadline() {
     let race = race(&[
         ("messages", "50/s"),
         ("for", "4s"),
@@ -125,7 +126,10 @@ fn a_run_that_fails_has_no_percentiles() {
     ]);
     let contestant = &race.points[0].contestants[0];
     assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
-    assert_eq!(contestant.summary.object_p95_ms.mean, None);
+    // Of 200, issued 20 ms apart, the first fifty come: in order of their delays the 190th is the one that was issued as the
+    // 61st, at 1.2 s.
+    let p95 = contestant.summary.object_p95_ms.mean;
+    assert!(p95.is_some_and(|ms| (18_780.0..18_820.0).contains(&ms)), "{p95:?}");
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
 }
 
@@ -226,4 +230,55 @@ fn the_parts_are_known_where_others_are_given_up() {
         ("transport", "sctp:profile=rfc9260,paths=2,partial_reliability=yes,lifetime=500ms,streams=1"),
     ]);
     sound_though_given_up(&failing);
+}
+
+/// The one path of TCP fails for good, and SCTP has another: TCP's messages are as late as the deadline, at least.
+#[test]
+fn messages_that_never_came_make_the_ratio_a_bound() {
+    let found = race(&[
+        ("path", "rate=10mbit,rtt=40ms"),
+        ("path", "rate=10mbit,rtt=40ms"),
+        ("fail", "path=1,at=2s"),
+        ("messages", "50/s"),
+        ("for", "4s"),
+        ("loss", "0"),
+        ("deadline", "30s"),
+        ("runs", "2"),
+        ("transport", "sctp"),
+        ("transport", "tcp"),
+    ]);
+    let [point] = found.points.as_slice() else { panic!("one point") };
+    let [sctp, tcp] = point.contestants.as_slice() else { panic!("two contestants") };
+    assert!(runs(&found).any(|run| run.outcome == Outcome::Done), "SCTP goes on");
+    assert_eq!((sctp.summary.object_p95_ms.failed, tcp.summary.object_p95_ms.failed), (0, 1));
+    // Half of the messages are missing, the last issued at 3.98 s; in order of how long they waited, the 95th of 100 is
+    // that of 2 s and a little more.
+    let p95 = tcp.summary.object_p95_ms.mean.expect("a bound");
+    assert!((27_500.0..28_100.0).contains(&p95), "{p95}");
+    let p50 = tcp.summary.object_p50_ms.mean.expect("a delay");
+    let found = point.compared("tcp", "sctp", "object_p95_ms").expect("compared");
+    assert_eq!((found.bound, found.n), (Some(Bound::AtLeast), 1));
+    assert!(p50 > 0.0 && found.ratio.is_some_and(|ratio| ratio > 10.0), "{p50} {found:?}");
+    let said = verdict::sentence(point);
+    assert!(said.contains("tcp never finished") && said.contains("service is restored after"), "{said}");
+    assert!(!said.contains("of 2 runs"), "there is one case: {said}");
+}
+
+#[test]
+fn a_race_in_which_some_runs_miss_messages_says_so() {
+    let found = race(&[
+        ("messages", "50/s"),
+        ("for", "4s"),
+        ("loss", "4%"),
+        ("deadline", "4300ms"),
+        ("runs", "10"),
+        ("transport", "tcp"),
+        ("transport", "sctp"),
+    ]);
+    let cut = |run: &&Run| run.outcome == Outcome::Deadline;
+    assert!((1..20).contains(&runs(&found).filter(cut).count()));
+    let said = verdict::sentence(&found.points[0]);
+    assert!(said.contains("did not finish; their missing messages count as late as the deadline."), "{said}");
+    let table = table::render(&found, table::Style::default());
+    assert!(table.contains(" >="), "{table}");
 }

@@ -235,6 +235,15 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     assert!(!html.to_lowercase().contains("page time"));
     let beside = compare::render(&found, &found);
     assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
+    assert!(!beside.contains("Not compared"), "{beside}");
+    // Other names: what both have is compared, and what is not is named.
+    let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
+    let beside = compare::render(&found, &other);
+    let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";
+    assert!(beside.contains("\nsctp (loss 1%)  ") && beside.ends_with(left), "{beside}");
+    let nothing = compare::render(&found, &race(&[flags[0], flags[1], ("transport", "one=tcp")]));
+    assert!(nothing.starts_with("The two results have no contestant at a point in common"), "{nothing}");
+    assert!(nothing.ends_with("tcp:connections=2 (old), sctp (old), one=tcp (new)\n"), "{nothing}");
     // A page's stays a page's, also where the name leaves no more room.
     let long = "tcp:connections=2,pipeline=yes";
     let pages = table::render(

@@ -92,13 +92,11 @@ impl Carriers {
 pub struct Words {
     /// One session, and several.
     pub session: [&'static str; 2],
-    /// What acknowledges: `ACK`, `SACK`.
-    pub acknowledgement: &'static str,
 }
 
 impl Default for Words {
     fn default() -> Self {
-        Self { session: ["connection", "connections"], acknowledgement: "ACK" }
+        Self { session: ["connection", "connections"] }
     }
 }
 

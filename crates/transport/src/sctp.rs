@@ -69,7 +69,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     background: false,
     carriers: Carriers { ip: Some(IP_PROTOCOL), udp: Some(ENCAPSULATION_PORT) },
     kernel: false,
-    words: Words { session: ["association", "associations"], acknowledgement: "SACK" },
+    words: Words { session: ["association", "associations"] },
 };
 
 impl Protocol for Sctp {

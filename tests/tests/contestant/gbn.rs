@@ -77,7 +77,7 @@ impl Protocol for GoBackN {
 
     fn capabilities(&self) -> Capabilities {
         let carriers = Carriers { ip: Some(PROTOCOL), udp: None };
-        let words = Words { session: ["conversation", "conversations"], acknowledgement: "ACK" };
+        let words = Words { session: ["conversation", "conversations"] };
         Capabilities { half_close: true, carriers, words, ..Capabilities::default() }
     }
 

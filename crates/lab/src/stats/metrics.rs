@@ -66,14 +66,43 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     }
 }
 
-/// As [`value`]; but a run that did not finish has a page time, too: the deadline or more.
+/// As [`value`]; but a run that did not finish has a page time, too: the deadline or more. And its objects that were not
+/// delivered count as having waited until the deadline or longer: percentiles that this touches are bounds.
 #[must_use]
 pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
-    if metric == "page_ms" && run.outcome != Outcome::Done {
-        let value = terms.deadline_ns? as f64 / 1e6;
-        return Some(Value { value, at_least: true });
+    if run.outcome == Outcome::Done {
+        return value(run, metric).map(Value::from);
     }
-    value(run, metric).map(Value::from)
+    let at_least = |ns: u64| Value { value: ns as f64 / 1e6, at_least: true };
+    match (metric, terms.deadline_ns) {
+        ("page_ms", deadline) => deadline.map(at_least),
+        ("object_p50_ms", Some(deadline)) => waited(run, 50, deadline),
+        ("object_p95_ms", Some(deadline)) => waited(run, 95, deadline),
+        ("object_p99_ms", Some(deadline)) => waited(run, 99, deadline),
+        ("object_max_ms", Some(deadline)) => waited(run, 100, deadline),
+        _ => value(run, metric).map(Value::from),
+    }
+}
+
+/// Milliseconds within which so many percent of an unfinished run's objects came (nearest rank), or had not come by the
+/// deadline. What was delivered came before all that was not, however long that had waited.
+fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
+    let (mut came, mut missing) = (Vec::new(), Vec::new());
+    for object in measured(run) {
+        let issued = object.issued_ns.unwrap_or(0);
+        match object.delivered_ns {
+            Some(at) => came.push(at.saturating_sub(issued)),
+            None => missing.push(deadline.saturating_sub(issued)),
+        }
+    }
+    let rank = ((came.len() + missing.len()) * percent).div_ceil(100).checked_sub(1)?;
+    came.sort_unstable();
+    if let Some(span) = came.get(rank) {
+        return Some(Value::from(*span as f64 / 1e6));
+    }
+    came.append(&mut missing);
+    came.sort_unstable();
+    Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
 }
 
 /// How many runs differ by more than their seed: by an outcome, or by when an object was wanted and when it came.
@@ -100,7 +129,8 @@ pub fn distinct(runs: &[Run]) -> u64 {
 }
 
 /// The runs that count: one, where nothing was left to chance and all are alike.
-fn counted(runs: &[Run], terms: Terms) -> &[Run] {
+#[must_use]
+pub fn counted(runs: &[Run], terms: Terms) -> &[Run] {
     if is_one_case(runs, terms) { &runs[..1] } else { runs }
 }
 

@@ -44,6 +44,8 @@ pub struct Mapping {
     streams: u64,
     spread: bool,
     allowance: Option<u32>,
+    /// Exchanges in flight on a connection, at most.
+    outstanding: u32,
     when_full: WhenFull,
     connections: Vec<Connection>,
     /// Where round robin goes on: (connection name, stream), the last one taken.
@@ -81,6 +83,7 @@ impl Mapping {
             streams: streams.max(1),
             spread: policy.spread,
             allowance: policy.objects_per_connection,
+            outstanding: policy.outstanding.unwrap_or(u32::MAX),
             when_full: policy.when_full,
             connections: Vec::new(),
             last_taken: None,
@@ -93,7 +96,7 @@ impl Mapping {
     pub fn wanted(&self, queued: usize) -> usize {
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
         let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
-        let streams = if self.spread { 1 } else { self.streams as usize };
+        let streams = if self.spread { 1 } else { self.at_once(self.streams) };
         let each = self.allowance.map_or(streams, |k| streams.min(k as usize)).max(1);
         let missing = queued.saturating_sub(coming).div_ceil(each);
         missing.min(self.limit.saturating_sub(open))
@@ -232,13 +235,21 @@ impl Mapping {
     }
 
     fn open_to_more(&self, connection: &Connection) -> bool {
-        connection.usable && !connection.retired && self.allowance.is_none_or(|k| connection.used < k)
+        connection.usable
+            && !connection.retired
+            && connection.riding < self.outstanding
+            && self.allowance.is_none_or(|k| connection.used < k)
     }
 
     /// How many exchanges a connection takes before its streams are used up.
     fn room(&self, connection: &Connection) -> usize {
-        let streams = if self.spread { 1 } else { connection.streams as usize };
+        let streams = if self.spread { 1 } else { self.at_once(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
+    }
+
+    /// How many exchanges a connection of so many streams takes at once before its streams are used up.
+    fn at_once(&self, streams: u64) -> usize {
+        streams.min(u64::from(self.outstanding)) as usize
     }
 
     fn ride(&mut self, i: usize, stream: u64) -> Choice {
@@ -485,6 +496,28 @@ mod tests {
         assert_eq!(all, [ride(7, 0), ride(7, 1), ride(7, 0), ride(7, 1)]);
         assert!(!spf.finished(7, 1));
         assert_eq!([spf.choose(), spf.choose()], [ride(7, 1), ride(7, 0)]);
+    }
+
+    /// How many are in flight and how many streams they have are two settings: each is held while the other changes.
+    #[test]
+    fn no_more_are_outstanding_than_may_be() {
+        let mapping = |when_full, streams| {
+            let policy = Policy { outstanding: Some(2), ..policy(1, None, when_full) };
+            let mut mapping = Mapping::new(&policy, streams);
+            mapping.opened(0, streams, true);
+            mapping
+        };
+        let mut many = mapping(WhenFull::Wait, 100);
+        assert_eq!([many.choose(), many.choose(), many.choose()], [ride(0, 0), ride(0, 1), Choice::Wait]);
+        many.finished(0, 0);
+        assert_eq!([many.choose(), many.choose()], [ride(0, 0), Choice::Wait]);
+        let mut one = mapping(WhenFull::RoundRobin, 1);
+        assert_eq!([one.choose(), one.choose(), one.choose()], [ride(0, 0), ride(0, 0), Choice::Wait]);
+        one.finished(0, 0);
+        assert_eq!([one.choose(), one.choose()], [ride(0, 0), Choice::Wait]);
+        // What may not ride on one connection is a reason for another.
+        let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
+        assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
     }
 
     #[test]

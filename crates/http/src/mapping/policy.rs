@@ -71,6 +71,8 @@ pub struct Policy {
     pub spread: bool,
     /// Exchanges on one connection, at most; then it is closed.
     pub objects_per_connection: Option<u32>,
+    /// Exchanges in flight on one connection, at most, whatever its streams; `None`: no such limit.
+    pub outstanding: Option<u32>,
     /// What an exchange does when all streams are busy.
     pub when_full: WhenFull,
     /// The pause before caused objects.
@@ -99,6 +101,7 @@ impl Default for Policy {
             connections: 1,
             spread: false,
             objects_per_connection: None,
+            outstanding: None,
             when_full: WhenFull::Wait,
             think: Think::None,
             arrivals: None,
@@ -125,6 +128,8 @@ pub struct Choices {
     pub per_object: bool,
     /// `objects-per-connection=K`
     pub objects_per_connection: Option<u32>,
+    /// `outstanding=N`
+    pub outstanding: Option<u32>,
     /// `pipeline=yes|no`
     pub pipeline: Option<bool>,
     /// `when-full=...`
@@ -146,6 +151,14 @@ impl Choices {
         if self.objects_per_connection == Some(0) {
             return wrong("objects-per-connection=0: write 1 or more");
         }
+        if self.outstanding == Some(0) {
+            return wrong("outstanding=0: write 1 or more");
+        }
+        if let (Some(pipeline), Some(n)) = (self.pipeline, self.outstanding)
+            && pipeline != (n > 1)
+        {
+            return wrong("pipeline=no is outstanding=1, pipeline=yes is more: leave one of them out");
+        }
         if self.per_object && self.objects_per_connection.is_some_and(|k| k != 1) {
             return wrong("per-object=yes is objects-per-connection=1: write one of them");
         }
@@ -158,25 +171,33 @@ impl Choices {
         if !multistream && self.when_full.is_some() {
             return wrong("when-full is a key of sctp; a tcp connection pipelines with pipeline=yes");
         }
-        if allowance == Some(1) && self.pipeline == Some(true) {
+        let pipelines = self.pipeline.or(self.outstanding.map(|n| n > 1).filter(|_| !multistream));
+        if allowance == Some(1) && pipelines == Some(true) {
             return wrong("pipeline=yes needs more than one object a connection");
         }
         let connections = match self.connections {
             Some(n) => n,
-            None if open_loop && self.pipeline != Some(true) => usize::MAX,
+            None if open_loop && pipelines != Some(true) => usize::MAX,
             None if allowance == Some(1) => NETSCAPE_CONNECTIONS,
             None => 1,
         };
         let when_full = if multistream {
             self.when_full.unwrap_or_default()
-        } else if self.pipeline.unwrap_or(connections == 1 && allowance != Some(1)) {
+        } else if pipelines.unwrap_or(connections == 1 && allowance != Some(1)) {
             WhenFull::RoundRobin
         } else {
             WhenFull::Wait
         };
         // Whoever asks for six associations means six, as with TCP, whose connections have one stream each.
         let spread = multistream && self.connections.is_some_and(|n| n > 1);
-        Ok(Policy { connections, spread, objects_per_connection: allowance, when_full, ..Policy::default() })
+        Ok(Policy {
+            connections,
+            spread,
+            objects_per_connection: allowance,
+            outstanding: self.outstanding,
+            when_full,
+            ..Policy::default()
+        })
     }
 }
 
@@ -223,6 +244,9 @@ mod tests {
             (Choices { objects_per_connection: Some(0), ..none.clone() }, false),
             (Choices { per_object: true, objects_per_connection: Some(2), ..none.clone() }, false),
             (Choices { pipeline: Some(true), ..none.clone() }, true),
+            (Choices { outstanding: Some(0), ..none.clone() }, true),
+            (Choices { outstanding: Some(3), pipeline: Some(false), ..none.clone() }, false),
+            (Choices { outstanding: Some(3), per_object: true, ..none.clone() }, false),
             (Choices { when_full: Some(WhenFull::Wait), ..none.clone() }, false),
             (Choices { per_object: true, pipeline: Some(true), ..none }, false),
         ];

@@ -47,6 +47,7 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
         for loss in LOSSES {
             let mut flags =
                 vec![("rate", "100mbit"), ("rtt", rtt), ("loss", loss), ("bulk", bytes), ("runs", seeds)];
+            flags.push(("causes", "off"));
             flags.extend(transports.iter().map(|transport| ("transport", transport.as_str())));
             let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{e}"));
             let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };

@@ -3,6 +3,7 @@
 //! Figures made here are about this program on this machine. They are never
 //! results of a race, and a race is never a benchmark.
 
+pub mod causes;
 pub mod grid;
 pub mod interleaving;
 pub mod peers;

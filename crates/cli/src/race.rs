@@ -111,7 +111,7 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let progress = Progress::new(plan.run_count(), quiet);
+    let progress = Progress::new(plan.most_runs(), quiet);
     let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
     let race = run(&options);
     let elapsed = progress.finish();

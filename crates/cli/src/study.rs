@@ -1,8 +1,8 @@
 //! `anabranch study`: the papers.
 
 use crate::{Done, Failure, args, files, race, say};
-use anabranch_lab::json;
 use anabranch_lab::study::{self, Study, comparison_table, description, listing};
+use anabranch_lab::{json, table};
 use clap::ArgMatches;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
             say(&description(&open(name)?))?;
         }
-        Some(("run", run)) => run_studies(run)?,
+        Some(("run", run)) => return run_studies(run),
         _ => say(&listing())?,
     }
     Ok(Done::Well)
@@ -23,7 +23,7 @@ fn open(name: &str) -> Result<Study, Failure> {
     study::open(name).map_err(Failure::Usage)
 }
 
-fn run_studies(matches: &ArgMatches) -> Result<(), Failure> {
+fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
     if names.is_empty() {
@@ -36,6 +36,7 @@ fn run_studies(matches: &ArgMatches) -> Result<(), Failure> {
         files::reserve_directory(directory)?;
     }
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(1);
+    let mut met = true;
     for (position, study) in studies.iter().enumerate() {
         let usual = if matches.get_flag("quick") { study.definition.quick_runs } else { 30 };
         let runs = matches.get_one::<u64>("runs").copied().unwrap_or(usual);
@@ -46,11 +47,13 @@ fn run_studies(matches: &ArgMatches) -> Result<(), Failure> {
             say("\n")?;
         }
         say(&comparison_table(study, &cells))?;
+        say(&table::expectations(&found))?;
+        met &= found.expectations.iter().all(|expectation| expectation.met);
         if let Some(directory) = out {
             let directory = directory.join(&study.definition.name);
             files::reserve_directory(&directory)?;
             files::write(&directory.join("results.json"), json::render(&found).as_bytes())?;
         }
     }
-    Ok(())
+    Ok(if met { Done::Well } else { Done::Badly })
 }

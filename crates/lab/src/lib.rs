@@ -7,6 +7,7 @@
 
 pub mod attribution;
 pub mod capture;
+pub mod causes;
 pub mod compare;
 pub mod csv;
 pub mod features;

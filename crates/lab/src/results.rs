@@ -8,10 +8,12 @@
 //! maps in alphabetical order, so equal results are equal bytes; facts of the
 //! host stand in [`Host`] and nowhere else.
 
+mod cause;
 mod coverage;
 pub mod label;
 mod summary;
 
+pub use cause::{Cause, Condition, Effect, Experiment, Tried};
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
 
 use crate::stats::metrics;

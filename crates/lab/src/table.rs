@@ -60,6 +60,13 @@ pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String
         out.push('\n');
         out += &faint_lines(lines, style);
     }
+    out + &expectations(race)
+}
+
+/// How what a plan expects fared.
+#[must_use]
+pub fn expectations(race: &Race) -> String {
+    let mut out = String::new();
     for expectation in &race.expectations {
         let found = expectation.found.map_or("nothing finished".to_owned(), figure);
         let word = if expectation.met { "met" } else { "MISSED" };
@@ -104,7 +111,19 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
         out.push('\n');
     }
     out += &style_lines(&wrapped(&verdict::sentence(point), 0), |line| style.bold(line));
-    out
+    out + &why(point)
+}
+
+/// Why the winner is sooner than the next that is not level with it: a line for each thing that experiments found.
+fn why(point: &Point) -> String {
+    let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
+    let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
+    let nearest = point.comparisons.iter().filter(of_winner).min_by_key(|comparison| ranks(comparison));
+    let lines = nearest.and_then(|comparison| comparison.why(3));
+    let item = |(i, line): (usize, &String)| {
+        if i == 0 { wrapped(line, 0) } else { wrapped(&format!("- {line}"), 2) }
+    };
+    lines.iter().flatten().enumerate().map(item).collect()
 }
 
 /// `100 runs, seeds 1-100`, and how many there are in truth.

@@ -29,6 +29,7 @@ fn a_thousand_losses_are_repaired_once() {
         ("rtt", "100ms"),
         ("bulk", "10MB"),
         ("runs", "1"),
+        ("causes", "off"),
         ("transport", "tcp:profile=modern,hystart=no"),
         ("transport", "sctp:profile=modern,hystart=no"),
     ];

@@ -1,5 +1,6 @@
 //! The laboratory, from plans to reports.
 
+mod causes;
 mod grid;
 mod in_force;
 mod messages;

@@ -118,8 +118,14 @@ fn a_full_result_conforms() {
 
 #[test]
 fn a_real_race_conforms() {
-    let flags =
-        [("page", "gallery"), ("runs", "2"), ("loss", "0,2%"), ("transport", "tcp,sctp"), ("deadline", "2s")];
+    let flags = [
+        ("page", "gallery"),
+        ("runs", "12"),
+        ("loss", "0,2%"),
+        ("transport", "tcp,sctp"),
+        ("deadline", "2s"),
+        ("causes", "full"),
+    ];
     let plan = Plan::interpret(Draft::from_flags(flags).expect("flags")).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));

@@ -38,6 +38,7 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         ALL,
         "objects after which a connection is replaced, from 1; default no limit",
     ),
+    key("outstanding", ALL, "requests outstanding on a connection, at most, from 1; default no such limit"),
     key(
         "pipeline",
         ONE_STREAM,
@@ -184,6 +185,59 @@ impl Contestant {
         Ok(contestant)
     }
 
+    /// The same contestant with other settings: keys with their values, or without one, so that the default holds. What
+    /// comes of it is what its text says, so that anyone can race it; it has no nickname.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the settings contradict each other.
+    pub fn with(&self, changes: &[(String, Option<String>)]) -> Result<Self, PlanError> {
+        let (_, spec) = label::split(&self.text);
+        let rest = spec.split_once(':').map(|(_, rest)| rest);
+        let alone = Transports::default().with(Transport::clone(&self.transport));
+        let mut kept: Vec<(String, String)> = pairs(rest, &self.place, &alone)?
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        for (key, value) in changes {
+            match (kept.iter().position(|(old, _)| old == key), value) {
+                (Some(at), Some(value)) => kept[at].1.clone_from(value),
+                (Some(at), None) => drop(kept.remove(at)),
+                (None, Some(value)) => kept.push((key.clone(), value.clone())),
+                (None, None) => {}
+            }
+        }
+        let kept: Vec<String> = kept.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mut text = self.transport.name().to_owned();
+        if !kept.is_empty() {
+            text += &format!(":{}", kept.join(","));
+        }
+        Self::parse(&text, &self.place, &alone)
+    }
+
+    /// Whether it does the same as the other in every run; `open_loop`: objects arrive at given instants.
+    #[must_use]
+    pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
+        let own = |contestant: &Self| {
+            let paths = contestant.paths;
+            (
+                paths,
+                contestant.encapsulated,
+                contestant.delivery,
+                contestant.cost,
+                contestant.kernel_cc.clone(),
+            )
+        };
+        // Whoever set them.
+        let knobs = |contestant: &Self| -> Vec<String> {
+            contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
+        };
+        self.transport.name() == other.transport.name()
+            && knobs(self) == knobs(other)
+            && self.connections() == other.connections()
+            && self.policy(open_loop).ok() == other.policy(open_loop).ok()
+            && own(self) == own(other)
+    }
+
     /// Finds an extension that a key of the contestant turns on and its own knob turns off: one of them would not be in
     /// force.
     fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
@@ -213,6 +267,7 @@ impl Contestant {
         let given = [
             ("per-object", choices.per_object),
             ("objects-per-connection", choices.objects_per_connection.is_some()),
+            ("outstanding", choices.outstanding.is_some()),
             ("pipeline", choices.pipeline.is_some()),
             ("when-full", choices.when_full.is_some()),
         ];
@@ -265,6 +320,9 @@ impl Contestant {
         set("connections", connections);
         let per_connection = policy.objects_per_connection.map_or("no limit".to_owned(), |k| k.to_string());
         set("objects-per-connection", per_connection);
+        if let Some(outstanding) = policy.outstanding {
+            set("outstanding", outstanding.to_string());
+        }
         let cost = &self.cost;
         for (key, span) in [
             ("packet-cost", cost.per_packet),
@@ -318,6 +376,7 @@ impl Contestant {
         match key {
             "connections" => self.choices.connections = Some(count()?),
             "per-object" => self.choices.per_object = yes_no()?,
+            "outstanding" => self.choices.outstanding = Some(count()? as u32),
             "objects-per-connection" => self.choices.objects_per_connection = Some(count()? as u32),
             "pipeline" => self.choices.pipeline = Some(yes_no()?),
             "when-full" => {

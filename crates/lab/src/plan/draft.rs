@@ -41,6 +41,8 @@ pub struct Draft {
     pub fails: Vec<Table>,
     /// What must hold.
     pub expects: Vec<Table>,
+    /// Changes with what they are said to do.
+    pub causes: Vec<Table>,
 }
 
 impl Draft {
@@ -94,9 +96,10 @@ impl Draft {
                 "path" => draft.paths = tables(value, file, "path")?,
                 "fail" => draft.fails = tables(value, file, "fail")?,
                 "expect" => draft.expects = tables(value, file, "expect")?,
+                "cause" => draft.causes = tables(value, file, "cause")?,
                 _ => {
                     let mut accepted: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-                    accepted.push("expect");
+                    accepted.extend(["expect", "cause"]);
                     let key =
                         find(name).ok_or_else(|| PlanError::at(file, unknown("key", name, &accepted)))?;
                     let levels = texts(value, &place)?;
@@ -152,7 +155,13 @@ impl Draft {
         }
         let transports = self.transports.iter().map(|(text, _)| Value::String(text.clone())).collect();
         table.insert("transport".to_owned(), Value::Array(transports));
-        for (name, tables) in [("path", &self.paths), ("fail", &self.fails), ("expect", &self.expects)] {
+        let entries = [
+            ("path", &self.paths),
+            ("fail", &self.fails),
+            ("expect", &self.expects),
+            ("cause", &self.causes),
+        ];
+        for (name, tables) in entries {
             if !tables.is_empty() {
                 let tables = tables.iter().map(|t| {
                     Value::Table(

@@ -191,6 +191,12 @@ const OURS: &[Key] = &[
     contestants("cross", BACKGROUND_FORM, Several::No, "Background traffic: N endless downloads over TCP"),
     runs("runs", "N", "Seeds, each a run of every contestant [default: 100]"),
     runs("seed", "N", "The first seed, up to 4294967295 [default: 1]"),
+    runs(
+        "causes",
+        "HOW",
+        "Why the winner wins, by experiments with one change each: quick (against the next that is not level, at most \
+         five times the race's own runs), full (every pair, all combinations) or off [default: quick]",
+    ),
     Key {
         name: "loss-by",
         value: "WHO",

@@ -24,6 +24,8 @@ pub use error::PlanError;
 pub use network::{LossBy, Network};
 pub use workload::Workload;
 
+use crate::causes::Causes;
+use crate::causes::check::Claim;
 use crate::results::World;
 use crate::transports::Transports;
 use anabranch_base::Bytes;
@@ -49,6 +51,10 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// What must hold.
     pub expects: Vec<Expect>,
+    /// What is done to find out why the winner wins.
+    pub causes: Causes,
+    /// Changes with what they are said to do.
+    pub claims: Vec<Claim>,
     /// Which network it is meant for.
     pub world: World,
     /// The plan as written, with the defaults filled in.
@@ -117,40 +123,7 @@ impl Plan {
                 factors: concrete.factors,
             };
             for contestant in &contestants {
-                contestant.policy(point.workload.arrivals.is_some())?;
-                let paths = point.network.paths.len();
-                if contestant.paths.is_some_and(|n| n > paths) {
-                    let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));
-                    return Err(PlanError::at(&contestant.place, what));
-                }
-                let whole = anabranch_transport::Delivery::default();
-                if point.workload.messages.is_none() && contestant.delivery != whole {
-                    let what = "unordered, lifetime and retransmissions go with messages only: HTTP and bulk need every \
-                                byte, in order";
-                    return Err(PlanError::at(&contestant.place, what));
-                }
-                if point.workload.messages.is_some()
-                    && let Some(key) = contestant.fetch_keys().first()
-                {
-                    let what = format!("{key} is about requests, and messages have none; leave it out");
-                    return Err(PlanError::at(&contestant.place, what));
-                }
-                if let Some(size) = point.workload.bulk.filter(|_| point.workload.messages.is_none())
-                    && contestant.connections() as u64 > size
-                {
-                    let (connections, size) = (contestant.connections(), Bytes(size));
-                    let what =
-                        format!("connections={connections}: more than there are bytes in --bulk {size}");
-                    return Err(PlanError::at(&contestant.place, what));
-                }
-                if let (Some(size), Some(most)) =
-                    (point.workload.message_size, contestant.engine.largest_message())
-                    && size > most
-                {
-                    let (size, most) = (Bytes(size), Bytes(most));
-                    let what = format!("message-size {size}: more than its send buffer, sndbuf={most}");
-                    return Err(PlanError::at(&contestant.place, what));
-                }
+                fits(contestant, &point)?;
             }
             let writes = |contestant: &Contestant| contestant.transport.capabilities().messages;
             if let Some(setting) = first.setting("message-size")
@@ -167,6 +140,11 @@ impl Plan {
         let factors: Vec<String> = points.first().map_or(Vec::new(), |p| p.factors.keys().cloned().collect());
         let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
         let expects = expects.collect::<Result<_, _>>()?;
+        let claims = draft.causes.iter().map(|table| Claim::interpret(table, &contestants, &factors));
+        let claims = claims.collect::<Result<Vec<_>, _>>()?;
+        for claim in &claims {
+            points.iter().try_for_each(|point| fits(&claim.changed, point))?;
+        }
         let cross = first.setting("cross").map(|setting| {
             let cross = Cross::parse(&setting.value, &setting.place, transports)?;
             let timeless = |point: &PointPlan| point.network.paths.first().is_some_and(network::takes_no_time);
@@ -176,10 +154,26 @@ impl Plan {
             }
             Ok(cross)
         });
+        let (together, world) = (switch(&first, "together")?, world(&first)?);
+        let causes = causes(&first)?;
+        let shared = if world == World::Emulated { "takes real time" } else { "shares its network" };
+        if let Some(place) = first
+            .setting("causes")
+            .map(|setting| &setting.place)
+            .filter(|_| causes != Causes::Off)
+            .or(draft.causes.first().map(|table| &table.place))
+            && (together || world == World::Emulated)
+        {
+            let what =
+                format!("a contestant that {shared} cannot be raced again with one change; leave it out");
+            return Err(PlanError::at(place, what));
+        }
         Ok(Self {
             points,
-            together: switch(&first, "together")?,
-            world: world(&first)?,
+            together,
+            causes: if world == World::Emulated { Causes::Off } else { causes },
+            claims,
+            world,
             cross: cross.transpose()?,
             seeds,
             expects,
@@ -198,6 +192,14 @@ impl Plan {
     #[must_use]
     pub fn run_count(&self) -> usize {
         self.points.len() * self.seeds.len() * if self.together { 1 } else { self.contestants.len() }
+    }
+
+    /// Runs in all, with those that find causes, at most.
+    #[must_use]
+    pub fn most_runs(&self) -> usize {
+        let causes = if self.together { 0 } else { self.causes.most(self.contestants.len()) };
+        let experiments = causes.saturating_add(self.claims.len()).saturating_mul(self.points.len());
+        self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
     }
 
     /// What must be said beside the numbers: entries of a page that could not be used, and the like.
@@ -246,6 +248,46 @@ impl Plan {
         }
         warnings
     }
+}
+
+/// Finds what of a contestant contradicts network or workload.
+///
+/// # Errors
+/// [`PlanError`] naming the contestant.
+pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), PlanError> {
+    contestant.policy(point.workload.arrivals.is_some())?;
+    let paths = point.network.paths.len();
+    if contestant.paths.is_some_and(|n| n > paths) {
+        let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));
+        return Err(PlanError::at(&contestant.place, what));
+    }
+    let whole = anabranch_transport::Delivery::default();
+    if point.workload.messages.is_none() && contestant.delivery != whole {
+        let what = "unordered, lifetime and retransmissions go with messages only: HTTP and bulk need every \
+                    byte, in order";
+        return Err(PlanError::at(&contestant.place, what));
+    }
+    if point.workload.messages.is_some()
+        && let Some(key) = contestant.fetch_keys().first()
+    {
+        let what = format!("{key} is about requests, and messages have none; leave it out");
+        return Err(PlanError::at(&contestant.place, what));
+    }
+    if let Some(size) = point.workload.bulk.filter(|_| point.workload.messages.is_none())
+        && contestant.connections() as u64 > size
+    {
+        let (connections, size) = (contestant.connections(), Bytes(size));
+        let what = format!("connections={connections}: more than there are bytes in --bulk {size}");
+        return Err(PlanError::at(&contestant.place, what));
+    }
+    if let (Some(size), Some(most)) = (point.workload.message_size, contestant.engine.largest_message())
+        && size > most
+    {
+        let (size, most) = (Bytes(size), Bytes(most));
+        let what = format!("message-size {size}: more than its send buffer, sndbuf={most}");
+        return Err(PlanError::at(&contestant.place, what));
+    }
+    Ok(())
 }
 
 /// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow. What a default is hangs
@@ -301,7 +343,10 @@ fn completed(mut draft: Draft) -> Draft {
         draft.transports = defaults.collect();
     }
     // What every plan means that says nothing of it.
-    draft.given.retain(|given| given.key.name != "world" || given.levels != ["virtual"]);
+    let plain = [("world", "virtual"), ("causes", "quick")];
+    draft.given.retain(|given| {
+        !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
+    });
     // The order of the table: the same plan in whatever order it was written.
     let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
     draft.given.sort_by_key(position);
@@ -325,6 +370,16 @@ fn world(concrete: &Concrete) -> Result<World, PlanError> {
         "virtual" => Ok(World::Virtual),
         "emulated" => Ok(World::Emulated),
         other => Err(PlanError::at(&setting.place, format!("'{other}': write virtual or emulated"))),
+    }
+}
+
+fn causes(concrete: &Concrete) -> Result<Causes, PlanError> {
+    let Some(setting) = concrete.setting("causes") else { return Ok(Causes::default()) };
+    match setting.value.as_str() {
+        "quick" => Ok(Causes::Quick),
+        "full" => Ok(Causes::Full),
+        "off" => Ok(Causes::Off),
+        other => Err(PlanError::at(&setting.place, format!("'{other}': write quick, full or off"))),
     }
 }
 

@@ -167,6 +167,8 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
         more: 0,
         verdict: Verdict::Less,
         more_seeds: None,
+        causes: Vec::new(),
+        experiment: None,
     };
     Point {
         factors: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! What runs come to: a contestant's figures over its seeds, and two contestants on the same seeds.
 
-use super::{Contestant, Point, label};
+use super::{Cause, Contestant, Experiment, Point, label};
 use crate::stats::metrics;
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +154,13 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// How many more seeds would decide, if they spread as these do; null where it is decided, or where no number would.
     pub more_seeds: Option<u64>,
+    /// What makes the one sooner than the other, as experiments found it, those of most effect first; empty where none is
+    /// named.
+    #[serde(default)]
+    pub causes: Vec<Cause>,
+    /// The experiments; left out where none were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Experiment>,
 }
 
 impl Comparison {
@@ -178,6 +185,8 @@ impl Comparison {
                 Verdict::More => Verdict::Less,
                 same => same,
             },
+            causes: self.causes.clone(),
+            experiment: self.experiment.clone(),
             ..*self
         }
     }

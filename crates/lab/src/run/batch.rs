@@ -5,6 +5,7 @@
 //! their results are put together: that of the plan.
 
 use super::one::{self, Scenario};
+use crate::causes;
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
 use crate::results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World};
 use crate::stats::metrics::{self, Terms};
@@ -38,20 +39,11 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// One world: all contestants that run in it.
-#[derive(Clone, Debug)]
-struct Job {
-    point: usize,
-    /// Index of the contestant; `None` when they all share the network.
-    contestant: Option<usize>,
-    seed: u64,
-}
-
 /// What carries a scenario out: one result a contestant.
 pub type Perform<'a> = dyn Fn(&Scenario<'_>, usize) -> Result<Vec<Run>, String> + Sync + 'a;
 
 /// Where a job's outcome goes, once it is there.
-type Slot = Mutex<Option<Result<Vec<Run>, String>>>;
+type Slot<T> = Mutex<Option<Result<T, String>>>;
 
 /// Runs the plan.
 ///
@@ -59,7 +51,10 @@ type Slot = Mutex<Option<Result<Vec<Run>, String>>>;
 /// [`RaceError`] when interrupted, when [`check`] refuses the plan, or when a run broke an invariant of ours.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     check(plan)?;
-    race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))
+    let mut race = race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
+    causes::find(plan, &mut race, options)?;
+    causes::check::evaluate(plan, &mut race, options)?;
+    Ok(race)
 }
 
 /// Says what of a plan has no counterpart in the virtual world.
@@ -100,15 +95,27 @@ pub fn race_in(
     options: &Options<'_>,
     run: &Perform<'_>,
 ) -> Result<Race, RaceError> {
-    let jobs = jobs(plan);
+    let results = carry_out(&jobs(plan), options, run)?;
+    Ok(assemble(world, plan, results))
+}
+
+/// Runs every job, each a scenario with the number of its point, by `run`: what came of them, in their order.
+///
+/// # Errors
+/// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
+pub fn carry_out<T: Send>(
+    jobs: &[(usize, Scenario<'_>)],
+    options: &Options<'_>,
+    run: &(dyn Fn(&Scenario<'_>, usize) -> Result<T, String> + Sync),
+) -> Result<Vec<T>, RaceError> {
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
-    let slots: Vec<Slot> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Slot<T>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         while !options.stop.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let (Some(job), Some(slot)) = (jobs.get(index), slots.get(index)) else { return };
-            let result = perform(plan, job, run);
+            let result = perform(job, run);
             let broken = result.is_err();
             if let Ok(mut slot) = slot.lock() {
                 *slot = Some(result);
@@ -133,7 +140,7 @@ pub fn race_in(
     let mut failure = None;
     for slot in slots {
         match slot.into_inner() {
-            Ok(Some(Ok(runs))) => results.push(runs),
+            Ok(Some(Ok(result))) => results.push(result),
             Ok(Some(Err(error))) => failure = failure.or(Some(error)),
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
@@ -141,34 +148,37 @@ pub fn race_in(
     // A slot left empty follows from a failure elsewhere: the failure itself is what to tell.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
-        None => Ok(assemble(world, plan, results)),
+        None => Ok(results),
     }
 }
 
 /// Every run of the plan, in the order of its results: point, contestant, seed.
-fn jobs(plan: &Plan) -> Vec<Job> {
+fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
     let mut jobs = Vec::with_capacity(plan.run_count());
     for point in 0..plan.points.len() {
         let contestants: Vec<Option<usize>> =
             if plan.together { vec![None] } else { (0..plan.contestants.len()).map(Some).collect() };
         for contestant in contestants {
-            jobs.extend(plan.seeds.iter().map(|&seed| Job { point, contestant, seed }));
+            jobs.extend(plan.seeds.iter().map(|&seed| (point, scenario(plan, point, contestant, seed))));
         }
     }
     jobs
 }
 
-fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String> {
-    let scenario = scenario(plan, job.point, job.contestant, job.seed);
+fn perform<T>(
+    (point, scenario): &(usize, Scenario<'_>),
+    run: &(dyn Fn(&Scenario<'_>, usize) -> Result<T, String> + Sync),
+) -> Result<T, String> {
     let replay = || {
-        let contestant = job
-            .contestant
-            .map_or("together".to_owned(), |contestant| plan.contestants[contestant].label.clone());
-        let factors = plan.points[job.point].factors.iter().map(|(key, level)| format!(", {key} {level}"));
-        format!("{contestant}, seed {}{}", job.seed, factors.collect::<String>())
+        let contestant = match scenario.contestants.as_slice() {
+            [one] => one.label.as_str(),
+            _ => "together",
+        };
+        let factors = scenario.point.factors.iter().map(|(key, level)| format!(", {key} {level}"));
+        format!("{contestant}, seed {}{}", scenario.seed, factors.collect::<String>())
     };
-    match catch_unwind(AssertUnwindSafe(|| run(&scenario, job.point))) {
-        Ok(Ok(runs)) => Ok(runs),
+    match catch_unwind(AssertUnwindSafe(|| run(scenario, *point))) {
+        Ok(Ok(result)) => Ok(result),
         Ok(Err(error)) => Err(format!("run {}: {error}", replay())),
         Err(_) => Err(format!("run {}: an invariant was broken (see above); please report it", replay())),
     }

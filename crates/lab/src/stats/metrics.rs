@@ -224,6 +224,8 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms)
         more: found.wins[1],
         verdict,
         more_seeds,
+        causes: Vec::new(),
+        experiment: None,
     }
 }
 

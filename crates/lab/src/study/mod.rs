@@ -17,6 +17,7 @@ pub use definition::{Definition, Metric};
 pub use published::Published;
 pub use table::{comparison_table, description, listing};
 
+use crate::causes::Causes;
 use crate::plan::{Draft, Plan};
 use crate::results::Race;
 
@@ -70,9 +71,10 @@ impl Study {
     /// One line: the study's plan is wrong, an error of ours.
     pub fn plan(&self, runs: u64, seed: u64) -> Result<Plan, String> {
         let file = format!("studies/{}/study.toml [plan]", self.definition.name);
-        Draft::from_toml(&file, &self.definition.race_plan(runs, seed))
-            .and_then(Plan::interpret)
-            .map_err(|error| error.to_string())
+        let draft = Draft::from_toml(&file, &self.definition.race_plan(runs, seed));
+        let plan = draft.and_then(Plan::interpret).map_err(|error| error.to_string())?;
+        // Cells are times, whatever their causes; those that a study names are in `[[cause]]`.
+        Ok(Plan { causes: Causes::Off, ..plan })
     }
 
     /// Every printed cell beside what the race found.

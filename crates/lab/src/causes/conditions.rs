@@ -1,0 +1,100 @@
+//! What is no setting of a contestant: conditions of network and workload, taken away for both.
+//!
+//! They say where a gap is, never why it is. One of them is an oracle: messages that wait for no earlier one, which SCTP
+//! can have (`unordered=yes`), so that it is run, not reckoned. A handshake that takes no time is none that could be run.
+
+use crate::plan::{Contestant, PointPlan};
+use anabranch_base::time::Duration;
+use anabranch_link::DirectionSpec;
+use anabranch_link::spec::{LossSpec, QueueSpec};
+
+/// The most of them, in runs of a contestant: two each.
+pub const MOST: usize = 2 * 6;
+
+/// Two contestants where something is taken away.
+pub struct Without {
+    /// What.
+    pub name: &'static str,
+    /// Network and workload without it.
+    pub point: PointPlan,
+    /// The contestants, as they are without it.
+    pub contestants: [Contestant; 2],
+}
+
+/// Whether a point has this, and the point without it.
+type Change = fn(&PointPlan) -> Option<PointPlan>;
+
+/// What can be taken away, in the order of its weight.
+const CONDITIONS: [(&str, Change); 5] = [
+    ("loss", |point| {
+        let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
+        with(point, lossy, |side| side.loss = LossSpec::None)
+    }),
+    ("failure", |point| {
+        (!point.network.fails.is_empty()).then(|| {
+            let mut without = point.clone();
+            without.network.fails.clear();
+            sides(&mut without).for_each(|side| side.outages.clear());
+            without
+        })
+    }),
+    ("server time", |point| {
+        (!point.workload.server_time.is_zero()).then(|| {
+            let mut without = point.clone();
+            without.workload.server_time = Duration::ZERO;
+            without
+        })
+    }),
+    ("queue", |point| {
+        let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;
+        with(point, short, |side| side.queue = QueueSpec::Unlimited)
+    }),
+    ("rate", |point| {
+        let limited = |side: &DirectionSpec| side.trace.is_none() && side.rate.first().is_some();
+        with(point, limited, |side| {
+            if let Ok(unlimited) = "unlimited".parse() {
+                side.rate = unlimited;
+            }
+        })
+    }),
+];
+
+/// Every condition that a point has, taken away; unless `all` are asked for, those that say most.
+pub fn of(point: &PointPlan, contestants: [&Contestant; 2], all: bool) -> Vec<Without> {
+    let most = if all { CONDITIONS.len() } else { 3 };
+    let mut found: Vec<Without> = CONDITIONS[..most]
+        .iter()
+        .filter_map(|(name, change)| {
+            let contestants = contestants.map(Contestant::clone);
+            change(point).map(|point| Without { name, point, contestants })
+        })
+        .collect();
+    if point.workload.messages.is_some() {
+        let unordered = contestants.map(|contestant| {
+            let wait = contestant.transport.capabilities().unordered && !contestant.delivery.unordered;
+            wait.then(|| contestant.with(&[("unordered".to_owned(), Some("yes".to_owned()))]).ok()).flatten()
+        });
+        if let [Some(one), Some(other)] = unordered {
+            found.push(Without { name: "order", point: point.clone(), contestants: [one, other] });
+        }
+    }
+    found
+}
+
+fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {
+    point.network.paths.iter_mut().flat_map(|path| [&mut path.up, &mut path.down])
+}
+
+/// The point with every direction changed; `None` where `has` holds for none of them.
+fn with(
+    point: &PointPlan,
+    has: impl Fn(&DirectionSpec) -> bool,
+    change: impl Fn(&mut DirectionSpec),
+) -> Option<PointPlan> {
+    let mut without = point.clone();
+    let found = sides(&mut without).any(|side| has(side));
+    found.then(|| {
+        sides(&mut without).for_each(change);
+        without
+    })
+}

@@ -1,0 +1,289 @@
+//! Which experiments are made, in which order, and what is written of them.
+//!
+//! Quick: the winner against the first behind it that is not level with it. First all factors and each alone, then all but each, then pairs of factors
+//! that do nothing alone, then conditions, as far as the budget goes; what is left out depends on results alone, never on
+//! a clock. Full: all subsets, for every pair of contestants, and the winner made into the loser.
+
+use super::conditions;
+use super::estimate::{Estimate, FEWEST, Finding, LEVEL, Values};
+use super::factors::{Differences, Factor, Set};
+use super::{Bench, Causes, time_of};
+use crate::plan::{Contestant, PointPlan};
+use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point, Tried, Verdict};
+use crate::run::batch::RaceError;
+
+/// Finds the causes at a point and writes them into its comparisons.
+pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError> {
+    let planned = bench.point();
+    let logs: Vec<Vec<f64>> = point
+        .contestants
+        .iter()
+        .map(|contestant| contestant.runs.iter().map(|run| time_of(run, planned).ln()).collect())
+        .collect();
+    let mean = |i: usize| Estimate::of(&logs[i]).mean;
+    let mut ranking: Vec<usize> = (0..logs.len()).collect();
+    // Stable: of equals the first.
+    ranking.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
+    let full = bench.plan.causes == Causes::Full;
+    let budget =
+        if full { usize::MAX } else { bench.plan.causes.most(ranking.len()) * bench.plan.seeds.len() };
+    for (i, &winner) in ranking.iter().enumerate() {
+        for (j, &loser) in ranking.iter().enumerate().skip(i + 1) {
+            let ranks = [i, j].map(|place| place as u64 + 1);
+            let Some(comparison) = decided(point, winner, loser) else { continue };
+            bench.made = 0;
+            let mut search = Search { bench, budget, pair: [winner, loser], ranks };
+            let found = search.compare([&logs[winner], &logs[loser]])?;
+            let Some((causes, experiment)) = found else { continue };
+            comparison.causes = causes;
+            comparison.experiment = Some(experiment);
+            if !full {
+                return Ok(());
+            }
+        }
+        if !full {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The comparison of these two, where it says that one is sooner.
+fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
+    let metric = point.decisive();
+    // A contestant is compared with those before it.
+    let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
+    let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
+    let found = point.comparisons.iter_mut().find(of)?;
+    matches!(found.verdict, Verdict::Less | Verdict::More).then_some(found)
+}
+
+/// The search for the causes of one gap.
+struct Search<'s, 'b> {
+    bench: &'s mut Bench<'b>,
+    /// Runs that may be made.
+    budget: usize,
+    /// Winner and loser.
+    pair: [usize; 2],
+    /// Their places among all contestants.
+    ranks: [u64; 2],
+}
+
+impl Search<'_, '_> {
+    /// Whether so many contestants may yet be run at a point.
+    fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
+        self.bench.made + contestants * self.bench.seeds(point).len() <= self.budget
+    }
+
+    /// The causes of the gap between winner and loser; `None` where there is no gap to speak of.
+    fn compare(&mut self, logs: [&[f64]; 2]) -> Result<Option<(Vec<Cause>, Experiment)>, RaceError> {
+        let plan = self.bench.plan;
+        let [winner, loser] = self.pair.map(|i| &plan.contestants[i]);
+        let gap: Vec<f64> = logs[1].iter().zip(logs[0]).map(|(l, w)| l - w).collect();
+        let mut values = Values::new(0);
+        values.found(0, &gap);
+        let seen = Estimate::of(&gap);
+        let few = gap.len() < FEWEST && self.bench.point().has_chance();
+        if !few && !values.is_gap() {
+            return Ok(None);
+        }
+        let mut experiment = Experiment {
+            winner: winner.text.clone(),
+            loser: loser.text.clone(),
+            ranks: self.ranks,
+            gap: seen.mean.exp(),
+            ci95: seen.interval(0.95).map(f64::exp),
+            runs: 0,
+            factors: Vec::new(),
+            held_back_by: Vec::new(),
+            unexplained: None,
+            conditions: Vec::new(),
+            notes: Vec::new(),
+        };
+        if few {
+            experiment.notes.push(format!("causes are looked for from {FEWEST} runs on"));
+            return Ok(Some((Vec::new(), experiment)));
+        }
+        let differences = Differences::new(loser, winner, self.bench.point())?;
+        experiment.notes.clone_from(&differences.left_out);
+        let values = self.measure(&differences, winner, logs[0], values)?;
+        let reverse = match plan.causes {
+            Causes::Full => Some(self.reversed(logs)?),
+            _ => None,
+        };
+        let causes = describe(&differences, &values, reverse.as_ref(), &mut experiment);
+        experiment.conditions = self.conditions()?;
+        experiment.runs = self.bench.made as u64;
+        Ok(Some((causes, experiment)))
+    }
+
+    /// v of the sets that this kind of search asks for.
+    fn measure(
+        &mut self,
+        differences: &Differences<'_>,
+        model: &Contestant,
+        times: &[f64],
+        seen: Values,
+    ) -> Result<Values, RaceError> {
+        let n = differences.factors.len();
+        let all = differences.all();
+        let full = self.bench.plan.causes == Causes::Full;
+        let mut values = seen.of_factors(n, full);
+        let open_loop = self.bench.point().workload.arrivals.is_some();
+        if n > 0 && differences.with(all)?.races_as(model, open_loop) {
+            // It is that contestant: its runs are there.
+            values.found(all, &vec![0.0; times.len()]);
+        }
+        let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
+            search.run(differences, times, values, sets)
+        };
+        if full {
+            run(self, &mut values, (1..=all).collect())?;
+            return Ok(values);
+        }
+        run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
+        // What was changed alone to most effect needs to be changed last least.
+        let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
+        run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
+        // Partners that do nothing alone either come first.
+        let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
+        let mut pairs: Vec<Set> = Vec::new();
+        for &i in &needy {
+            let (first, then): (Vec<usize>, Vec<usize>) =
+                (0..n).filter(|&j| j != i).partition(|j| needy.contains(j));
+            pairs.extend(first.into_iter().chain(then).map(|j| 1 << i | 1 << j));
+        }
+        run(self, &mut values, pairs)?;
+        Ok(values)
+    }
+
+    /// Runs the loser with each of these sets, as far as the budget goes.
+    fn run(
+        &mut self,
+        differences: &Differences<'_>,
+        times: &[f64],
+        values: &mut Values,
+        sets: Vec<Set>,
+    ) -> Result<(), RaceError> {
+        let point = self.bench.point();
+        let mut chosen: Vec<(Set, Contestant)> = Vec::new();
+        for set in sets {
+            let known = values.get(set).is_some() || chosen.iter().any(|(other, _)| *other == set);
+            if known || !self.affords(point, chosen.len() + 1) {
+                continue;
+            }
+            // Subsets that do not go together say nothing.
+            if let Ok(contestant) = differences.with(set) {
+                chosen.push((set, contestant));
+            }
+        }
+        let subjects: Vec<_> = chosen.iter().map(|(_, contestant)| (point, contestant)).collect();
+        let found = self.bench.log_times(&subjects)?;
+        for ((set, _), logs) in chosen.iter().zip(found) {
+            let v: Vec<f64> = logs.iter().zip(times).map(|(changed, winner)| changed - winner).collect();
+            values.found(*set, &v);
+        }
+        Ok(())
+    }
+
+    /// The other way round: the winner gets the loser's settings.
+    fn reversed(&mut self, logs: [&[f64]; 2]) -> Result<(Vec<Factor>, Values), RaceError> {
+        let [winner, loser] = self.pair.map(|i| &self.bench.plan.contestants[i]);
+        let differences = Differences::new(winner, loser, self.bench.point())?;
+        let gap: Vec<f64> = logs[0].iter().zip(logs[1]).map(|(w, l)| w - l).collect();
+        let mut values = Values::new(0);
+        values.found(0, &gap);
+        let values = self.measure(&differences, loser, logs[1], values)?;
+        Ok((differences.factors, values))
+    }
+
+    /// What becomes of the gap without the conditions, as far as the budget goes.
+    fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
+        let full = self.bench.plan.causes == Causes::Full;
+        let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
+        let mut found = Vec::new();
+        let tried = conditions::of(self.bench.point(), contestants, full);
+        // All of them together are wrong in one of twenty cases.
+        let level = 1.0 - 0.05 / tried.len().max(1) as f64;
+        for without in tried {
+            if !self.affords(&without.point, 2) {
+                break;
+            }
+            let [winner, loser] = &without.contestants;
+            let logs = self.bench.log_times(&[(&without.point, winner), (&without.point, loser)])?;
+            let left: Vec<f64> = logs[1].iter().zip(&logs[0]).map(|(l, w)| l - w).collect();
+            let left = Estimate::of(&left);
+            found.push(Condition {
+                without: without.name.to_owned(),
+                gap: left.mean.exp(),
+                ci95: left.interval(0.95).map(f64::exp),
+                needed: left.interval(level)[1] < LEVEL,
+            });
+        }
+        Ok(found)
+    }
+}
+
+/// An estimate as a ratio.
+fn effect(estimate: &Estimate, level: f64) -> Effect {
+    Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
+}
+
+/// What was found, in the words of results: the causes, those of most effect first; the rest goes into `experiment`.
+fn describe(
+    differences: &Differences<'_>,
+    values: &Values,
+    reverse: Option<&(Vec<Factor>, Values)>,
+    experiment: &mut Experiment,
+) -> Vec<Cause> {
+    let (factors, level) = (&differences.factors, values.level());
+    let mut causes: Vec<Cause> = Vec::new();
+    for (i, (factor, finding)) in factors.iter().zip(values.findings()).enumerate() {
+        let Some(found) = values.effect(i) else { continue };
+        let contestant = differences.with(1 << i).map_or(String::new(), |changed| changed.text);
+        let reverse = reverse.and_then(|(others, values)| {
+            let at = others.iter().position(|other| other.is_opposite(factor))?;
+            let share = values.effect(at)?.shapley?;
+            Some(effect(&share, values.level()))
+        });
+        experiment.factors.push(Tried {
+            factor: factor.group.name().to_owned(),
+            change: factor.typed(),
+            was: factor.was(),
+            contestant,
+            alone: effect(&found.alone, level),
+            last: found.last.as_ref().map(|last| effect(last, level)),
+            shapley: found.shapley.as_ref().map(|share| effect(share, level)),
+            reverse,
+        });
+        let typed = |those: &[usize]| those.iter().map(|&j| factors[j].typed()).collect();
+        let cause = |found: &Estimate| {
+            let Effect { ratio, ci } = effect(found, level);
+            Cause {
+                change: factor.typed(),
+                was: factor.was(),
+                factor: factor.group.name().to_owned(),
+                effect: ratio,
+                ci,
+                enough: false,
+                with: Vec::new(),
+                either: Vec::new(),
+            }
+        };
+        match finding {
+            Finding::Cause { enough, with, either } => {
+                let (with, either) = (typed(&with), typed(&either));
+                causes.push(Cause { enough, with, either, ..cause(found.decisive()) });
+            }
+            Finding::Against => experiment.held_back_by.push(cause(found.adverse())),
+            Finding::Unnamed => {}
+        }
+    }
+    experiment.unexplained = values.get(differences.all()).map(|left| effect(left, 0.95));
+    // Stable: of equals the first.
+    causes.sort_by(|a, b| b.effect.total_cmp(&a.effect));
+    experiment.held_back_by.sort_by(|a, b| a.effect.total_cmp(&b.effect));
+    causes
+}

@@ -1,0 +1,364 @@
+//! From what experiments found to what is named a cause.
+//!
+//! v(S) is the mean over seeds of ln T(the loser with the settings S set as the winner's) - ln T(the winner). A factor's
+//! effect *alone* is v(nothing) - v(that one), *last* v(all but that one) - v(all). Intervals are percentiles of 2,000
+//! resamples of the seeds, the same ones for every v, so that what the runs share drops out of differences.
+
+use super::factors::Set;
+use crate::stats::summary::quantile;
+use anabranch_base::Rng;
+use std::collections::BTreeMap;
+
+/// Resamples of the seeds.
+const RESAMPLES: usize = 2_000;
+/// What the resamples are drawn with: always the same, so that a result is one.
+const LABEL: &str = "causes/resamples";
+/// Fewer seeds than these give no interval to go by.
+pub const FEWEST: usize = 10;
+
+/// A gap below 3 % is none, and a factor that leaves less is enough.
+pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
+/// An effect of 2 % or less is none.
+const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
+/// An effect of a tenth of the gap or less is none.
+const SHARE: f64 = 0.1;
+
+/// A quantity with its resamples.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Estimate {
+    /// The mean over the seeds.
+    pub mean: f64,
+    resampled: Vec<f64>,
+}
+
+impl Estimate {
+    /// The mean of a value a seed; at least one.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Self {
+        let n = values.len().max(1);
+        let mean = |sum: f64| sum / n as f64;
+        let mut rng = Rng::new(0).fork(LABEL);
+        // Where all are equal, so is every mean of them, but for rounding.
+        let constant = values.iter().all(|value| Some(value) == values.first());
+        let resampled = (0..RESAMPLES).map(|_| match constant {
+            true => values.first().copied().unwrap_or(0.0),
+            false => mean((0..n).map(|_| values[rng.below(n as u64) as usize]).sum()),
+        });
+        let resampled = resampled.collect();
+        let total = if constant { values.first().copied().unwrap_or(0.0) } else { mean(values.iter().sum()) };
+        Self { mean: total, resampled }
+    }
+
+    /// This less the other, seed by seed.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        self.plus(other, -1.0)
+    }
+
+    /// This and so many times the other, seed by seed.
+    #[must_use]
+    pub fn plus(&self, other: &Self, times: f64) -> Self {
+        Self {
+            mean: self.mean + times * other.mean,
+            resampled: self.resampled.iter().zip(&other.resampled).map(|(a, b)| a + times * b).collect(),
+        }
+    }
+
+    /// The interval that holds so much of the resamples.
+    #[must_use]
+    pub fn interval(&self, level: f64) -> [f64; 2] {
+        let tail = (1.0 - level) / 2.0;
+        [tail, 1.0 - tail].map(|p| quantile(&self.resampled, p).unwrap_or(self.mean))
+    }
+}
+
+/// All v that were found.
+#[derive(Clone, Debug)]
+pub struct Values {
+    factors: usize,
+    /// Effects are those by Shapley's rule.
+    shares: bool,
+    known: BTreeMap<Set, Estimate>,
+}
+
+/// A factor's effects.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// v(nothing) - v(it).
+    pub alone: Estimate,
+    /// v(all but it) - v(all), where that was found.
+    pub last: Option<Estimate>,
+    /// Its share by Shapley's rule, where all subsets were found.
+    pub shapley: Option<Estimate>,
+}
+
+impl Effect {
+    /// The one that decides: by Shapley's rule, else the larger of alone and last.
+    #[must_use]
+    pub fn decisive(&self) -> &Estimate {
+        match (&self.shapley, &self.last) {
+            (Some(shapley), _) => shapley,
+            (None, Some(last)) if last.mean > self.alone.mean => last,
+            _ => &self.alone,
+        }
+    }
+
+    /// The one that speaks most against the factor.
+    #[must_use]
+    pub fn adverse(&self) -> &Estimate {
+        match (&self.shapley, &self.last) {
+            (Some(shapley), _) => shapley,
+            (None, Some(last)) if last.mean < self.alone.mean => last,
+            _ => &self.alone,
+        }
+    }
+}
+
+/// What is said of a factor.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Finding {
+    /// Nothing.
+    Unnamed,
+    /// It is a cause.
+    Cause {
+        /// With it alone the contestants are level.
+        enough: bool,
+        /// Factors without which it does nothing.
+        with: Vec<usize>,
+        /// Factors that would do in its place.
+        either: Vec<usize>,
+    },
+    /// It makes the winner slower.
+    Against,
+}
+
+impl Values {
+    /// None yet, of so many factors.
+    #[must_use]
+    pub fn new(factors: usize) -> Self {
+        Self { factors, shares: false, known: BTreeMap::new() }
+    }
+
+    /// The same gap, with so many factors to explain it; `shares`: all subsets will be there, and effects are shares by
+    /// Shapley's rule.
+    #[must_use]
+    pub fn of_factors(self, factors: usize, shares: bool) -> Self {
+        Self { factors, shares, ..self }
+    }
+
+    /// v of a set, from a value a seed.
+    pub fn found(&mut self, set: Set, values: &[f64]) {
+        self.known.insert(set, Estimate::of(values));
+    }
+
+    /// v of a set.
+    #[must_use]
+    pub fn get(&self, set: Set) -> Option<&Estimate> {
+        self.known.get(&set)
+    }
+
+    const fn all(&self) -> Set {
+        (1 << self.factors) - 1
+    }
+
+    /// The level of an effect's interval: together they are wrong in one of twenty cases.
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        1.0 - 0.05 / self.factors.max(1) as f64
+    }
+
+    /// Whether there is a gap to speak of.
+    #[must_use]
+    pub fn is_gap(&self) -> bool {
+        self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= LEVEL)
+    }
+
+    /// The effect of a factor, once it was changed alone.
+    #[must_use]
+    pub fn effect(&self, factor: usize) -> Option<Effect> {
+        let (one, all) = (1 << factor, self.all());
+        let alone = self.get(0)?.less(self.get(one)?);
+        let last = self.get(all & !one).and_then(|but| Some(but.less(self.get(all)?)));
+        Some(Effect { alone, last, shapley: self.shapley(factor) })
+    }
+
+    /// The mean of what it does over all orders in which the factors can be changed.
+    fn shapley(&self, factor: usize) -> Option<Estimate> {
+        if !self.shares {
+            return None;
+        }
+        let one = 1 << factor;
+        let mut sum: Option<Estimate> = None;
+        for set in (0..=self.all()).filter(|set| set & one == 0) {
+            let step = self.get(set)?.less(self.get(set | one)?);
+            let weight = share(set.count_ones(), self.factors as u32);
+            sum = Some(match sum {
+                None => step.plus(&step, weight - 1.0),
+                Some(sum) => sum.plus(&step, weight),
+            });
+        }
+        sum
+    }
+
+    /// What an effect's interval must exceed.
+    fn threshold(&self) -> f64 {
+        self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
+    }
+
+    fn passes(&self, effect: &Estimate) -> bool {
+        effect.interval(self.level())[0] > self.threshold()
+    }
+
+    /// Changed alone it does nothing to speak of, changed last it does: with others it may. That an effect is not sure does
+    /// not make it nothing.
+    #[must_use]
+    pub fn needs_others(&self, factor: usize) -> bool {
+        self.effect(factor)
+            .is_some_and(|effect| self.passes(effect.decisive()) && effect.alone.mean <= self.threshold())
+    }
+
+    /// Both together do what neither does alone.
+    fn passes_with(&self, factor: usize, other: usize) -> bool {
+        let both = 1 << factor | 1 << other;
+        // From nothing, and from each of them, to both.
+        [0, 1 << factor, 1 << other].into_iter().all(|from| {
+            let effect = || Some(self.get(from)?.less(self.get(both)?));
+            effect().is_some_and(|effect| self.passes(&effect))
+        })
+    }
+
+    fn is_enough(&self, factor: usize) -> bool {
+        self.get(1 << factor).is_some_and(|v| v.mean.abs() < LEVEL)
+    }
+
+    fn is_needed_last(&self, factor: usize) -> bool {
+        self.effect(factor).and_then(|effect| effect.last).is_none_or(|last| self.passes(&last))
+    }
+
+    /// What is said of each factor.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let named: Vec<bool> = (0..self.factors)
+            .map(|factor| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive())))
+            .collect();
+        let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
+        let dispensable =
+            |factor: usize| named[factor] && self.is_enough(factor) && !self.is_needed_last(factor);
+        let finding = |factor: usize| {
+            if named[factor] {
+                let with = match self.needs_others(factor) {
+                    true => others(factor).filter(|other| self.passes_with(factor, *other)).collect(),
+                    false => Vec::new(),
+                };
+                let either = match dispensable(factor) {
+                    true => others(factor).filter(|other| dispensable(*other)).collect(),
+                    false => Vec::new(),
+                };
+                return Finding::Cause { enough: self.is_enough(factor), with, either };
+            }
+            let against = self
+                .effect(factor)
+                .is_some_and(|effect| effect.adverse().interval(self.level())[1] < -self.threshold());
+            if against { Finding::Against } else { Finding::Unnamed }
+        };
+        (0..self.factors).map(finding).collect()
+    }
+}
+
+/// The share of all orders of `n` factors in which exactly these `before` come before a given one: before! (n - before -
+/// 1)! / n!.
+fn share(before: u32, n: u32) -> f64 {
+    let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
+    factorial(before) * factorial(n - before - 1) / factorial(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twelve seeds whose values scatter by a little around `v`, by the same for all of a seed.
+    fn seeds(v: f64) -> Vec<f64> {
+        (0..12).map(|i| v + 0.001 * f64::from(i % 5)).collect()
+    }
+
+    fn values(factors: usize, known: &[(Set, f64)]) -> Values {
+        let mut values = Values::new(factors);
+        for (set, v) in known {
+            values.found(*set, &seeds(*v));
+        }
+        values
+    }
+
+    fn cause(enough: bool, with: &[usize], either: &[usize]) -> Finding {
+        Finding::Cause { enough, with: with.to_vec(), either: either.to_vec() }
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_mean() {
+        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        let [low, high] = Estimate::of(&values).interval(0.95);
+        // The mean's standard error is 28.87 / 10; 1.96 of them either way.
+        assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
+        let same = Estimate::of(&[0.1; 30]);
+        assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));
+        // The same draw for all: what two have in common drops out.
+        let shifted: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
+        let [low, high] = Estimate::of(&shifted).less(&Estimate::of(&values)).interval(0.99);
+        assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_of_two_is_the_cause_and_enough() {
+        let found = values(2, &[(0, 0.7), (1, 0.0), (2, 0.7), (3, 0.0)]).findings();
+        assert_eq!(found, [cause(true, &[], &[]), Finding::Unnamed]);
+    }
+
+    #[test]
+    fn two_that_act_only_together() {
+        let found = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]).findings();
+        assert_eq!(found, [cause(false, &[1], &[]), cause(false, &[0], &[])]);
+    }
+
+    #[test]
+    fn what_is_not_sure_alone_is_not_called_nothing() {
+        let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
+        // Alone it does 0.2 in the mean, and 2 or so more or less in a seed.
+        found.found(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
+        assert_eq!(found.findings()[0], cause(false, &[], &[]));
+    }
+
+    #[test]
+    fn either_of_two() {
+        let found = values(2, &[(0, 0.7), (1, 0.0), (2, 0.0), (3, 0.0)]).findings();
+        assert_eq!(found, [cause(true, &[], &[1]), cause(true, &[], &[0])]);
+    }
+
+    #[test]
+    fn what_makes_the_winner_slower_is_against_it() {
+        let found = values(2, &[(0, 0.5), (1, -0.3), (2, 0.8), (3, 0.0)]).findings();
+        assert_eq!(found, [cause(false, &[], &[]), Finding::Against]);
+    }
+
+    #[test]
+    fn little_is_nothing() {
+        assert!(!values(1, &[(0, 0.02), (1, 0.0)]).is_gap(), "below 3 %");
+        assert!(values(1, &[(0, 0.04), (1, 0.0)]).is_gap());
+        // A tenth of the gap.
+        let found = values(2, &[(0, 1.0), (1, 0.1), (2, 0.92), (3, 0.02)]).findings();
+        assert_eq!(found, [cause(false, &[], &[]), Finding::Unnamed]);
+    }
+
+    #[test]
+    fn shares_of_three_add_up_to_the_gap() {
+        // By hand: a acts by itself (0.3), b and c only together (0.6).
+        let v = |set: Set| 0.9 - if set & 1 != 0 { 0.3 } else { 0.0 } - if set & 6 == 6 { 0.6 } else { 0.0 };
+        let all: Vec<(Set, f64)> = (0..8).map(|set| (set, v(set))).collect();
+        let found = values(3, &all).of_factors(3, true);
+        let shares: Vec<f64> =
+            (0..3).filter_map(|factor| found.effect(factor)?.shapley.map(|share| share.mean)).collect();
+        for (share, expected) in shares.iter().zip([0.3, 0.3, 0.3]) {
+            assert!((share - expected).abs() < 1e-9, "{shares:?}");
+        }
+        assert_eq!(found.findings()[1], cause(false, &[2], &[]));
+    }
+}

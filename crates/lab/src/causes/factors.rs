@@ -1,0 +1,250 @@
+//! What two contestants differ in, as factors: what can be set in one as the other has it.
+
+use super::requests::{Aspect, Requests};
+use super::settings::{Group, Part, SETTINGS, implied, translated};
+use crate::plan::{self, Contestant, PlanError, PointPlan};
+use std::collections::BTreeMap;
+
+/// The most factors that are tried; where more settings differ, those of a group are one.
+pub const MOST: usize = 5;
+
+/// A setting that differs, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    group: Group,
+    /// As it is typed: `iw=10`.
+    pub typed: String,
+    /// What it takes the place of: `2`.
+    pub was: String,
+    how: How,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum How {
+    /// This key gets this value, or its default.
+    Key(String, Option<String>),
+    /// Requests ride as the rival's in this respect.
+    Ride(Aspect),
+}
+
+/// Settings that are changed together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Factor {
+    /// What they are about.
+    pub group: Group,
+    /// At least one.
+    pub changes: Vec<Change>,
+}
+
+impl Factor {
+    /// The changes as they are typed.
+    #[must_use]
+    pub fn typed(&self) -> String {
+        self.changes.iter().map(|change| change.typed.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether it changes the same settings as the other, the other way round.
+    #[must_use]
+    pub fn is_opposite(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Change, &Change)| match (&one.how, &other.how) {
+            (How::Key(one, _), How::Key(other, _)) => one == other,
+            (How::Ride(one), How::Ride(other)) => one == other,
+            _ => false,
+        };
+        self.changes.len() == other.changes.len() && self.changes.iter().zip(&other.changes).all(same)
+    }
+
+    /// What they take the place of.
+    #[must_use]
+    pub fn was(&self) -> String {
+        self.changes.iter().map(|change| change.was.as_str()).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A set of factors: those whose bits are set.
+pub type Set = u32;
+
+/// One contestant, step by step turned into another.
+#[derive(Debug)]
+pub struct Differences<'a> {
+    point: &'a PointPlan,
+    /// Whose settings are changed.
+    subject: &'a Contestant,
+    ours: Requests,
+    theirs: Requests,
+    /// What the two differ in and can be changed, at most [`MOST`].
+    pub factors: Vec<Factor>,
+    /// Settings that were left out, and why.
+    pub left_out: Vec<String>,
+}
+
+impl<'a> Differences<'a> {
+    /// What `subject` would need to be like `model`, at a point.
+    ///
+    /// # Errors
+    /// The contestants' keys contradict the workload.
+    pub fn new(subject: &'a Contestant, model: &Contestant, point: &'a PointPlan) -> Result<Self, PlanError> {
+        let (ours, theirs) = (Requests::of(subject, point)?, Requests::of(model, point)?);
+        let changes = changes(subject, model, point, (&ours, &theirs))?;
+        let factors = changes.into_iter().map(|change| Factor { group: change.group, changes: vec![change] });
+        let mut experiment =
+            Self { point, subject, ours, theirs, factors: factors.collect(), left_out: Vec::new() };
+        while experiment.factors.len() > MOST && experiment.merge_largest() {}
+        experiment.separate();
+        Ok(experiment)
+    }
+
+    /// All factors.
+    #[must_use]
+    pub fn all(&self) -> Set {
+        (1 << self.factors.len()) - 1
+    }
+
+    /// The subject with these factors as its rival has them.
+    ///
+    /// # Errors
+    /// These settings do not go together.
+    pub fn with(&self, set: Set) -> Result<Contestant, PlanError> {
+        let chosen = self.factors.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
+        let mut keys = Vec::new();
+        let mut wanted = self.ours;
+        for change in chosen.flat_map(|(_, factor)| &factor.changes) {
+            match &change.how {
+                How::Key(key, value) => keys.push((key.clone(), value.clone())),
+                How::Ride(aspect) => wanted.take(*aspect, &self.theirs),
+            }
+        }
+        if wanted != self.ours {
+            keys.extend(wanted.keys(&self.ours, self.subject, self.point));
+        }
+        let changed = self.subject.with(&keys)?;
+        plan::fits(&changed, self.point)?;
+        let issued = |contestant: &Contestant| self.point.workload.issue_times(contestant.streams());
+        if issued(&changed) != issued(self.subject) {
+            return Err(PlanError::at(
+                &changed.text,
+                "with it the workload is another: objects come at other times",
+            ));
+        }
+        let requests = Requests::of(&changed, self.point)?;
+        let objects = self.point.workload.page.objects.len();
+        if let Some(aspect) =
+            Aspect::ALL.into_iter().find(|aspect| !requests.alike(&wanted, *aspect, objects))
+        {
+            let what = format!("{} cannot be set by itself", wanted.typed(aspect, self.multistream()));
+            return Err(PlanError::at(&changed.text, what));
+        }
+        Ok(changed)
+    }
+
+    fn multistream(&self) -> bool {
+        self.subject.transport.capabilities().is_multistream()
+    }
+
+    /// Makes one factor of those of the group that has most; false where no group has two.
+    fn merge_largest(&mut self) -> bool {
+        let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
+        for factor in &self.factors {
+            *sizes.entry(factor.group).or_default() += 1;
+        }
+        // Of several the first.
+        let largest = sizes.into_iter().rev().max_by_key(|(_, size)| *size).filter(|(_, size)| *size > 1);
+        largest.inspect(|(group, _)| self.merge(*group)).is_some()
+    }
+
+    fn merge(&mut self, group: Group) {
+        let (own, mut others): (Vec<Factor>, Vec<Factor>) =
+            std::mem::take(&mut self.factors).into_iter().partition(|factor| factor.group == group);
+        let changes = own.into_iter().flat_map(|factor| factor.changes).collect();
+        let at = others.iter().take_while(|factor| factor.group < group).count();
+        others.insert(at, Factor { group, changes });
+        self.factors = others;
+    }
+
+    /// Sees to it that each factor can be changed alone and last: settings that need each other become one factor, and
+    /// what cannot be set even so is left out.
+    fn separate(&mut self) {
+        loop {
+            let all = self.all();
+            let broken = (0..self.factors.len()).find_map(|i| {
+                let one = 1 << i;
+                [one, all & !one].into_iter().find_map(|set| self.with(set).err()).map(|error| (i, error))
+            });
+            let Some((i, error)) = broken else { return };
+            let group = self.factors[i].group;
+            if self.factors.iter().filter(|factor| factor.group == group).count() > 1 {
+                self.merge(group);
+            } else {
+                let factor = self.factors.remove(i);
+                self.left_out.push(format!("{}: {error}", factor.typed()));
+            }
+        }
+    }
+}
+
+/// Every setting that differs and can be changed.
+fn changes(
+    subject: &Contestant,
+    model: &Contestant,
+    point: &PointPlan,
+    (ours, theirs): (&Requests, &Requests),
+) -> Result<Vec<Change>, PlanError> {
+    let open_loop = point.workload.arrivals.is_some();
+    let settings = |contestant: &Contestant| Ok(contestant.settings(&contestant.policy(open_loop)?));
+    let (mine, other) = (settings(subject)?, settings(model)?);
+    let can = model.transport.capabilities();
+    let multistream = subject.transport.capabilities().is_multistream();
+    let same = subject.transport.name() == model.transport.name();
+    let mut changes = Vec::new();
+    for setting in SETTINGS {
+        let key = setting.key;
+        let (group, value) = match setting.part {
+            Part::Shared(group) | Part::Own(group) if same => (group, other.get(key).map(String::as_str)),
+            Part::Shared(group) => (group, other.get(key).map(String::as_str)),
+            Part::Own(group) => (group, implied(&can, key)),
+            Part::Requests(_) | Part::No(_) => continue,
+        };
+        let (Some(was), Some(value)) = (mine.get(key), value) else { continue };
+        if was == value {
+            continue;
+        }
+        let Some(value) = settable(subject, key, was, value) else { continue };
+        let typed = format!("{key}={value}");
+        // A contestant's own key has a default that cannot be typed.
+        let value = (value != "all").then_some(value);
+        changes.push(Change { group, typed, was: was.clone(), how: How::Key(key.to_owned(), value) });
+    }
+    let objects = point.workload.page.objects.len();
+    for aspect in Aspect::ALL {
+        let possible = multistream || aspect != Aspect::Streams;
+        if !possible || ours.alike(theirs, aspect, objects) {
+            continue;
+        }
+        let mut wanted = *ours;
+        wanted.take(aspect, theirs);
+        let was = ours.typed(aspect, multistream);
+        let typed = wanted.typed(aspect, multistream);
+        let bare = |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let was = match (bare(&typed), bare(&was)) {
+            (Some((new, _)), Some((old, value))) if new == old => value,
+            _ => was,
+        };
+        changes.push(Change { group: aspect.group(), typed, was, how: How::Ride(aspect) });
+    }
+    // In the order of the groups; stable, so that of the table within them.
+    changes.sort_by_key(|change| change.group);
+    Ok(changes)
+}
+
+/// The value of a knob as the subject's engine takes it, if it does and it changes anything.
+fn settable(subject: &Contestant, key: &str, was: &str, value: &str) -> Option<String> {
+    if !subject.engine.knobs().iter().any(|knob| knob.key == key) {
+        return Some(value.to_owned());
+    }
+    [Some(value), translated(key, value)].into_iter().flatten().find_map(|value| {
+        let mut engine = subject.engine.clone();
+        engine.set(key, value).ok()?;
+        let now = engine.knobs().into_iter().find(|knob| knob.key == key)?.value;
+        Some((now != was).then_some(now))
+    })?
+}

@@ -1,0 +1,176 @@
+//! Which request rides where and when, in terms that every transport shares.
+//!
+//! A client's keys confound two things: with one stream a request waits for the one before it, with six connections TCP
+//! does not pipeline unless told to. [`Requests`] holds them apart: how many connections, how many streams of each, how
+//! many requests outstanding on each. One of them can be set as the rival has it while the others stay.
+
+use super::settings::Group;
+use crate::plan::{Contestant, PlanError, PointPlan};
+use anabranch_http::mapping::WhenFull;
+
+/// How a contestant's client fetches a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Requests {
+    /// Connections to a server; `None`: as many as are needed (in open loop).
+    connections: Option<usize>,
+    /// Objects on one of them, if there is a limit.
+    allowance: Option<u32>,
+    /// Its streams.
+    streams: usize,
+    /// Requests outstanding on it; `None`: as many as there are objects.
+    outstanding: Option<usize>,
+    /// The stream of a request that finds none free.
+    pick: WhenFull,
+}
+
+/// One of the things that can be set apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aspect {
+    /// `connections`
+    Connections,
+    /// `objects-per-connection`, and `per-object`, which is one of them.
+    Allowance,
+    /// `streams`
+    Streams,
+    /// `outstanding`, and what stands for it: `pipeline`, `when-full`.
+    Order,
+}
+
+impl Aspect {
+    /// All of them, in the order in which they are tried.
+    pub const ALL: [Self; 4] = [Self::Connections, Self::Allowance, Self::Streams, Self::Order];
+
+    /// The group of its settings.
+    pub const fn group(self) -> Group {
+        match self {
+            Self::Connections | Self::Allowance | Self::Streams => Group::Connections,
+            Self::Order => Group::Order,
+        }
+    }
+}
+
+impl Requests {
+    /// How a contestant fetches the workload of a point.
+    ///
+    /// # Errors
+    /// Its keys contradict the workload.
+    pub fn of(contestant: &Contestant, point: &PointPlan) -> Result<Self, PlanError> {
+        let workload = &point.workload;
+        let policy = contestant.policy(workload.arrivals.is_some())?;
+        let exchanges = workload.messages.is_none() && workload.bulk.is_none();
+        let objects = workload.page.objects.len();
+        let can = contestant.transport.capabilities();
+        let streams = if can.is_multistream() { contestant.streams() } else { 1 };
+        let limit = |n: Option<u32>| n.map(|n| n as usize);
+        let outstanding = match policy.when_full {
+            WhenFull::Wait => Some(streams),
+            _ => None,
+        };
+        let outstanding = [outstanding, limit(policy.outstanding), limit(policy.objects_per_connection)];
+        Ok(Self {
+            connections: match workload.messages {
+                // Messages take turns on the connections that there are.
+                Some(_) => Some(contestant.connections()),
+                None => Some(policy.connections).filter(|n| *n != usize::MAX),
+            },
+            allowance: policy.objects_per_connection.filter(|_| exchanges),
+            streams,
+            // What no workload reaches is no limit.
+            outstanding: outstanding.into_iter().flatten().min().filter(|n| exchanges && *n < objects),
+            pick: if policy.when_full == WhenFull::Wait { WhenFull::RoundRobin } else { policy.when_full },
+        })
+    }
+
+    /// Whether an aspect is the same for a workload of so many objects.
+    pub fn alike(&self, other: &Self, aspect: Aspect, objects: usize) -> bool {
+        match aspect {
+            Aspect::Connections => self.connections == other.connections,
+            Aspect::Allowance => self.allowance == other.allowance,
+            Aspect::Streams => self.streams.min(objects) == other.streams.min(objects),
+            Aspect::Order => {
+                let grows = |requests: &Self| requests.pick == WhenFull::Grow;
+                self.outstanding == other.outstanding && grows(self) == grows(other)
+            }
+        }
+    }
+
+    /// With an aspect as the other has it.
+    pub fn take(&mut self, aspect: Aspect, other: &Self) {
+        match aspect {
+            Aspect::Connections => self.connections = other.connections,
+            Aspect::Allowance => self.allowance = other.allowance,
+            Aspect::Streams => self.streams = other.streams,
+            Aspect::Order => {
+                self.outstanding = other.outstanding;
+                self.pick = other.pick;
+            }
+        }
+        if let Some(k) = self.allowance {
+            self.outstanding = Some(self.outstanding.map_or(k as usize, |n| n.min(k as usize)));
+        }
+    }
+
+    /// An aspect as it is typed, and as the table says what was before.
+    pub fn typed(&self, aspect: Aspect, multistream: bool) -> String {
+        let number = |n: Option<usize>, none: &str| n.map_or(none.to_owned(), |n| n.to_string());
+        match (aspect, self.outstanding) {
+            (Aspect::Connections, _) => format!("connections={}", number(self.connections, "as needed")),
+            (Aspect::Allowance, _) => {
+                let allowance = self.allowance.map(|k| k as usize);
+                format!("objects-per-connection={}", number(allowance, "no limit"))
+            }
+            (Aspect::Streams, _) => format!("streams={}", self.streams),
+            (Aspect::Order, None) if !multistream => "pipeline=yes".to_owned(),
+            (Aspect::Order, Some(1)) if !multistream => "pipeline=no".to_owned(),
+            (Aspect::Order, None) => format!("when-full={}", self.pick),
+            (Aspect::Order, Some(n)) => format!("outstanding={n}"),
+        }
+    }
+
+    /// The keys that give `contestant` these requests in the place of its own.
+    pub fn keys(
+        &self,
+        own: &Self,
+        contestant: &Contestant,
+        point: &PointPlan,
+    ) -> Vec<(String, Option<String>)> {
+        let workload = &point.workload;
+        let multistream = contestant.transport.capabilities().is_multistream();
+        let mut keys: Vec<(String, Option<String>)> = Vec::new();
+        let mut set = |key: &str, value: Option<String>| keys.push((key.to_owned(), value));
+        if self.connections != own.connections {
+            set("connections", self.connections.map(|n| n.to_string()));
+        }
+        if multistream && self.streams != own.streams {
+            set("streams", Some(self.streams.to_string()));
+            set("inbound", None);
+        }
+        if workload.messages.is_some() || workload.bulk.is_some() {
+            return keys;
+        }
+        if self.allowance != own.allowance {
+            set("per-object", None);
+            set("objects-per-connection", self.allowance.map(|k| k.to_string()));
+        }
+        let single = self.allowance == Some(1);
+        let limit = self.outstanding.filter(|_| !single);
+        if multistream {
+            let fits = limit.map_or(self.streams >= workload.page.objects.len(), |n| n <= self.streams);
+            let full = match self.pick {
+                WhenFull::Grow => WhenFull::Grow,
+                _ if fits || single => WhenFull::Wait,
+                pick => pick,
+            };
+            set("when-full", (full != WhenFull::Wait).then(|| full.to_string()));
+            set(
+                "outstanding",
+                limit.filter(|n| *n != self.streams || full != WhenFull::Wait).map(|n| n.to_string()),
+            );
+        } else {
+            let pipelines = !single && limit != Some(1);
+            set("pipeline", Some(if pipelines { "yes" } else { "no" }.to_owned()));
+            set("outstanding", limit.filter(|n| *n > 1).map(|n| n.to_string()));
+        }
+        keys
+    }
+}

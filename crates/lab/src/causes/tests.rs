@@ -1,0 +1,134 @@
+//! What experiments rest on: settings held apart, the same seeds, the same luck.
+
+use super::factors::{Differences, MOST};
+use crate::plan::{Contestant, Draft, Plan, PointPlan};
+use crate::run::{contest, topology};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_link::spec::Direction;
+use anabranch_sim::{Fate, Outcome};
+
+fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Plan {
+    let transports = contestants.map(|text| ("transport", text));
+    let flags = flags.iter().copied().chain(transports);
+    Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is changed in the second contestant so that it is as the first, and the contestant with each change alone.
+fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
+    let plan = plan(flags, contestants);
+    let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };
+    let differences =
+        Differences::new(subject, model, &plan.points[0]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(differences.left_out.is_empty(), "{:?}", differences.left_out);
+    let all = differences.with(differences.all()).unwrap_or_else(|error| panic!("{error}"));
+    if all.transport.name() == model.transport.name() {
+        assert!(all.races_as(model, false), "{} is not {}", all.text, model.text);
+    }
+    let alone = |i: usize| differences.with(1 << i).unwrap_or_else(|error| panic!("{error}")).text;
+    differences.factors.iter().enumerate().map(|(i, factor)| (factor.typed(), alone(i))).collect()
+}
+
+fn assert_steps(contestants: [&'static str; 2], expected: &[(&str, &str)]) {
+    let expected: Vec<(String, String)> =
+        expected.iter().map(|(typed, text)| ((*typed).to_owned(), (*text).to_owned())).collect();
+    assert_eq!(steps(&[("objects", "20x5kB")], contestants), expected, "{contestants:?}");
+}
+
+#[test]
+fn streams_and_order_of_requests_are_set_apart() {
+    assert_steps(
+        ["sctp:streams=100", "sctp:streams=1"],
+        &[("streams=100", "sctp:streams=100,outstanding=1"), ("when-full=rr", "sctp:streams=1,when-full=rr")],
+    );
+    // Six connections do not pipeline unless told to; one does.
+    assert_steps(
+        ["tcp:connections=6", "tcp"],
+        &[("connections=6", "tcp:connections=6,pipeline=yes"), ("pipeline=no", "tcp:pipeline=no")],
+    );
+    assert_steps(
+        ["tcp:connections=4,pipeline=no", "tcp:connections=4,per-object=yes"],
+        &[("objects-per-connection=no limit", "tcp:connections=4,pipeline=no")],
+    );
+}
+
+#[test]
+fn what_transports_share_is_set_across_them() {
+    let across = |model, subject| -> Vec<String> {
+        steps(&[("objects", "20x5kB")], [model, subject]).into_iter().map(|(typed, _)| typed).collect()
+    };
+    let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
+    let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
+    assert_eq!(across(modern, same), ["pipeline=yes"]);
+    // One stream is what TCP has; the request that waits for its turn there waits here, too.
+    assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
+}
+
+#[test]
+fn settings_that_are_many_are_tried_by_group() {
+    let found = steps(&[("page", "news")], ["tcp:connections=6", "sctp:profile=rfc2960"]);
+    assert!(found.len() <= MOST, "{found:?}");
+    let all: Vec<&str> = found.iter().map(|(typed, _)| typed.as_str()).collect();
+    assert!(
+        all.iter().any(|typed| typed.contains("rto_min=200ms") && typed.contains("delack=40ms")),
+        "{all:?}"
+    );
+    assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
+}
+
+/// Objects that come when a connection's worth of streams is free are another workload with other streams.
+#[test]
+fn what_would_change_the_workload_is_left_out() {
+    let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
+    let plan = plan(&flags, ["sctp:streams=5", "sctp:streams=2"]);
+    let found =
+        Differences::new(&plan.contestants[1], &plan.contestants[0], &plan.points[0]).expect("differences");
+    assert!(
+        found.left_out.iter().any(|line| line.contains("the workload is another")),
+        "{:?}",
+        found.left_out
+    );
+}
+
+/// The packets that a contestant's servers sent, by their sizes, and the numbers of those that were lost.
+fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
+    let built = topology::build(&point.network, 1, 1, 7).expect("a network");
+    built.network.record_passages();
+    let (lane, workload) = (&built.lanes[0], &point.workload);
+    let main = async {
+        let mut contest =
+            contest::start(&built.network, lane, contestant, workload).await.expect("it starts");
+        (&mut contest.task).await
+    };
+    let ended = built.network.run(main, Instant::ZERO + Duration::from_secs(600));
+    assert!(matches!(ended, Outcome::Done(_)), "the page is there");
+    let (mut sizes, mut lost) = (Vec::new(), Vec::new());
+    for passage in built.network.take_passages().iter().filter(|it| it.direction == Direction::Down) {
+        match passage.fate {
+            Fate::Entered => sizes.push(passage.bytes),
+            // Its fate is known, and noted, as it enters.
+            Fate::Lost(_) => lost.push(sizes.len()),
+            Fate::Left => {}
+        }
+    }
+    (sizes, lost)
+}
+
+/// Luck belongs to the link: with other settings other packets are sent at other times, and the packet of a number is
+/// lost or not, whatever it is.
+#[test]
+fn another_setting_does_not_move_the_luck_of_a_link() {
+    let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];
+    for contestants in [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,streams=3"]]
+    {
+        let plan = plan(&flags, contestants);
+        let found = [0, 1].map(|i| luck(&plan.points[0], &plan.contestants[i]));
+        let [(sizes, lost), (others, other)] = &found;
+        assert_ne!(sizes, others, "the same packets: nothing is shown");
+        let shared = sizes.len().min(others.len());
+        let within =
+            |lost: &[usize]| -> Vec<usize> { lost.iter().copied().filter(|n| *n <= shared).collect() };
+        assert!(within(lost).len() > 10, "too few losses to show anything");
+        assert_eq!(within(lost), within(other));
+    }
+}

@@ -1,0 +1,297 @@
+//! Why one contestant is sooner than another, as experiments found it.
+//!
+//! All figures are ratios of times: an effect of 1.6 is what the loser gains by one change. What the table says of them in
+//! words is here, too.
+
+use super::{Comparison, label};
+use serde::{Deserialize, Serialize};
+
+/// A setting, or several, in which the winner differs and that makes it sooner (or, among those that hold it back, later).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Cause {
+    /// What was changed in the loser, as it is typed: `iw=10`, `recovery=sack,sack=yes`.
+    pub change: String,
+    /// What it took the place of.
+    pub was: String,
+    /// What the settings are about: `windows`, `congestion control and recovery`, `timers and ACKs`, `connections and
+    /// streams`, `request order`.
+    pub factor: String,
+    /// How much sooner the change makes the loser.
+    pub effect: f64,
+    /// The interval of that, wide enough for all factors together to be wrong in one of twenty cases.
+    pub ci: [f64; 2],
+    /// With this change alone the two are level, within 3 %.
+    pub enough: bool,
+    /// Changes without which it does nothing.
+    pub with: Vec<String>,
+    /// Changes each of which would do in its place.
+    pub either: Vec<String>,
+}
+
+/// What was done to find the causes, and what came of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Experiment {
+    /// Who is sooner, as typed.
+    pub winner: String,
+    /// Who is later, as typed.
+    pub loser: String,
+    /// The places of winner and loser among all contestants, from 1.
+    pub ranks: [u64; 2],
+    /// How many times the winner's time the loser takes: page time, transfer time, or the 95th percentile of messages'
+    /// delays; a run that did not finish took until its deadline.
+    pub gap: f64,
+    /// 95 % interval of it, from resamples of the seeds.
+    pub ci95: [f64; 2],
+    /// Runs that were made for this.
+    pub runs: u64,
+    /// Every factor that was tried.
+    pub factors: Vec<Tried>,
+    /// Those in which the winner would do better as the loser; effects below 1.
+    pub held_back_by: Vec<Cause>,
+    /// What is left of the gap when the loser has all of the winner's settings that it can have; null where nothing was
+    /// tried.
+    pub unexplained: Option<Effect>,
+    /// What becomes of the gap where something of network or workload is taken away for both.
+    pub conditions: Vec<Condition>,
+    /// What was not tried, and why.
+    pub notes: Vec<String>,
+}
+
+/// A ratio with its interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Effect {
+    /// The ratio.
+    pub ratio: f64,
+    /// Its interval.
+    pub ci: [f64; 2],
+}
+
+/// A factor that was tried.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Tried {
+    /// What the settings are about.
+    pub factor: String,
+    /// What was changed in the loser, as it is typed.
+    pub change: String,
+    /// What it took the place of.
+    pub was: String,
+    /// The loser with this change alone: a contestant that anyone can race.
+    pub contestant: String,
+    /// How much sooner it makes the loser.
+    pub alone: Effect,
+    /// How much sooner it makes the loser that has all other changes; null where that was not tried.
+    pub last: Option<Effect>,
+    /// The mean of its effects over all orders in which the changes can be made; null where not all were tried.
+    pub shapley: Option<Effect>,
+    /// The mean over all orders of what the opposite change makes the winner later; null where that was not tried.
+    pub reverse: Option<Effect>,
+}
+
+/// What becomes of a gap under another condition, the same for both.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Condition {
+    /// What was taken away: `loss`, `queue`, `rate`, `server time`, `failure`; or `order`, the wait for earlier messages.
+    pub without: String,
+    /// The gap without it.
+    pub gap: f64,
+    /// 95 % interval of it.
+    pub ci95: [f64; 2],
+    /// Nothing to speak of is left of the gap: where this is not, there is none.
+    pub needed: bool,
+}
+
+impl Condition {
+    /// Where the gap is, if it is nowhere else.
+    fn place(&self) -> &str {
+        match self.without.as_str() {
+            "loss" => "where packets are lost",
+            "queue" => "where the queue is short",
+            "rate" => "where capacity is the limit",
+            "server time" => "where the server takes its time",
+            "failure" => "where a path fails",
+            "order" => "where a message waits for an earlier one",
+            other => other,
+        }
+    }
+}
+
+impl Comparison {
+    /// Why the winner is sooner: a heading, and a line for each thing that is to be said; `None` where there was nothing to
+    /// explain. At most so many causes are named.
+    #[must_use]
+    pub fn why(&self, most: usize) -> Option<Vec<String>> {
+        let experiment = self.experiment.as_ref()?;
+        let (winner, loser) = (label::shown(&experiment.winner), label::shown(&experiment.loser));
+        let gap = times(experiment.gap);
+        let told = self.told();
+        let mut lines: Vec<String> = told.iter().take(most).map(|cause| because(cause, &gap)).collect();
+        if let more @ 1.. = told.len().saturating_sub(most) {
+            lines.push(format!("and of {more} more"));
+        }
+        if let Some(first) = experiment.held_back_by.first() {
+            lines.push(format!("held back by {}: {}", subject(first), times(first.effect)));
+        }
+        if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
+            lines.push(format!("not explained by settings: {}", times(left.ratio)));
+        }
+        let needed = experiment.conditions.iter().find(|condition| condition.needed);
+        lines.extend(needed.map(|condition| format!("only {}", condition.place())));
+        if experiment.factors.is_empty() {
+            lines.extend(experiment.notes.iter().cloned());
+        }
+        if told.is_empty() && !experiment.factors.is_empty() {
+            lines.insert(0, "because of no setting alone".to_owned());
+        }
+        lines.insert(0, format!("why {winner} before {loser}, {gap}:"));
+        Some(lines)
+    }
+
+    /// The causes without those that an earlier one brings with it.
+    fn told(&self) -> Vec<&Cause> {
+        let brings = |earlier: &Cause, change: &String| {
+            earlier.with == [change.clone()] || earlier.either.contains(change)
+        };
+        let is_told = |at: usize| !self.causes[..at].iter().any(|it| brings(it, &self.causes[at].change));
+        (0..self.causes.len()).filter(|at| is_told(*at)).map(|at| &self.causes[at]).collect()
+    }
+}
+
+impl Effect {
+    /// More than 3 % either way, and its interval excludes that it is nothing.
+    fn is_there(&self) -> bool {
+        let [low, high] = self.ci;
+        (self.ratio >= 1.03 && low > 1.0) || (self.ratio <= 1.0 / 1.03 && high < 1.0)
+    }
+}
+
+fn because(cause: &Cause, gap: &str) -> String {
+    let mut text = "because of ".to_owned();
+    if !cause.either.is_empty() {
+        text += "either of ";
+    }
+    text += &subject(cause);
+    for other in &cause.either {
+        text += &format!(" or {other}");
+    }
+    text += &format!(": {} of {gap}", times(cause.effect));
+    if !cause.with.is_empty() {
+        text += &format!(", only together with {}", cause.with.join(" or "));
+    } else if cause.enough {
+        text += ", enough by itself";
+    }
+    text
+}
+
+/// What the change is about, and the change: of several the first.
+fn subject(cause: &Cause) -> String {
+    match cause.change.split_once(',') {
+        None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),
+        Some((first, others)) => format!("{} ({first} and {} more)", cause.factor, others.split(',').count()),
+    }
+}
+
+/// `x1.64`, `x11.7`.
+fn times(ratio: f64) -> String {
+    if ratio >= 9.995 { format!("x{ratio:.1}") } else { format!("x{ratio:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(change: &str, effect: f64) -> Cause {
+        Cause {
+            change: change.to_owned(),
+            was: "2".to_owned(),
+            factor: "windows".to_owned(),
+            effect,
+            ci: [effect - 0.1, effect + 0.1],
+            enough: false,
+            with: Vec::new(),
+            either: Vec::new(),
+        }
+    }
+
+    /// The lines of a comparison of which two ways to be six are told.
+    fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
+        let run = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
+        let mut comparison =
+            crate::stats::metrics::compare(("tcp", &[]), ("six=tcp:iw=10", &[]), "page_ms", run);
+        let tried = |cause: &Cause| Tried {
+            factor: cause.factor.clone(),
+            change: cause.change.clone(),
+            was: cause.was.clone(),
+            contestant: String::new(),
+            alone: Effect { ratio: cause.effect, ci: cause.ci },
+            last: None,
+            shapley: None,
+            reverse: None,
+        };
+        let mut experiment = Experiment {
+            winner: "six=tcp:iw=10".to_owned(),
+            loser: "tcp".to_owned(),
+            ranks: [1, 2],
+            gap: 2.0,
+            ci95: [1.9, 2.1],
+            runs: 100,
+            factors: causes.iter().map(tried).collect(),
+            held_back_by: Vec::new(),
+            unexplained: Some(Effect { ratio: 1.01, ci: [0.99, 1.03] }),
+            conditions: Vec::new(),
+            notes: Vec::new(),
+        };
+        change(&mut experiment);
+        (comparison.causes, comparison.experiment) = (causes, Some(experiment));
+        comparison.why(3).expect("there is something to explain")
+    }
+
+    #[test]
+    fn a_cause_is_a_line() {
+        let enough = Cause { enough: true, ..cause("iw=10", 1.6) };
+        let found = lines(vec![enough], |experiment| {
+            experiment.held_back_by = vec![cause("rcvbuf=1MiB,sndbuf=1MiB", 0.8)];
+            experiment.unexplained = Some(Effect { ratio: 1.25, ci: [1.2, 1.3] });
+            let without = |what: &str, needed| Condition {
+                without: what.to_owned(),
+                gap: 1.0,
+                ci95: [1.0, 1.0],
+                needed,
+            };
+            experiment.conditions = vec![without("failure", false), without("loss", true)];
+        });
+        assert_eq!(
+            found,
+            [
+                "why six before tcp, x2.00:",
+                "because of windows (iw=10, not 2): x1.60 of x2.00, enough by itself",
+                "held back by windows (rcvbuf=1MiB and 1 more): x0.80",
+                "not explained by settings: x1.25",
+                "only where packets are lost",
+            ]
+        );
+    }
+
+    #[test]
+    fn two_that_belong_together_are_one_line() {
+        let with = |change: &str, other: &str| Cause { with: vec![other.to_owned()], ..cause(change, 1.9) };
+        let found = lines(vec![with("rcvbuf=8", "sndbuf=8"), with("sndbuf=8", "rcvbuf=8")], |_| {});
+        assert_eq!(
+            found[1..],
+            ["because of windows (rcvbuf=8, not 2): x1.90 of x2.00, only together with sndbuf=8"]
+        );
+        let either =
+            |change: &str, other: &str| Cause { either: vec![other.to_owned()], ..cause(change, 1.9) };
+        let found = lines(vec![either("a=1", "b=1"), either("b=1", "a=1")], |_| {});
+        assert_eq!(found[1..], ["because of either of windows (a=1, not 2) or b=1: x1.90 of x2.00"]);
+    }
+
+    #[test]
+    fn many_are_counted_and_none_is_said() {
+        let many = (1..6).map(|i| cause(&format!("iw={i}"), 1.5)).collect();
+        assert_eq!(lines(many, |_| {}).last().expect("a line"), "and of 2 more");
+        let none = lines(Vec::new(), |experiment| {
+            experiment.notes = vec!["causes are looked for from 10 runs on".to_owned()];
+        });
+        assert_eq!(none[1..], ["causes are looked for from 10 runs on"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! The causes that experiments name, where the true ones are known; and what is made of them.
+//!
+//! With few seeds; `cargo run --release --bin causes` in `benches/` has more.
+
+#[path = "../../../benches/src/causes.rs"]
+#[allow(dead_code, reason = "the command shows more of a row")]
+mod table;
+
+use anabranch_lab::json;
+use anabranch_lab::plan::{Draft, Plan, PointPlan};
+use anabranch_lab::results::{Comparison, Race};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::table::{Style, render};
+use std::sync::atomic::AtomicBool;
+
+fn race(plan: &Plan, threads: usize) -> Race {
+    let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn plan(toml: &str) -> Plan {
+    Draft::from_toml("plan.toml", toml).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn explained(race: &Race) -> Vec<&Comparison> {
+    race.points[0].comparisons.iter().filter(|comparison| comparison.experiment.is_some()).collect()
+}
+
+#[test]
+fn no_named_cause_is_wrong() {
+    let row = |situation| table::run(situation, "30", "quick", 2);
+    let rows: Vec<table::Row> = table::ALL.iter().map(row).collect();
+    let table = table::table(&rows);
+    println!("{table}");
+    assert!(rows.iter().all(|row| row.right), "\n{table}");
+}
+
+/// Three contestants, so that there is a budget, and a winner and runner-up that are neither first nor last.
+const THREE: &str = r#"
+    objects = "12x50kB"
+    loss = "2%"
+    runs = 12
+    transport = ["tcp:profile=reno-2002", "tcp:profile=modern,connections=6,pipeline=yes", "sctp:profile=modern"]
+"#;
+
+#[test]
+fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget() {
+    let plan = plan(THREE);
+    let one = race(&plan, 1);
+    assert_eq!(json::render(&one), json::render(&race(&plan, 2)));
+    let [found] = explained(&one)[..] else { panic!("winner and runner-up") };
+    let experiment = found.experiment.as_ref().expect("it is there");
+    assert_eq!(
+        (found.a.as_str(), found.b.as_str()),
+        ("sctp:profile=modern", "tcp:profile=modern,connections=6,pipeline=yes")
+    );
+    assert!(experiment.runs > 0 && experiment.runs <= 5 * 3 * 12, "{} runs", experiment.runs);
+    assert!(experiment.runs as usize <= plan.most_runs() - plan.run_count());
+    // What is named can be raced as it is written.
+    for tried in &experiment.factors {
+        let text = format!(
+            "objects = '12x50kB'\nloss = '2%'\nruns = 12\ncauses = 'off'\ntransport = ['{}']",
+            tried.contestant
+        );
+        let again = race(&self::plan(&text), 1);
+        let page = |race: &Race, name: &str| {
+            let contestant = race.points[0].contestants.iter().find(|it| it.name == name).expect("it raced");
+            contestant.runs.iter().map(|run| (run.page_ns.expect("done") as f64).ln()).sum::<f64>() / 12.0
+        };
+        let alone = (page(&one, &experiment.loser) - page(&again, &tried.contestant)).exp();
+        assert!((alone / tried.alone.ratio - 1.0).abs() < 1e-9, "{}: {alone}", tried.contestant);
+    }
+}
+
+#[test]
+fn full_tries_every_pair_and_the_other_way_round() {
+    let mut plan = plan(THREE);
+    plan.causes = anabranch_lab::causes::Causes::Full;
+    let race = race(&plan, 2);
+    let found = explained(&race);
+    assert_eq!(found.len(), 3, "three pairs");
+    for comparison in found {
+        let experiment = comparison.experiment.as_ref().expect("it is there");
+        let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
+        let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
+        assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
+    }
+}
+
+#[test]
+fn there_is_nothing_where_it_is_off_or_cannot_be() {
+    let off = plan(&format!("{THREE}\ncauses = 'off'"));
+    assert!(explained(&race(&off, 1)).is_empty());
+    let together = plan(&format!("{THREE}\ntogether = true"));
+    assert!(explained(&race(&together, 1)).is_empty());
+    for (lines, needle) in [
+        ("together = true\ncauses = 'full'", "causes"),
+        ("world = 'emulated'\ncauses = 'full'", "takes real time"),
+        ("causes = 'some'", "write quick, full or off"),
+    ] {
+        let error = Draft::from_toml("plan.toml", &format!("{THREE}\n{lines}")).and_then(Plan::interpret);
+        let error = error.map(|_| ()).expect_err(lines).to_string();
+        assert!(error.contains(needle), "{error}");
+    }
+    let few = plan(&THREE.replace("runs = 12", "runs = 3"));
+    let shown = render(&race(&few, 1), Style::default());
+    assert!(shown.contains("causes are looked for from 10 runs on"), "{shown}");
+}
+
+#[test]
+fn a_plan_can_say_what_a_change_does() {
+    let claim = |bounds: &str| {
+        let text = format!(
+            "{THREE}\ncauses = 'off'\n[[cause]]\nof = 'sctp:profile=modern'\nchange = ['connections=6', 'streams=20']\n{bounds}"
+        );
+        race(&plan(&text), 1).expectations
+    };
+    let met = claim("ratio_min = 1.2");
+    assert_eq!(met.len(), 1);
+    assert!(met[0].met && met[0].found.is_some_and(|found| found > 1.2), "{met:?}");
+    assert!(!claim("ratio_max = 1.1")[0].met);
+    for (table, needle) in [
+        ("of = 'udp'\nchange = 'iw=2'\nratio_min = 1", "udp"),
+        ("of = 'sctp:profile=modern'\nchange = 'iw=many'\nratio_min = 1", "iw"),
+        ("of = 'sctp:profile=modern'\nchange = 'iw=2'", "no bound"),
+        ("of = 'sctp:profile=modern'\nratio_min = 1", "'change'"),
+    ] {
+        let error =
+            Draft::from_toml("plan.toml", &format!("{THREE}\n[[cause]]\n{table}")).and_then(Plan::interpret);
+        let error = error.map(|_| ()).expect_err(table).to_string();
+        assert!(error.starts_with("plan.toml: [[cause]] 1") && error.contains(needle), "{error}");
+    }
+}
+
+/// What a page or a study names as a cause holds with seeds that nobody has looked at.
+#[test]
+fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
+    // docs/guide/race.md.
+    let page = plan(
+        "objects = '8x20kB'\nloss = '3%'\nruns = 1000\nseed = 1001\ncauses = 'off'\n\
+         transport = ['tcp:profile=modern,connections=6,pipeline=yes', 'tcp:profile=modern,connections=1,pipeline=yes']\n\
+         [[cause]]\nof = 'tcp:profile=modern,connections=1,pipeline=yes'\nchange = 'connections=6'\nratio_min = 1.5",
+    );
+    let studies = anabranch_lab::study::names().map(|name| {
+        let study = anabranch_lab::study::open(name).expect("a study");
+        claimed(study.plan(1000, 1001).expect("its plan"))
+    });
+    for plan in std::iter::once(page).chain(studies) {
+        let found = race(&plan, 2).expectations;
+        assert!(!found.is_empty() && found.iter().all(|expectation| expectation.met), "{found:?}");
+    }
+}
+
+/// What a plan claims, and nothing else: the points and the contestants of its claims.
+fn claimed(mut plan: Plan) -> Plan {
+    assert!(!plan.claims.is_empty(), "it claims nothing");
+    let claims = plan.claims.clone();
+    let spoken = |point: &PointPlan| claims.iter().any(|claim| claim.speaks_of(point));
+    plan.points.retain(|point| spoken(point));
+    plan.contestants.retain(|contestant| claims.iter().any(|claim| claim.is_of(contestant)));
+    plan
+}

@@ -224,7 +224,7 @@ impl<'a> Outputs<'a> {
         let terminal =
             if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
         let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let mut shown = table::render(race, Style { color });
+        let mut shown = table::render(race, Style { color, pictures: terminal });
         if let Some(old) = &self.old {
             shown += &format!("\n{}", compare::render(old, race));
         }

@@ -5,6 +5,7 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
+mod pictures;
 mod terms;
 
 use crate::results::label::{labels, shortened};
@@ -19,6 +20,8 @@ use std::fmt::Write;
 pub struct Style {
     /// Emphasis by terminal escapes.
     pub color: bool,
+    /// Bars, what arrived over time, and a small waterfall: for eyes, not for programs.
+    pub pictures: bool,
 }
 
 impl Style {
@@ -34,6 +37,9 @@ impl Style {
 /// The widest line.
 pub const COLUMNS: usize = 100;
 
+/// Points up to which each has its pictures.
+const DRAWN_POINTS: usize = 4;
+
 /// The whole race as text, with the standard transports.
 #[must_use]
 pub fn render(race: &Race, style: Style) -> String {
@@ -43,6 +49,8 @@ pub fn render(race: &Race, style: Style) -> String {
 /// The whole race as text, with these transports, each of which has words of its own.
 #[must_use]
 pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
+    // Of many points each has its figures alone.
+    let style = Style { pictures: style.pictures && race.points.len() <= DRAWN_POINTS, ..style };
     let mut out = String::new();
     for warning in &race.warnings {
         out += &wrapped(&format!("warning: {warning}"), 0);
@@ -75,6 +83,12 @@ pub fn expectations(race: &Race) -> String {
     out
 }
 
+/// On what terms the contestants of a point raced, a line each: what each bids with, what is unequal, what is equal.
+#[must_use]
+pub fn terms(point: &Point, transports: &Transports) -> Vec<String> {
+    terms::lines(point, transports)
+}
+
 fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
@@ -91,6 +105,13 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out.push('\n');
     out += &if point.workload.messages { delays(point, style) } else { times(point, style) };
     out.push('\n');
+    if style.pictures {
+        for picture in [pictures::bars(point), pictures::waterfall(point)] {
+            if !picture.is_empty() {
+                out += &(picture + "\n");
+            }
+        }
+    }
     out += &work(point, style);
     out.push('\n');
     if point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some()) {

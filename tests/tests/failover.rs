@@ -162,7 +162,7 @@ fn the_failover_stands_in_json_table_and_report() {
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{shown}");
     let html =
-        report::html(&found, &report::Framing { command: "anabranch race", verdicts: &[String::new()] });
+        report::html(&found, &report::Framing { command: "anabranch race", inputs: &[], captures: &[] });
     for mark in
         ["path fails", "declared failed", "delivery goes on", "failure to next delivery", "service restored"]
     {

@@ -4,13 +4,16 @@
 
 mod gzip;
 
+use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::{Done, Failure, complain};
 use anabranch_lab::capture::{self, ENCAPSULATION, Settings, csv, table};
+use anabranch_lab::report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::path::Path;
 
 /// Captures of so many packets are short: their ladders are drawn unasked.
 const SHORT: usize = 60;
@@ -77,6 +80,12 @@ pub fn command() -> Command {
                 .help("Write a row for each stream of each conversation and direction (-: the text goes to stderr)"),
         )
         .arg(
+            Arg::new("html")
+                .long("html")
+                .value_name("FILE")
+                .help("Write a page that draws sequence numbers, data under way and round trips over time"),
+        )
+        .arg(
             Arg::new("quiet")
                 .long("quiet")
                 .short('q')
@@ -100,6 +109,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
     let gzip::Capture { bytes, cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let page = text("html").map(|file| Reserved::new(Path::new(file))).transpose()?;
+    if page.is_some() {
+        settings.view = packets::KEPT;
+    }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded =
         capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings).map_err(|error| {
@@ -109,6 +122,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             let message = format!("{file}: {error}");
             if host { Failure::Host(message) } else { Failure::Usage(message) }
         })?;
+    if let Some(page) = page {
+        let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));
+        files::publish(vec![page.fill(packets::html(&decoded, &text).as_bytes())?])?;
+    }
     let shown = match matches.get_flag("quiet") {
         true => String::new(),
         false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),

@@ -17,6 +17,7 @@ mod files;
 mod gateway;
 #[cfg(target_os = "linux")]
 mod get;
+mod inputs;
 mod knobs;
 #[cfg(target_os = "linux")]
 mod link;

@@ -2,16 +2,19 @@
 
 use crate::Failure;
 use crate::files::Reserved;
+use crate::inputs;
 use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
+use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::Plan;
-use anabranch_lab::report::{self, Framing};
+use anabranch_lab::report::{self, Captured, Framing, packets};
 use anabranch_lab::results::{Race, Run, label};
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
-use anabranch_lab::verdict;
+use anabranch_lab::table;
+use anabranch_lab::transports::Transports;
 use std::path::Path;
 
 /// Makes it all, to be published together; results.json comes last, so that where it is, everything is.
@@ -26,6 +29,7 @@ pub fn fill(
     (pcap, kept): (&str, Option<&[Kept]>),
 ) -> Result<Vec<Reserved>, Failure> {
     let (mut files, mut captures) = (Vec::new(), Vec::new());
+    let mut drawn: Vec<Captured> = Vec::new();
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
         Ok(())
@@ -44,6 +48,8 @@ pub fn fill(
                     let text = page_load(&workload.page, run, &comment);
                     add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
                 }
+                // Of many points none is drawn packet by packet.
+                let draw = median && p < DRAWN_POINTS;
                 if pcap == "all" || (pcap == "median" && median) {
                     match kept {
                         Some(kept) => {
@@ -52,19 +58,34 @@ pub fn fill(
                             for kept in kept.iter().filter(own) {
                                 let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
                                 let mut file = Reserved::new(&directory.join(file))?;
-                                let read = kept.each(|piece| file.write(piece));
+                                let mut whole = Vec::new();
+                                let read = kept.each(|piece| {
+                                    if draw && kept.host == "server" {
+                                        whole.extend_from_slice(piece);
+                                    }
+                                    file.write(piece)
+                                });
                                 read.map_err(|why| Failure::Host(format!("cannot read a capture: {why}")))??;
+                                drawn.extend(decoded(&whole, (p, a), run.seed));
                                 captures.push(file.done()?);
                             }
                         }
-                        None => capture(plan, (p, a), run, &name, &mut add)?,
+                        None => {
+                            let server = recapture(plan, (p, a), run, &name, &mut add)?;
+                            drawn.extend(
+                                server.filter(|_| draw).and_then(|server| decoded(&server, (p, a), run.seed)),
+                            );
+                        }
                     }
                 }
             }
         }
     }
-    let verdicts: Vec<String> = race.points.iter().map(verdict::sentence).collect();
-    let framing = Framing { command: &reproducing_command(), verdicts: &verdicts };
+    let inputs = inputs::of(&race.plan);
+    let transports = Transports::standard();
+    let terms: Vec<Vec<String>> = race.points.iter().map(|point| table::terms(point, &transports)).collect();
+    let framing =
+        Framing { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
     files.append(&mut captures);
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
@@ -90,14 +111,24 @@ pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     old
 }
 
-/// Runs a seed again, this time with its packets.
-fn capture(
+/// Points whose median runs are drawn packet by packet.
+const DRAWN_POINTS: usize = 4;
+
+/// What the server's capture of a run holds, for the report. A report without it is whole, too.
+fn decoded(pcapng: &[u8], (point, contestant): (usize, usize), seed: u64) -> Option<Captured> {
+    let settings = Settings { view: packets::KEPT, ..Settings::default() };
+    let decoded = capture::decode("server", pcapng, &settings).ok()?;
+    Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded })
+}
+
+/// Runs a seed again, this time with its packets; gives those of the first server, too.
+fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),
     run: &Run,
     name: &str,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+) -> Result<Option<Vec<u8>>, Failure> {
     // Contestants that shared the network are rerun together; this one's packets are kept.
     let (contestant, place) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
@@ -106,11 +137,15 @@ fn capture(
         let what = format!("{name}, seed {}: the run with captures differs from the run without", run.seed);
         return Err(Failure::Internal(what));
     }
+    let mut server = None;
     for captured in captures.into_iter().filter(|captured| captured.contestant == place) {
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
         add(file, &captured.pcapng)?;
+        if captured.host == "server" {
+            server = Some(captured.pcapng);
+        }
     }
-    Ok(())
+    Ok(server)
 }
 
 /// A run as HAR.

@@ -5,7 +5,7 @@
 //! it, and what two contestants differ in most need not be the cause.
 
 use crate::results::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
-use crate::stats::interval::share_ci95;
+use crate::stats::decision::{Usual, rounded_up, usual};
 use crate::stats::metrics;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
@@ -137,35 +137,6 @@ impl Clauses {
             }
         }
     }
-}
-
-/// Whether the winner wins most seeds, and the share of them that it wins.
-enum Usual {
-    /// There is one case.
-    NotAsked,
-    /// Its 95 % interval excludes one half.
-    Yes(u64),
-    /// It does not.
-    No(u64),
-}
-
-fn usual(found: &Comparison) -> Usual {
-    // Where both took as long, nobody won.
-    let (wins, of) = (found.more, found.less + found.more);
-    let Some([low, _]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
-        return Usual::NotAsked;
-    };
-    let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
-    if low > 0.5 { Usual::Yes(percent) } else { Usual::No(percent) }
-}
-
-/// Two figures, upwards: it is an estimate.
-fn rounded_up(seeds: u64) -> u64 {
-    let mut unit = 1;
-    while seeds / unit >= 100 {
-        unit *= 10;
-    }
-    seeds.div_ceil(unit) * unit
 }
 
 /// That runs which did not finish count with their deadline: a sentence behind a blank, or nothing.

@@ -231,7 +231,9 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     assert!(text.contains("transfer ms") && !text.contains("page ms") && !text.contains("obj. ms"), "{text}");
     assert!(text.contains("ratio to tcp:connections=2 "), "{text}");
     let html = report::html(&found, &report::Framing::default());
-    assert!(html.contains("<h2>Transfer time</h2>") && html.contains("end of the transfer"));
+    assert!(
+        html.contains("<h3>Transfer time: shorter is better</h3>") && html.contains("end of the transfer")
+    );
     assert!(!html.to_lowercase().contains("page time"));
     let beside = compare::render(&found, &found);
     assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");

@@ -8,6 +8,7 @@ use super::Settings;
 use super::frame::Carried;
 use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Retransmitted, Stream};
 use super::track::{Cause, Passing, Tracks};
+use super::views::View;
 use anabranch_wire::ladder::Numbers;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -86,6 +87,8 @@ pub(super) struct ConversationBuilder {
     lines: Vec<Line>,
     most_lines: usize,
     lines_left_out: u64,
+    views: Box<[View; 2]>,
+    most_in_view: usize,
 }
 
 impl ConversationBuilder {
@@ -114,6 +117,8 @@ impl ConversationBuilder {
             lines: Vec::new(),
             most_lines: settings.ladder_lines,
             lines_left_out: 0,
+            views: Box::default(),
+            most_in_view: settings.view,
         }
     }
 
@@ -193,6 +198,12 @@ impl ConversationBuilder {
                 retransmitted.count(cause, inferred, spurious);
             }
         }
+        if self.most_in_view > 0 {
+            let track = self.tracks.of(side);
+            let (cumulative, flight) = (track.cumulative(), track.flight());
+            self.views[side].data(self.most_in_view, arrival.at, units, stream, passing);
+            self.views[side].state(self.most_in_view, arrival.at, cumulative, flight);
+        }
         let first_here = !matches!(passing, Passing::Retransmitted { inferred: false, .. });
         let direction = &mut self.directions[side];
         if first_here {
@@ -219,13 +230,20 @@ impl ConversationBuilder {
     }
 
     /// An acknowledgement of what the other side sent was taken in: what it tells of paths and of needless retransmissions.
-    pub fn settle(&mut self, side: Side) {
+    pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
             return;
         }
         let track = self.tracks.of(peer);
         let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.needless));
+        if self.most_in_view > 0 {
+            let (cumulative, flight) = (track.cumulative(), track.flight());
+            self.views[peer].state(self.most_in_view, at, cumulative, flight);
+            for (_, sample) in &samples {
+                self.views[peer].round_trip(self.most_in_view, at, *sample);
+            }
+        }
         for (path, sample) in samples {
             self.paths[path].1[peer].rtt.add(sample);
         }
@@ -331,6 +349,7 @@ impl ConversationBuilder {
             directions,
             paths: self.paths.into_iter().map(path).collect(),
             ladder: self.lines.into_iter().map(ladder).collect(),
+            views: *self.views,
             ladder_left_out: self.lines_left_out,
         }
     }

@@ -17,6 +17,7 @@ mod sctp;
 pub mod table;
 mod tcp;
 mod track;
+pub mod views;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub ladder_lines: usize,
     /// Captures of more packets have no ladders.
     pub ladder_packets: u64,
+    /// Pieces of data kept of each direction, for drawings; 0 for none.
+    pub view: usize,
     /// Conversations followed; of further ones the packets are counted.
     pub conversations: usize,
 }
@@ -55,6 +58,7 @@ impl Default for Settings {
             udp_ports: vec![(ENCAPSULATION, None)],
             ladder_lines: 0,
             ladder_packets: u64::MAX,
+            view: 0,
             conversations: CONVERSATIONS,
         }
     }

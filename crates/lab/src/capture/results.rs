@@ -4,6 +4,7 @@
 //! opened the conversation (or, where its beginning was not captured, whoever
 //! is more likely to have).
 
+use super::views::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -74,6 +75,9 @@ pub struct Conversation {
     /// The conversation drawn line by line; empty when not asked for.
     #[serde(skip)]
     pub ladder: Vec<String>,
+    /// What each side sent over time; empty when not asked for.
+    #[serde(skip)]
+    pub views: [View; 2],
     /// Lines that the ladder has no room for.
     #[serde(skip)]
     pub ladder_left_out: u64,

@@ -267,7 +267,7 @@ impl Association {
             learnt[1 - side] = Some(tag);
         }
         self.conversation.carried_retransmitted(side, &causes);
-        self.conversation.settle(side);
+        self.conversation.settle(arrival.at, side);
         self.conversation.draw(arrival, true, remark(&causes));
         learnt
     }

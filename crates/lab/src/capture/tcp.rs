@@ -145,7 +145,7 @@ impl Connection {
         }
         self.closed(arrival.at);
         self.conversation.carried_retransmitted(side, &causes);
-        self.conversation.settle(side);
+        self.conversation.settle(arrival.at, side);
         self.conversation.draw(arrival, false, remark(&causes));
     }
 

@@ -1,6 +1,7 @@
 //! Captures written byte by byte, as others make them, and damaged ones.
 
 use super::results::Decoded;
+use super::views::{View, Why};
 use super::{CONVERSATIONS, DecodeError, Settings, decode, table};
 use anabranch_base::Rng;
 use anabranch_wire::ip::{fragment::Pieces, v4, v6};
@@ -188,6 +189,35 @@ fn an_association_from_beginning_to_end() {
         conversation.ladder
     );
     assert!(table::render(&decoded, 5).contains("shut down by A at 4.050 s"));
+}
+
+#[test]
+fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
+    let mut tape = Tape::ethernet();
+    open(&mut tape);
+    for (millis, tsn) in [(100, 100), (101, 101), (102, 102), (103, 103)] {
+        tape.sctp(millis, A, B, TAG_B, |b| data(tsn, 0).emit(b));
+    }
+    tape.sctp(150, B, A, TAG_A, |b| sack(100, &[GapBlock { start: 2, end: 3 }], &[]).emit(b));
+    // Nothing told of its loss often enough, and nothing was heard for long.
+    tape.sctp(2_000, A, B, TAG_B, |b| data(101, 0).emit(b));
+    tape.sctp(2_050, B, A, TAG_A, |b| sack(103, &[], &[]).emit(b));
+    let view = |most: usize| {
+        let settings = Settings { view: most, ..Settings::default() };
+        decode("tape", &tape.bytes[..], &settings).expect("a capture").conversations[0].views[0].clone()
+    };
+    let whole = view(100);
+    let pieces: Vec<(i64, Why)> = whole.data.iter().map(|data| (data.start, data.why)).collect();
+    let expected = [(0, Why::New), (1, Why::New), (2, Why::New), (3, Why::New), (1, Why::Timeout)];
+    assert_eq!(pieces, expected);
+    assert_eq!(whole.acknowledged.iter().map(|(_, unit)| *unit).collect::<Vec<_>>(), [1, 4]);
+    // Two of the three that are not acknowledged have arrived.
+    assert_eq!(whole.flight.iter().map(|(_, flight)| *flight).collect::<Vec<_>>(), [1, 2, 3, 4, 1, 0]);
+    // One of each acknowledgement, of its newest data; the second's was sent twice, and says nothing (Karn).
+    assert_eq!(whole.round_trips, [(150_000_000, 47_000_000)]);
+    let cut = view(2);
+    assert_eq!((cut.data.len(), cut.left_out, cut.flight.len()), (2, 3, 2));
+    assert_eq!(view(0), View::default());
 }
 
 #[test]

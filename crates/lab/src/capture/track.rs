@@ -273,6 +273,12 @@ impl Track {
         self.high
     }
 
+    /// Units sent that nobody is known to have.
+    pub fn flight(&self) -> i64 {
+        let beyond: i64 = self.blocks.iter().map(|(start, end)| end - start).sum();
+        (self.high - self.cumulative - beyond).max(0)
+    }
+
     /// The first unit that is not acknowledged.
     pub fn cumulative(&self) -> i64 {
         self.cumulative

@@ -1,21 +1,36 @@
 //! A race as one self-contained HTML page: figures drawn from the results
-//! alone, no script, nothing fetched from anywhere, fit for a screen (light or
-//! dark) and for paper.
+//! alone, nothing fetched from anywhere, fit for a screen (light or dark, of a
+//! desk or a telephone) and for paper. A small script says what is pointed at,
+//! steps through runs and saves figures; without it all is there to be read.
 //!
 //! Owns the page's order; the sections belong to the modules. It knows
-//! [`results`](crate::results) and nothing else of the laboratory, so that any
-//! figure can be drawn again from `results.json` without another run.
+//! [`results`](crate::results), [`stats`](crate::stats) and what a capture says
+//! ([`capture::results`](crate::capture::results)), and nothing else of the laboratory, so that any figure can be drawn again from `results.json` without
+//! another run. Equal results are equal bytes.
 
+mod bars;
+mod causes;
+mod chart;
 mod delays;
+mod distributions;
+mod fairness;
+mod first;
 mod overview;
+pub mod packets;
 mod parts;
+mod progress;
+mod standing;
+mod streams;
 mod svg;
 mod terms;
 mod times;
 mod traffic;
 mod waterfall;
+mod words;
 
+use crate::capture::results::Decoded;
 use crate::results::{Contestant, Outcome, Point, Race, Run, World};
+use standing::Standing;
 use std::fmt::Write;
 use svg::escape;
 
@@ -24,65 +39,133 @@ use svg::escape;
 pub struct Framing<'a> {
     /// The command that gives these results again.
     pub command: &'a str,
-    /// One sentence for each point, in order: what it says. May be empty.
-    pub verdicts: &'a [String],
+    /// The files that it read.
+    pub inputs: &'a [Input],
+    /// On what terms the contestants raced, a line each, point by point.
+    pub terms: &'a [Vec<String>],
+    /// Captures of the median runs, with views.
+    pub captures: &'a [Captured],
+}
+
+impl Framing<'_> {
+    /// The terms of a point.
+    fn terms_of(&self, point: usize) -> &[String] {
+        self.terms.get(point).map_or(&[], Vec::as_slice)
+    }
+
+    /// The terms of all points, where they are the same.
+    fn common_terms(&self) -> Option<&[String]> {
+        let first = self.terms.first()?;
+        self.terms.iter().all(|other| other == first).then_some(first)
+    }
+}
+
+/// A capture of a run, decoded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Captured {
+    /// Which point.
+    pub point: usize,
+    /// Which contestant of it.
+    pub contestant: usize,
+    /// At which host, of which seed.
+    pub about: String,
+    /// What is in it.
+    pub decoded: Decoded,
+}
+
+/// A file that a race read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// As typed.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its digest, in hexadecimal.
+    pub sha256: String,
 }
 
 /// The whole page.
 #[must_use]
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {
-    let mut out = String::with_capacity(200_000);
-    let title = race.points.first().map_or("A race".to_owned(), |point| {
-        let contestants: Vec<_> = point.contestants.iter().map(|contestant| contestant.label()).collect();
-        format!("{}: {}", point.workload.name, contestants.join(" · "))
-    });
+    let mut out = String::with_capacity(400_000);
+    let title = match race.points.as_slice() {
+        [] => "No results".to_owned(),
+        [point] => Standing::of(point).headline(point),
+        points => overview::headline(points),
+    };
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title>\n<style>\n{STYLE}</style></head>\n<body>\n",
+         <title>{}</title>\n<style>\n{STYLE}</style>\n<style id=\"svg-style\">\n{SVG_STYLE}</style></head>\n<body>\n\
+         <header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n",
+        escape(&title),
         escape(&title)
     );
-    out.push_str("<header><p class=\"over\">anabranch race</p>\n");
     match race.points.as_slice() {
-        [] => out.push_str("<h1>No results</h1></header>\n"),
+        [] => out.push_str("</header>\n"),
         [point] => {
-            let _ = writeln!(out, "<h1>{}</h1>", escape(&subject(point)));
-            let _ = writeln!(out, "<p class=\"meta\">{}</p>", escape(&circumstances(race, point)));
-            lead(&mut out, framing.verdicts.first());
+            let standing = Standing::of(point);
+            first::lead(&mut out, point, &standing);
+            let _ = writeln!(
+                out,
+                "<p class=\"meta\">{}. {}.</p>",
+                escape(&subject(point)),
+                escape(&circumstances(race, point))
+            );
             out.push_str("</header>\n");
             warnings(&mut out, race);
+            first::render(&mut out, race, point, &standing);
+            first::terms(&mut out, framing.terms_of(0));
+            first::course(&mut out, point);
             sections(&mut out, race, point);
+            sequences(&mut out, point, 0, framing);
         }
         points => {
-            let _ = writeln!(out, "<h1>{} over {} networks or workloads</h1>", escape(&title), points.len());
-            out.push_str("</header>\n");
+            let _ = writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&what(race, points)));
             warnings(&mut out, race);
+            let few = points.len() <= FEW_POINTS;
+            if few {
+                first::several(&mut out, points);
+            }
+            let common = framing.common_terms();
+            first::terms(&mut out, common.unwrap_or_default());
             overview::render(&mut out, points);
             for (i, point) in points.iter().enumerate() {
+                let standing = Standing::of(point);
                 let _ = writeln!(
                     out,
-                    "<section class=\"point\" id=\"p{i}\"><h1>{}</h1>",
-                    escape(&factors(point))
+                    "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
+                    escape(&factors(point)),
+                    escape(&standing.headline(point))
                 );
+                first::lead(&mut out, point, &standing);
                 let _ = writeln!(
                     out,
-                    "<p class=\"meta\">{}: {}</p>",
+                    "<p class=\"meta\">{}. {}.</p>",
                     escape(&subject(point)),
                     escape(&circumstances(race, point))
                 );
-                lead(&mut out, framing.verdicts.get(i));
                 // Of many points only the first few are drawn open; paper shows those.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
+                if !few {
+                    first::render(&mut out, race, point, &standing);
+                }
+                if common.is_none() {
+                    first::terms(&mut out, framing.terms_of(i));
+                }
+                first::course(&mut out, point);
                 sections(&mut out, race, point);
+                sequences(&mut out, point, i, framing);
                 out.push_str("</details></section>\n");
             }
         }
     }
     terms::expectations(&mut out, race);
     parts::glossary(&mut out);
-    terms::reproduce(&mut out, race, framing.command);
+    words::glossary(&mut out);
+    terms::reproduce(&mut out, race, framing);
     let world = match race.world {
         World::Virtual => {
             "Run in virtual time: processing costs none, and the same seed gives the same bytes. These numbers \
@@ -95,29 +178,37 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
     let _ = write!(
         out,
-        "<footer><p>{world} anabranch {}{kernel}. Results schema {}.</p></footer>\n</body></html>\n",
+        "<footer><p>{world} anabranch {}{kernel}. Results schema {}.</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
         escape(&race.host.version),
         escape(&race.schema),
     );
     out
 }
-
 fn sections(out: &mut String, race: &Race, point: &Point) {
     if point.workload.messages {
         delays::render(out, point);
     } else {
         times::render(out, point);
         parts::render(out, point);
-        waterfall::render(out, point);
+        waterfall::render(out, point, race.points.len() <= FEW_POINTS);
     }
+    streams::render(out, point);
     traffic::render(out, race, point);
     terms::work(out, point);
     terms::settings(out, point);
 }
 
-fn lead(out: &mut String, verdict: Option<&String>) {
-    if let Some(verdict) = verdict {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(verdict));
+/// The packets of the median runs.
+fn sequences(out: &mut String, point: &Point, number: usize, framing: &Framing<'_>) {
+    let own: Vec<&Captured> = framing.captures.iter().filter(|captured| captured.point == number).collect();
+    if own.is_empty() {
+        return;
+    }
+    let names = words::names(point);
+    out.push_str("<h2>Packets of the median runs</h2>\n");
+    for captured in own {
+        let name = names.get(captured.contestant).map_or("", String::as_str);
+        packets::views(out, &captured.decoded, &format!("{name} ({})", captured.about));
     }
 }
 
@@ -130,6 +221,17 @@ fn warnings(out: &mut String, race: &Race) {
         let _ = write!(out, "<li>{}</li>", escape(warning));
     }
     out.push_str("</ul>\n");
+}
+
+/// What all points have in common.
+fn what(race: &Race, points: &[Point]) -> String {
+    let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
+    names.dedup();
+    let runs = points.first().map_or(String::new(), |point| circumstances(race, point));
+    match names[..] {
+        [one] => format!("{one}. {runs}."),
+        _ => format!("{} workloads. {runs}.", names.len()),
+    }
 }
 
 /// `news over 10mbit, 80ms round trip, 1% loss`.
@@ -194,10 +296,16 @@ fn outcome(run: &Run) -> &'static str {
     }
 }
 
+/// Up to so many points share the first screen.
+const FEW_POINTS: usize = 4;
+
 /// How many points are drawn open when there are several.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");
+/// What figures need when they are saved, too.
+const SVG_STYLE: &str = include_str!("svg-style.css");
+const SCRIPT: &str = include_str!("script.js");
 
 #[cfg(test)]
 mod tests;

@@ -1,30 +1,464 @@
-//! Several points at a glance: one row each, a column for each contestant.
+//! Several points at a glance: who wins where, in words, as a grid of all points,
+//! as curves over each factor, and where the lead changes hands.
+//!
+//! A factor is numeric where all its levels are numbers of one unit; curves and
+//! crossings are for such factors, the grid is for all.
 
-use super::svg::{self, escape, span};
-use super::times::{versus_first, versus_text};
-use crate::results::{Point, label};
+use super::bars::legend;
+use super::chart::backend::{CONTESTANTS, Ink};
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, At, Axis, Frame, Mark};
+use super::standing::{self, Standing, is_decided};
+use super::svg::{self, escape};
+use super::words::{self, and, capital, short_time};
+use crate::results::{Contestant, Point};
 use std::fmt::Write;
 
-pub(super) fn render(out: &mut String, points: &[Point]) {
-    // Contestants may differ from point to point; columns are all there are, in order of appearance.
-    let mut contestants: Vec<&str> = Vec::new();
-    for contestant in points.iter().flat_map(|point| &point.contestants) {
-        if !contestants.contains(&contestant.name.as_str()) {
-            contestants.push(&contestant.name);
+/// Which contestants of a point nobody is clearly ahead of, by name as typed.
+fn leaders(point: &Point) -> Vec<&str> {
+    let standing = Standing::of(point);
+    standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
+}
+
+/// Contestants in order of appearance: they may differ from point to point.
+fn contestants(points: &[Point]) -> Vec<(&str, String)> {
+    let mut all: Vec<(&str, String)> = Vec::new();
+    for point in points {
+        for (contestant, name) in point.contestants.iter().zip(words::names(point)) {
+            if all.iter().all(|(known, _)| *known != contestant.name) {
+                all.push((&contestant.name, name));
+            }
         }
     }
+    all
+}
+
+/// `loss 1%, rate 2mbit`.
+pub(super) fn place(point: &Point) -> String {
+    let levels: Vec<String> =
+        point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    levels.join(", ")
+}
+
+/// The whole in one line: `Six TCP connections win at loss 1 %; no clear winner at loss 0`.
+pub(super) fn headline(points: &[Point]) -> String {
+    let all = contestants(points);
+    let mut wins: Vec<(Option<usize>, Vec<&Point>)> = Vec::new();
+    for point in points {
+        let winner = match leaders(point)[..] {
+            [one] if point.contestants.len() > 1 => all.iter().position(|(name, _)| *name == one),
+            _ => None,
+        };
+        match wins.iter_mut().find(|(who, _)| *who == winner) {
+            Some((_, at)) => at.push(point),
+            None => wins.push((winner, vec![point])),
+        }
+    }
+    // Who wins most comes first, nobody last.
+    wins.sort_by_key(|(who, at)| (who.is_none(), std::cmp::Reverse(at.len())));
+    let few = points.len() <= 4;
+    let said = |(who, at): &(Option<usize>, Vec<&Point>)| {
+        let places: Vec<String> = at.iter().map(|point| place(point)).collect();
+        let where_ = match (at.len() == points.len(), few) {
+            (true, _) => "everywhere".to_owned(),
+            (false, true) => format!("at {}", and(&places)),
+            (false, false) => format!("at {} of {} points", at.len(), points.len()),
+        };
+        match who {
+            Some(i) => {
+                let verb = if words::is_plural(&all[*i].1) { "win" } else { "wins" };
+                format!("{} {verb} {where_}", all[*i].1)
+            }
+            None => format!("no clear winner {where_}"),
+        }
+    };
+    capital(&wins.iter().map(said).collect::<Vec<_>>().join("; "))
+}
+
+/// A level as a number and its unit: `1%`, `10mbit`, `80ms`; `None` where it is no plain number.
+fn number(level: &str) -> Option<(f64, &str)> {
+    let end = level.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(level.len());
+    let (digits, unit) = level.split_at(end);
+    let value = digits.parse().ok()?;
+    unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%').then_some((value, unit))
+}
+
+/// A factor's levels in order of appearance.
+struct Factor<'a> {
+    name: &'a str,
+    levels: Vec<&'a str>,
+    /// The levels as numbers, and their unit, where they are that.
+    numbers: Option<(Vec<f64>, &'a str)>,
+}
+
+fn factors(points: &[Point]) -> Vec<Factor<'_>> {
+    let mut found: Vec<Factor<'_>> = Vec::new();
+    for (name, level) in points.iter().flat_map(|point| &point.factors) {
+        match found.iter_mut().find(|factor| factor.name == name) {
+            Some(factor) if factor.levels.contains(&level.as_str()) => {}
+            Some(factor) => factor.levels.push(level),
+            None => found.push(Factor { name, levels: vec![level], numbers: None }),
+        }
+    }
+    for factor in &mut found {
+        let numbers: Option<Vec<(f64, &str)>> = factor.levels.iter().map(|level| number(level)).collect();
+        let Some(numbers) = numbers else { continue };
+        // A bare 0 has the unit of the others.
+        let units: Vec<&str> =
+            numbers.iter().filter(|n| n.0 != 0.0 || !n.1.is_empty()).map(|n| n.1).collect();
+        if units.windows(2).all(|pair| pair[0] == pair[1]) {
+            factor.numbers =
+                Some((numbers.iter().map(|n| n.0).collect(), units.first().copied().unwrap_or("")));
+        }
+    }
+    found.retain(|factor| factor.levels.len() > 1);
+    found
+}
+
+/// The points where all other factors are alike, as (label of these, points in order of this factor's levels).
+fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
+    let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
+    for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
+        let others: Vec<String> = point
+            .factors
+            .iter()
+            .filter(|(name, _)| *name != factor.name)
+            .map(|(name, level)| format!("{name} {level}"))
+            .collect();
+        let label = others.join(", ");
+        match slices.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, own)) => own.push(point),
+            None => slices.push((label, vec![point])),
+        }
+    }
+    slices
+}
+
+fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
+    point.contestants.iter().find(|contestant| contestant.name == name)
+}
+
+/// Where one contestant's lead over another changes hands along a numeric factor: between the last level at which the one
+/// is clearly ahead and the first at which the other is, by the logarithm of the ratio.
+#[derive(Clone, PartialEq, Debug)]
+struct Crossing {
+    /// Ahead above, and ahead below.
+    above: usize,
+    below: usize,
+    at: f64,
+    between: [f64; 2],
+    slice: String,
+    /// Levels that were measured.
+    levels: usize,
+}
+
+fn crossings(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<Crossing> {
+    let Some((numbers, _)) = &factor.numbers else { return Vec::new() };
+    let mut found = Vec::new();
+    for (slice, own) in slices(points, factor) {
+        let level = |point: &Point| {
+            let level = point.factors.get(factor.name)?;
+            Some(numbers[factor.levels.iter().position(|known| known == level)?])
+        };
+        for a in 0..names.len() {
+            for b in a + 1..names.len() {
+                // Level, logarithm of a over b, and whether that is sure.
+                let mut curve: Vec<(f64, f64, bool)> = own
+                    .iter()
+                    .filter_map(|point| {
+                        let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
+                        let versus = standing::versus(point, one, other)?;
+                        Some((level(point)?, versus.ratio?.ln(), is_decided(&versus)))
+                    })
+                    .collect();
+                curve.sort_by(|x, y| x.0.total_cmp(&y.0));
+                let sure: Vec<(f64, f64)> =
+                    curve.iter().filter(|(_, _, sure)| *sure).map(|(x, y, _)| (*x, *y)).collect();
+                for pair in sure.windows(2) {
+                    let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
+                    if y1.signum() == y2.signum() {
+                        continue;
+                    }
+                    // The last step between the two at which the sign changes, sure or not.
+                    let mut steps = curve.windows(2).filter(|w| w[0].0 >= x1 && w[1].0 <= x2);
+                    let step = steps.rfind(|w| w[0].1.signum() != w[1].1.signum());
+                    let (p, q) = step.map_or(((x1, y1), (x2, y2)), |w| ((w[0].0, w[0].1), (w[1].0, w[1].1)));
+                    let at = p.0 + (q.0 - p.0) * p.1 / (p.1 - q.1);
+                    let (above, below) = if y2 < 0.0 { (a, b) } else { (b, a) };
+                    found.push(Crossing {
+                        above,
+                        below,
+                        at,
+                        between: [x1, x2],
+                        slice: slice.clone(),
+                        levels: curve.len(),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A level as short as it may be.
+fn level(value: f64) -> String {
+    let text = if value >= 100.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    };
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+pub(super) fn render(out: &mut String, points: &[Point]) {
+    let names = contestants(points);
+    let factors = factors(points);
+    let mut lines = Vec::new();
+    for factor in &factors {
+        let unit = factor.numbers.as_ref().map_or("", |(_, unit)| *unit);
+        let mut found = crossings(points, factor, &names);
+        found.truncate(MOST_CROSSINGS);
+        while let Some(first) = found.first().cloned() {
+            let (own, rest) = found
+                .into_iter()
+                .partition::<Vec<_>, _>(|c| (c.above, c.below) == (first.above, first.below));
+            found = rest;
+            let [above, below] = [first.above, first.below].map(|i| names[i].1.as_str());
+            let verb = if words::is_plural(above) { "are" } else { "is" };
+            let places: Vec<String> = own
+                .iter()
+                .map(|c| {
+                    // Between two points a line would be a guess.
+                    let place = match c.levels {
+                        0..=2 => {
+                            format!(
+                                "a level between {} and {}{unit}",
+                                level(c.between[0]),
+                                level(c.between[1])
+                            )
+                        }
+                        _ => format!("about {}{unit}", level(c.at)),
+                    };
+                    let with = if c.slice.is_empty() { String::new() } else { format!(" at {}", c.slice) };
+                    format!("{place}{with}")
+                })
+                .collect();
+            lines.push(format!(
+                "{} {verb} sooner than {below} where {} is above {}",
+                capital(above),
+                factor.name,
+                and(&places)
+            ));
+        }
+    }
+    if !lines.is_empty() {
+        out.push_str("<section class=\"change\"><h2>What would change this</h2><ul>");
+        for line in lines {
+            let _ = write!(out, "<li>{}.</li>", escape(&line));
+        }
+        out.push_str("</ul></section>\n");
+    }
+    let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
+    if let [one, other] = &factors[..] {
+        map(out, points, [one, other], &names, &shown);
+    }
+    for factor in &factors {
+        curves(out, points, factor, &names, &shown);
+    }
+    table(out, points, &names);
+}
+
+/// Crossings named of a factor.
+const MOST_CROSSINGS: usize = 6;
+/// Panels of a factor.
+const MOST_PANELS: usize = 24;
+
+/// Small multiples: the times over a factor, a panel for each combination of the others.
+fn curves(
+    out: &mut String,
+    points: &[Point],
+    factor: &Factor<'_>,
+    names: &[(&str, String)],
+    shown: &[String],
+) {
+    let slices = slices(points, factor);
+    let more = slices.len().saturating_sub(MOST_PANELS);
+    let _ =
+        write!(out, "<h2>Times over {}</h2>\n{}<div class=\"panels\">", escape(factor.name), legend(shown));
+    let times = |point: &Point, name: &str| -> Option<(f64, [f64; 2])> {
+        let contestant = find(point, name)?;
+        let ms = standing::time(point, contestant)?;
+        Some((ms, standing::interval(point, contestant).unwrap_or([ms; 2])))
+    };
+    let all = points.iter().flat_map(|point| names.iter().filter_map(move |(name, _)| times(point, name)));
+    let high = all.map(|(_, [_, high])| high).fold(0.0, f64::max);
+    for (label, own) in slices.iter().take(MOST_PANELS) {
+        let x_of = |point: &Point| -> Option<f64> {
+            let own = point.factors.get(factor.name)?;
+            Some(factor.levels.iter().position(|known| known == own)? as f64)
+        };
+        let mut data = Data::new(&[factor.name, "contestant", "time (ms)", "low", "high"]);
+        for point in own {
+            for (name, _) in names {
+                if let Some((ms, [low, high])) = times(point, name) {
+                    let at = point.factors.get(factor.name).map_or("", String::as_str);
+                    data.row(&[at, name, &format!("{ms:.3}"), &format!("{low:.3}"), &format!("{high:.3}")]);
+                }
+            }
+        }
+        let figure = Figure {
+            name: format!("over-{}", factor.name),
+            heading: escape(if label.is_empty() { factor.name } else { label }),
+            shows: own
+                .iter()
+                .map(|point| format!("{}: {}", place(point), Standing::of(point).headline(point)))
+                .collect::<Vec<_>>()
+                .join(". "),
+            data,
+            ..Figure::default()
+        };
+        let wide = if slices.len() == 1 { Width::Wide } else { Width::Narrow };
+        figure.render(out, wide, |svg, width| {
+            let frame = Frame::new(width.pixels(), if width.is_narrow() { 220 } else { 260 });
+            let ticks: Vec<String> = factor.levels.iter().map(|level| (*level).to_owned()).collect();
+            let x = Axis::levels(&ticks).named(factor.name);
+            let y = Axis::time(0.0, high * 1.05, 5);
+            chart::draw(svg, frame, [&x, &y], |plot| {
+                for (i, (name, shown)) in names.iter().enumerate() {
+                    let ink = Ink::contestant(i);
+                    let mut line: Vec<At> = Vec::new();
+                    for point in own {
+                        let (Some(at), Some((ms, [low, high]))) = (x_of(point), times(point, name)) else {
+                            continue;
+                        };
+                        line.push((at, ms));
+                        chart::faint_line(plot, [(at, low), (at, high)], (ink, 0.45), 4.0);
+                        let title = format!(
+                            "{shown}, {}: {} ({} to {})",
+                            place(point),
+                            short_time(ms),
+                            short_time(low),
+                            short_time(high)
+                        );
+                        chart::marks(plot, [Mark::dot((at, ms), 3.5, ink, title)]);
+                    }
+                    chart::line(plot, line, ink, 1.6);
+                }
+            });
+            frame.height
+        });
+    }
+    out.push_str("</div>\n");
+    if more > 0 {
+        let _ = writeln!(out, "<p class=\"note\">{more} more combinations stand in the table below.</p>");
+    }
+    out.push_str(
+        "<p class=\"note\">Dots: geometric means over the seeds. Thick strokes: 95 % intervals.</p>\n",
+    );
+}
+
+/// Who wins over two factors.
+fn map(
+    out: &mut String,
+    points: &[Point],
+    [across, down]: [&Factor<'_>; 2],
+    names: &[(&str, String)],
+    shown: &[String],
+) {
+    let cell = |x: &str, y: &str| {
+        points.iter().find(|point| {
+            point.factors.get(across.name).is_some_and(|level| level == x)
+                && point.factors.get(down.name).is_some_and(|level| level == y)
+        })
+    };
+    let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
+    // Who is ahead, whether alone, and by how much.
+    let state = |point: &Point| -> Option<(usize, bool, f64)> {
+        let standing = Standing::of(point);
+        let first = standing.places.first().filter(|place| place.ms.is_some())?;
+        let name = point.contestants[first.index].name.as_str();
+        let alone = standing.leaders().len() == 1;
+        let ratio = standing.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
+        Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
+    };
+    for point in points {
+        if let Some((who, alone, ratio)) = state(point) {
+            let level = |factor: &Factor<'_>| point.factors.get(factor.name).cloned().unwrap_or_default();
+            let ahead = if alone { names[who].0 } else { "nobody clearly" };
+            data.row(&[level(across), level(down), ahead.to_owned(), format!("{ratio:.3}")]);
+        }
+    }
+    let figure = Figure {
+        name: "who-wins".to_owned(),
+        heading: format!("Who wins over {} and {}", escape(across.name), escape(down.name)),
+        legend: legend(shown),
+        shows: headline(points),
+        note: "Colour: who is soonest; the figure: how many times as long the next one takes. Pale cells have no clear winner.".to_owned(),
+        data,
+    };
+    figure.render(out, Width::Wide, |svg, width| {
+        let narrow = width.is_narrow();
+        let row = if narrow { 34 } else { 40 };
+        let frame = Frame {
+            width: width.pixels(),
+            height: down.levels.len() as u32 * row + 56,
+            left: if narrow { 66 } else { 110 },
+            below: 40,
+        };
+        let owned =
+            |factor: &Factor<'_>| factor.levels.iter().map(|level| (*level).to_owned()).collect::<Vec<_>>();
+        let x = Axis::levels(&owned(across)).named(across.name);
+        let y = Axis::names(&owned(down)).named(down.name);
+        chart::draw(svg, frame, [&x, &y], |plot| {
+            for (i, across) in across.levels.iter().enumerate() {
+                for (k, down) in down.levels.iter().enumerate() {
+                    let Some((point, (who, alone, ratio))) =
+                        cell(across, down).and_then(|point| Some((point, state(point)?)))
+                    else {
+                        continue;
+                    };
+                    let (x, y) = (i as f64, k as f64);
+                    let title = format!("{}\n{}", place(point), Standing::of(point).headline(point));
+                    let mark = Mark::bar(
+                        (x - 0.48, y - 0.47),
+                        (x + 0.48, y + 0.47),
+                        0.0,
+                        Ink::contestant(who),
+                        title,
+                    );
+                    chart::marks(plot, [if alone { mark.faint(0.85) } else { mark.faint(0.22) }]);
+                    let label = if alone { format!("×{ratio:.2}") } else { "–".to_owned() };
+                    chart::text(plot, (x, y), chart::Beside::Over, Ink::named("ink"), &label);
+                }
+            }
+        });
+        frame.height
+    });
+}
+
+/// All points in figures.
+fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
     let mut factors: Vec<&str> = Vec::new();
     for factor in points.iter().flat_map(|point| point.factors.keys()) {
         if !factors.contains(&factor.as_str()) {
             factors.push(factor);
         }
     }
-    out.push_str("<h2>All points</h2>\n<div class=\"scroll\"><table><thead><tr>");
+    out.push_str(
+        "<h2>All points</h2>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr>",
+    );
     for factor in &factors {
         let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
     }
-    for contestant in &contestants {
-        let _ = write!(out, "<th>{}</th>", svg::name(label::shown(contestant)));
+    for (i, (name, _)) in names.iter().enumerate() {
+        let _ = write!(
+            out,
+            "<th><span class=\"key\" style=\"background:var(--c{})\"></span> {}</th>",
+            i % CONTESTANTS,
+            svg::name(name)
+        );
     }
     out.push_str("</tr></thead><tbody>");
     for (i, point) in points.iter().enumerate() {
@@ -32,44 +466,47 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         for (column, factor) in factors.iter().enumerate() {
             let level = escape(point.factors.get(*factor).map_or("–", String::as_str));
             let cell = if column == 0 { format!("<a href=\"#p{i}\">{level}</a>") } else { level };
-            let _ = write!(out, "<td class=\"left\">{cell}</td>");
+            let _ = write!(out, "<td class=\"left\" data-of=\"{}\">{cell}</td>", escape(factor));
         }
-        let best = point
-            .contestants
-            .iter()
-            .filter_map(|contestant| contestant.summary.page_ms.geometric_mean)
-            .fold(f64::INFINITY, f64::min);
-        for name in &contestants {
-            let Some(contestant) = point.contestants.iter().find(|contestant| contestant.name == *name)
-            else {
+        let ahead = leaders(point);
+        for (name, shown) in names {
+            let Some(contestant) = find(point, name) else {
                 out.push_str("<td>–</td>");
                 continue;
             };
-            let typical = contestant.summary.page_ms.geometric_mean;
-            let class = if typical == Some(best) { " class=\"best\"" } else { "" };
+            let class = if ahead == [*name] { " class=\"best\"" } else { "" };
             let failed = match contestant.summary.page_ms.failed {
                 0 => String::new(),
                 n => format!(" <span class=\"bad\">({n} failed)</span>"),
             };
-            let ratio = versus_first(point, contestant, "page_ms");
-            let ratio = ratio.map_or(String::new(), |ratio| {
-                format!("<br><span class=\"unit\">×</span> {}", versus_text(ratio))
-            });
-            let _ = write!(
-                out,
-                "<td><span{class}>{}</span>{failed}{ratio}</td>",
-                typical.map_or("–".to_owned(), span)
-            );
+            let time = standing::time(point, contestant).map_or("–".to_owned(), svg::span);
+            let _ = write!(out, "<td data-of=\"{}\"><span{class}>{time}{failed}</span></td>", escape(shown));
         }
         out.push_str("</tr>\n");
     }
     let mut wholes: Vec<&str> = points.iter().map(|point| point.workload.whole()).collect();
     wholes.dedup();
     let whole =
-        if let [one] = wholes[..] { format!("{one} time") } else { "time until all is there".to_owned() };
+        if let [one] = wholes[..] { format!("{one} times") } else { "times until all is there".to_owned() };
     let _ = writeln!(
         out,
-        "</tbody></table></div>\n<p class=\"note\">Geometric mean of the {whole}; below it the ratio to the first \
-         contestant with its 95 % interval. The least mean of a row stands out.</p>",
+        "</tbody></table></div>\n<p class=\"note\">Geometric means of the {whole}. A winner stands out only where the interval of its ratio \
+         to the next excludes 1 and the gap is at least 3 %.</p>",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_numbers_of_one_unit() {
+        assert_eq!(number("1.5%"), Some((1.5, "%")));
+        assert_eq!(number("10mbit"), Some((10.0, "mbit")));
+        assert_eq!((number("ge:1%/30%"), number("news")), (None, None));
+        assert_eq!(
+            (level(1.3), level(0.0), level(250.4)),
+            ("1.3".to_owned(), "0".to_owned(), "250".to_owned())
+        );
+    }
 }

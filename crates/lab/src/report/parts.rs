@@ -1,7 +1,11 @@
 //! The parts of a response time: their colours, their legend, what they mean,
 //! and how much of each a contestant's objects had.
 
-use super::svg::{self, Scale, escape, figure, px};
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, Axis, Beside, Frame, Mark};
+use super::svg::{self, escape, figure as figure_of};
+use super::words;
 use crate::results::label::labels;
 use crate::results::{Contestant, Point, SendDetail, Why};
 use std::fmt::Write;
@@ -69,8 +73,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 12]) {
     for ((key, name, meaning), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(
             out,
-            "<li title=\"{}\"><span class=\"key\" style=\"background:var(--{key})\"></span>{name}</li>",
-            escape(meaning)
+            "<li><span class=\"key\" style=\"background:var(--{key})\"></span>{}</li>",
+            words::explained(name, meaning)
         );
     }
     out.push_str("</ul>\n");
@@ -107,42 +111,74 @@ pub(super) fn render(out: &mut String, point: &Point) {
         }
     }
     legend(out, present);
-    let (width, left, row) = (1040.0, 190.0, 30.0);
-    let height = row * known.len() as f64 + 22.0;
-    let scale = Scale::new(0.0, longest, left, width - left - 60.0);
-    out.push_str("<figure>");
-    svg::open(out, width, height, "mean parts of the response time");
-    let ticks = scale.ticks(8);
-    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
-        svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height - 20.0));
-        svg::text(out, "mid", (scale.at(*tick), height - 6.0), &label);
+    let all = words::names(point);
+    let named = |known: &Contestant| {
+        let place = point.contestants.iter().position(|contestant| std::ptr::eq(contestant, known));
+        place.map_or("", |place| all[place].as_str())
+    };
+    let names: Vec<&str> = known.iter().map(|(contestant, _)| named(contestant)).collect();
+    let mut columns = vec!["contestant".to_owned()];
+    columns.extend(PARTS.iter().map(|(_, name, _)| format!("{name} (ms)")));
+    let mut data = Data::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
+    for (name, (_, parts)) in names.iter().zip(&known) {
+        let mut row = vec![(*name).to_owned()];
+        row.extend(parts.iter().map(|ms| format!("{ms:.3}")));
+        data.row(&row);
     }
-    let names: Vec<&str> = known.iter().map(|(contestant, _)| contestant.label()).collect();
-    let names = labels(&names, 26);
-    for (i, (_, parts)) in known.iter().enumerate() {
-        let y = row * i as f64 + row / 2.0;
-        svg::text(out, "obj end", (left - 8.0, y + 4.0), &names[i]);
-        let mut from = 0.0;
-        for ((key, name, _), ms) in PARTS.iter().zip(parts) {
-            if *ms > 0.0 {
-                let (x1, x2) = (scale.at(from), scale.at(from + ms));
-                let _ = write!(
-                    out,
-                    r#"<rect x="{}" y="{}" width="{}" height="20" fill="var(--{key})"><title>{name}: {} ms, {:.0} %</title></rect>"#,
-                    px(x1),
-                    px(y - 10.0),
-                    px(x2 - x1),
-                    figure(*ms),
-                    100.0 * ms / parts.iter().sum::<f64>(),
+    let figure = Figure {
+        name: "parts".to_owned(),
+        shows: known
+            .iter()
+            .map(|(contestant, parts)| {
+                format!("{}: {} in all", named(contestant), svg::span(parts.iter().sum()))
+            })
+            .collect::<Vec<_>>()
+            .join("; "),
+        data,
+        ..Figure::default()
+    };
+    figure.render(out, Width::Wide, |svg, width| {
+        let narrow = width.is_narrow();
+        let (row, left) = if narrow { (48, 4) } else { (32, 200) };
+        let frame = Frame { width: width.pixels(), height: row * known.len() as u32 + 36, left, below: 22 };
+        let x = Axis::time(0.0, longest * 1.08, if narrow { 4 } else { 8 });
+        let y = Axis::bare(known.len() as f64 - 0.5, -0.5);
+        let names = labels(&names, if narrow { 40 } else { 28 });
+        chart::draw(svg, frame, [&x, &y], |plot| {
+            for (i, (_, parts)) in known.iter().enumerate() {
+                let sum: f64 = parts.iter().sum();
+                let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
+                let (at, beside) =
+                    if narrow { (i as f64 - 0.28, Beside::Right) } else { (middle, Beside::Left) };
+                chart::text(
+                    plot,
+                    (0.0, at),
+                    beside,
+                    Ink::named("ink"),
+                    &format!("{}\u{a0}", words::capital(&names[i])),
                 );
-                from += ms;
+                let mut from = 0.0;
+                for ((key, name, _), ms) in PARTS.iter().zip(parts).filter(|(_, ms)| **ms > 0.0) {
+                    let title = format!("{name}: {} ms, {:.0} %", figure_of(*ms), 100.0 * ms / sum);
+                    chart::marks(
+                        plot,
+                        [Mark::bar((from, middle), (from + ms, middle), 20.0, Ink::named(key), title)],
+                    );
+                    from += ms;
+                }
+                chart::text(
+                    plot,
+                    (from, middle),
+                    Beside::Right,
+                    Ink::named("ink"),
+                    &format!("\u{a0}{}", svg::span(sum)),
+                );
             }
-        }
-        svg::text(out, "", (scale.at(from) + 6.0, y + 4.0), &svg::span(from));
-    }
-    out.push_str("</svg></figure>\n");
+        });
+        frame.height
+    });
 
-    out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>mean ms of an object</th>");
+    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>mean ms of an object</th>");
     for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(out, "<th>{name}</th>");
     }
@@ -159,12 +195,12 @@ pub(super) fn render(out: &mut String, point: &Point) {
     for (contestant, parts) in &known {
         let _ = write!(out, "<tr><th>{}</th>", svg::name(contestant.label()));
         for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
-            let _ = write!(out, "<td>{}</td>", figure(*ms));
+            let _ = write!(out, "<td>{}</td>", figure_of(*ms));
         }
         if others {
-            let _ = write!(out, "<td>{}</td>", figure(rest(parts)));
+            let _ = write!(out, "<td>{}</td>", figure_of(rest(parts)));
         }
-        let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
+        let _ = write!(out, "<td>{}</td></tr>", figure_of(parts.iter().sum::<f64>()));
     }
     let short: Vec<String> = point.contestants.iter().filter_map(Contestant::shortfall).collect();
     let over = match short.as_slice() {

@@ -150,17 +150,6 @@ pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     ticks.iter().enumerate().map(label).collect()
 }
 
-/// Opens a figure of `width` x `height`.
-pub(super) fn open(out: &mut String, width: f64, height: f64, label: &str) {
-    let _ = write!(
-        out,
-        r#"<svg viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{label}">"#,
-        w = px(width),
-        h = px(height),
-        label = escape(label),
-    );
-}
-
 /// A line of class `class`.
 pub(super) fn line(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
     let _ = write!(out, r#"<path class="{class}" d="M{} {}L{} {}"/>"#, px(x1), px(y1), px(x2), px(y2));
@@ -181,10 +170,6 @@ mod tests {
         assert_eq!((figure(99.96), figure(0.0), figure(0.126)), ("100.0".into(), "0".into(), "0.13".into()));
         assert_eq!(grouped(-1_234_567.0), "−1\u{202f}234\u{202f}567");
         assert_eq!((span(3214.0), span(940.0)), ("3.21\u{a0}s".into(), "940\u{a0}ms".into()));
-        assert_eq!(
-            (interval(1553.0, 1797.0), interval(80.0, 99.5)),
-            ("1.55 – 1.80\u{a0}s".into(), "80.0 – 99.5\u{a0}ms".into())
-        );
         assert_eq!(name("tcp:iw=1,<x"), "<span class=\"name\">tcp:<wbr>iw=1,<wbr>&lt;x</span>");
         assert_eq!(bytes(1_060_460.0), "1.06\u{a0}MB");
         assert_eq!((px(1.0), px(1.504)), ("1".into(), "1.5".into()));

@@ -2,6 +2,7 @@
 //! was set to, what its network and transport had to do, what the plan
 //! expected, and how to get the same again.
 
+use super::Framing;
 use super::svg::{self, bytes, escape, figure};
 use crate::results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
 }
 
 fn table(out: &mut String, point: &Point, keys: &[&str]) {
-    out.push_str("<div class=\"scroll\"><table><thead><tr><th>setting</th>");
+    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>setting</th>");
     for contestant in &point.contestants {
         let _ = write!(out, "<th>{}</th>", svg::name(contestant.label()));
     }
@@ -75,7 +76,7 @@ type Row = (&'static str, fn(&Run) -> f64, bool);
 /// What the network and the transports had to do, means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
-        "<h2>Packets and events</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
+        "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",
     );
     for contestant in &point.contestants {
         let _ = write!(out, "<th>{}</th>", svg::name(contestant.label()));
@@ -114,7 +115,7 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
     if race.expectations.is_empty() {
         return;
     }
-    out.push_str("<h2>Expectations</h2>\n<div class=\"scroll keep\"><table><tbody>");
+    out.push_str("<h2>Expectations</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><tbody>");
     for expectation in &race.expectations {
         let found = expectation
             .found
@@ -129,10 +130,25 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
     out.push_str("</tbody></table></div>\n");
 }
 
-pub(super) fn reproduce(out: &mut String, race: &Race, command: &str) {
+pub(super) fn reproduce(out: &mut String, race: &Race, framing: &Framing<'_>) {
     out.push_str("<h2>Reproduce this race</h2>\n");
-    if !command.is_empty() {
-        let _ = writeln!(out, "<pre>{}</pre>", escape(command));
+    if !framing.command.is_empty() {
+        let _ = writeln!(out, "<pre>{}</pre>", escape(framing.command));
+    }
+    if !framing.inputs.is_empty() {
+        out.push_str(
+            "<p class=\"note\">It read these files:</p><div class=\"scroll\" tabindex=\"0\"><table><tbody>",
+        );
+        for input in framing.inputs {
+            let _ = write!(
+                out,
+                "<tr><th>{}</th><td class=\"wrap\">{} bytes, SHA-256 <code>{}</code></td></tr>",
+                escape(&input.name),
+                input.bytes,
+                escape(&input.sha256)
+            );
+        }
+        out.push_str("</tbody></table></div>\n");
     }
     let plan = serde_json::to_string_pretty(&race.plan).unwrap_or_default();
     let _ = writeln!(

@@ -1,141 +1,160 @@
 //! Bytes over time in the median run: what each host put on the wire and what
-//! arrived, path by path and direction by direction; what the application
-//! got; where a path failed and when things went on.
+//! arrived, path by path and direction by direction; where a path failed and
+//! when things went on.
 
-use super::svg::{self, Scale, figure, px, span};
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, At, Axis, Beside, Frame, Plot};
+use super::svg::{Scale, escape, figure, px, span};
+use super::words::{self, capital, term};
 use super::{end_ns, median_run, shared_end};
 use crate::results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
 use std::fmt::Write;
 
-const WIDTH: f64 = 1040.0;
-const LEFT: f64 = 118.0;
-const HEIGHT: f64 = 74.0;
-
 pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
-    let runs: Vec<(&Contestant, &Run)> = point
+    let names = words::names(point);
+    let runs: Vec<(&String, &Run)> = point
         .contestants
         .iter()
-        .filter_map(|contestant| Some((contestant, median_run(contestant)?)))
+        .zip(&names)
+        .filter_map(|(contestant, name)| Some((name, median_run(contestant)?)))
         .filter(|(_, run)| run.series.bucket_ns > 0 && !run.series.paths.is_empty())
         .collect();
-    if runs.is_empty() {
-        return;
-    }
-    out.push_str("<h2>On the wire</h2>\n");
-    out.push_str(
-        "<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--cwnd);opacity:.5\"></span>sent by the host</li>\
-         <li><span class=\"key\" style=\"background:var(--rwnd);height:3px\"></span>arrived at the other host</li>\
-         <li><span class=\"key\" style=\"background:var(--timeout);height:3px\"></span>share of the page given to the application (full height: all of it)</li></ul>\n",
-    );
+    let Some((_, first)) = runs.first() else { return };
     let failures = failures(&race.plan);
+    let _ = write!(
+        out,
+        "<h2>On the wire</h2>\n<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--cwnd);opacity:.5\"></span>sent by \
+         the host</li><li><span class=\"key\" style=\"background:var(--rwnd);height:3px\"></span>arrived at the other host</li></ul>\
+         <p class=\"note\">Median runs; rates over {:.0} ms, headers included. A gap between sent and arrived is loss or {}.</p>\n",
+        first.series.bucket_ns as f64 / 1e6,
+        term("queue", "queue")
+    );
     let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
     // Each direction has one scale, so that contestants and paths can be compared; requests would vanish on the responses'.
-    let peak = |pick: fn(&Run) -> Vec<&PathSeries>| -> f64 {
-        let rates = runs.iter().flat_map(|(_, run)| {
-            let bucket = run.series.bucket_ns;
-            pick(run)
-                .into_iter()
-                .flat_map(|p| p.wire.iter().chain(&p.delivered))
-                .map(move |b| mbit(*b, bucket))
-        });
-        rates.fold(0.0, f64::max).max(1e-6)
-    };
-    let down = peak(|run| run.series.paths.iter().map(|path| &path.down).collect());
-    let up = peak(|run| run.series.paths.iter().map(|path| &path.up).collect());
-    for (contestant, run) in runs {
+    let down = runs.iter().map(|(_, run)| peak_down(run)).fold(1e-6, f64::max);
+    let up = runs.iter().map(|(_, run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
+    let whole = Drawing { down, up, failures: &failures };
+    for (name, run) in runs {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
-        let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
         let after = |what: &str, ns: Option<u64>| {
             ns.map_or(String::new(), |ns| format!("; {what} {}", span(ns as f64 / 1e6)))
         };
         let failover = after("failover", run.failover_ns) + &after("service restored after", run.restored_ns);
-        let _ = writeln!(
-            out,
-            "<h3>{} <span class=\"meta\">seed {}{own}{failover}</span></h3>",
-            svg::name(contestant.label()),
-            run.seed
-        );
-        out.push_str("<figure>");
-        panels(out, run, &scale, down, up, &failures);
-        out.push_str("</figure>\n");
+        let about = format!("seed {}{own}{failover}", run.seed);
+        let figure = Figure {
+            name: "wire".to_owned(),
+            heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(name)), escape(&about)),
+            shows: format!("Bytes on the wire over time, {name}, {about}."),
+            data: data(run),
+            ..Figure::default()
+        };
+        figure.render(out, Width::Wide, |svg, width| whole.draw(svg, width, run, end));
     }
-    let _ = writeln!(
-        out,
-        "<p class=\"note\">Rates over {:.0} ms, IP headers included. A gap between sent and arrived is loss or queue.</p>",
-        point.contestants.iter().find_map(median_run).map_or(100.0, |run| run.series.bucket_ns as f64 / 1e6)
-    );
 }
 
-fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failures: &[Failure]) {
-    let paths = run.series.paths.len();
-    let several = paths > 1;
-    let height = |tall: bool| if tall { HEIGHT } else { HEIGHT * 0.5 };
-    let whole: f64 = paths as f64 * (height(true) + height(false) + 14.0) + 20.0;
-    svg::open(out, WIDTH, whole, "bytes over time");
-    let ticks = scale.ticks(8);
-    let mut y = 6.0;
+fn data(run: &Run) -> Data {
+    let mut data = Data::new(&["path", "direction", "from (ms)", "sent (bytes)", "arrived (bytes)"]);
     for (i, path) in run.series.paths.iter().enumerate() {
-        for (series, is_down) in [(&path.down, true), (&path.up, false)] {
-            let tall = height(is_down);
-            let peak = if is_down { down } else { up };
-            for tick in &ticks {
-                svg::line(out, "grid", (scale.at(*tick), y), (scale.at(*tick), y + tall));
+        for (series, direction) in [(&path.down, "to the client"), (&path.up, "to the server")] {
+            let value = |list: &[u64], k: usize| list.get(k).copied().unwrap_or(0).to_string();
+            for k in 0..series.wire.len().max(series.delivered.len()) {
+                let from = k as u64 * run.series.bucket_ns / 1_000_000;
+                data.row(&[
+                    (i + 1).to_string(),
+                    direction.to_owned(),
+                    from.to_string(),
+                    value(&series.wire, k),
+                    value(&series.delivered, k),
+                ]);
             }
-            let name = if several { format!("path {} ", i + 1) } else { String::new() };
-            let name = format!("{name}{}", if is_down { "down" } else { "up" });
-            svg::text(out, "strong end", (LEFT - 14.0, y + tall / 2.0 + 8.0), &name);
-            svg::text(out, "end small", (LEFT - 4.0, y + 8.0), &format!("{}\u{a0}Mbit/s", figure(peak)));
-            svg::text(out, "end small", (LEFT - 4.0, y + tall), "0");
-            let rate = |values: &[u64]| steps(values, run.series.bucket_ns, scale, peak, y, tall);
-            let wire = rate(&series.wire);
-            if !wire.is_empty() {
-                let _ = write!(out, r#"<path class="wired" d="{wire}V{}H{}Z"/>"#, px(y + tall), px(LEFT));
-            }
-            let _ = write!(out, r#"<path class="deliv" d="{}"/>"#, rate(&series.delivered));
-            if is_down && i == 0 {
-                let share = progress(&run.series.application, run.series.bucket_ns, scale, y, tall);
-                let _ = write!(out, r#"<path class="app" d="{share}"/>"#);
-            }
-            svg::line(out, "axis", (LEFT, y + tall), (WIDTH - 12.0, y + tall));
-            for failure in failures.iter().filter(|failure| failure.path == i + 1) {
-                failure.draw(out, scale, y, tall, is_down);
-            }
-            // What a side found out steers what it sends: the server's mind beside the responses, the client's
-            // beside the requests.
-            let side = if is_down { Side::Server } else { Side::Client };
-            found(out, run, (i as u64 + 1, side), scale, y, tall);
-            y += tall + 7.0;
         }
     }
-    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
-        svg::text(out, "mid", (scale.at(*tick), whole - 4.0), &label);
+    data
+}
+
+/// What all runs of a point have in common.
+struct Drawing<'a> {
+    down: f64,
+    up: f64,
+    failures: &'a [Failure],
+}
+
+impl Drawing<'_> {
+    /// One panel below the other: each path, down and up.
+    fn draw(&self, out: &mut String, width: Width, run: &Run, end: f64) -> u32 {
+        let several = run.series.paths.len() > 1;
+        let mut top = 0;
+        for (i, path) in run.series.paths.iter().enumerate() {
+            for (series, is_down) in [(&path.down, true), (&path.up, false)] {
+                let last = i + 1 == run.series.paths.len() && !is_down;
+                let height = if is_down { 120 } else { 72 } + if last { 22 } else { 0 };
+                let peak = if is_down { self.down } else { self.up };
+                let name = match (several, is_down) {
+                    (false, true) => "to the client".to_owned(),
+                    (false, false) => "to the server".to_owned(),
+                    (true, true) => format!("path {}, to the client", i + 1),
+                    (true, false) => format!("path {}, to the server", i + 1),
+                };
+                let _ = write!(out, "<g transform=\"translate(0 {top})\">");
+                let frame =
+                    Frame { width: width.pixels(), height, left: 62, below: if last { 22 } else { 2 } };
+                let x = Axis::time(0.0, end, if width.is_narrow() { 4 } else { 8 });
+                let x = if last { x } else { x.unlabelled() };
+                let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
+                    if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", figure(mbit)) }
+                });
+                chart::draw(out, frame, [&x, &y], |plot| {
+                    let bucket = run.series.bucket_ns;
+                    chart::area(plot, steps(&series.wire, bucket), Ink::named("cwnd"), 0.42);
+                    chart::line(plot, steps(&series.delivered, bucket), Ink::named("rwnd"), 1.4);
+                    chart::text(plot, (end * 0.004, peak * 0.93), Beside::Right, Ink::named("ink"), &name);
+                    for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
+                        failure.draw(plot, end, peak, is_down);
+                    }
+                    // What a side found out steers what it sends: the server's mind beside the responses, the client's
+                    // beside the requests.
+                    let side = if is_down { Side::Server } else { Side::Client };
+                    found(plot, run, (i as u64 + 1, side), (end, peak));
+                    if is_down && i == 0 {
+                        self.went_on(plot, run, (end, peak));
+                    }
+                });
+                out.push_str("</g>");
+                top += height;
+            }
+        }
+        top
     }
-    // The first failure is what failover is measured from.
-    if let (Some(failover), Some(first)) =
-        (run.failover_ns, failures.iter().map(|f| f.at_ms).reduce(f64::min))
-    {
-        let x = scale.at(first + failover as f64 / 1e6);
-        svg::line(out, "ends", (x, 2.0), (x, whole - 20.0));
-        beside(out, "small", (x, 10.0), "delivery goes on");
+
+    /// When things went on after the first failure.
+    fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
+        let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
+        for (after, label, share) in
+            [(run.failover_ns, "delivery goes on", 0.78), (run.restored_ns, "service restored", 0.6)]
+        {
+            if let Some(ns) = after {
+                upright(plot, first + ns as f64 / 1e6, (end, peak, share), (Ink::named("ink"), label));
+            }
+        }
     }
-    if let (Some(restored), Some(first)) =
-        (run.restored_ns, failures.iter().map(|f| f.at_ms).reduce(f64::min))
-    {
-        let x = scale.at(first + restored as f64 / 1e6);
-        svg::line(out, "ends", (x, 2.0), (x, whole - 20.0));
-        beside(out, "small", (x, 24.0), "service restored");
-    }
-    out.push_str("</svg>");
+}
+
+/// An upright line with its label beside it, where there is room.
+fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
+    chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
+    let beside = if x > end * 0.7 { Beside::Left } else { Beside::Right };
+    chart::text(plot, (x, peak * share), beside, ink, &format!("\u{a0}{label}\u{a0}"));
 }
 
 /// Marks where a side took a path for failed, and for active again; of many associations, the first that did.
-fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y: f64, tall: f64) {
+fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
     let here = |e: &&PathEvent| e.path == path && e.by == by;
     let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
-    // Where the last label of each row begins: the next one like it needs room, or does without.
+    // Where the last label of each kind begins: the next one like it needs room, or does without.
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
         let (name, row) = match event.state {
@@ -143,84 +162,118 @@ fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y:
             PathState::Failed => ("declared failed", 0),
             PathState::Active => ("active again", 1),
         };
-        let x = scale.at(event.at_ns as f64 / 1e6);
-        svg::line(out, "ends", (x, y), (x, y + tall));
-        let room = label_width(name) * if is_last(x, name) { 2.0 } else { 1.0 };
-        if x - last[row] >= room {
-            beside(out, "small", (x, y + tall - 8.0 - 12.0 * row as f64), name);
+        let x = event.at_ns as f64 / 1e6;
+        let label = if x - last[row] >= end * 0.14 { name } else { "" };
+        upright(plot, x, (end, peak, 0.42 - 0.18 * row as f64), (Ink::named("ink"), label));
+        if !label.is_empty() {
             last[row] = x;
         }
     }
 }
 
-/// A small label to the right of a line, or to its left where the plot has no room for it there.
-fn beside(out: &mut String, class: &str, (x, y): (f64, f64), label: &str) {
-    if is_last(x, label) {
-        svg::text(out, &format!("{class} end"), (x - 3.0, y), label);
-    } else {
-        svg::text(out, class, (x + 3.0, y), label);
-    }
-}
-
-/// No room is left for the label to the right of `x`.
-fn is_last(x: f64, label: &str) -> bool {
-    x + label_width(label) > WIDTH
-}
-
-/// A small label and the gap to its line.
-fn label_width(label: &str) -> f64 {
-    3.0 + label.chars().count() as f64 * SMALL_LETTER
-}
-
-/// As wide as a letter of a small label is at most, on average.
-const SMALL_LETTER: f64 = 5.2;
-
 /// The most marks of one path.
 const MARKS: usize = 20;
 
-/// A step line through the rates of `values`.
-fn steps(values: &[u64], bucket_ns: u64, scale: &Scale, peak: f64, y: f64, tall: f64) -> String {
-    let mut path = String::new();
-    let mut last = f64::NAN;
+/// The corners of steps through the rates of `values`, from nothing to nothing.
+fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
+    let mut points: Vec<At> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
-        let level = y + tall - tall * (mbit(*value, bucket_ns) / peak).min(1.0);
-        let x = scale.at(i as f64 * bucket_ns as f64 / 1e6);
-        if i == 0 {
-            let _ = write!(path, "M{} {}", px(x), px(level));
-        } else if level != last {
-            let _ = write!(path, "H{}V{}", px(x), px(level));
-        }
-        last = level;
+        let (from, until) = (i as u64 * bucket_ns, (i as u64 + 1) * bucket_ns);
+        let level = mbit(*value, bucket_ns);
+        points.extend([(from as f64 / 1e6, level), (until as f64 / 1e6, level)]);
     }
-    if !values.is_empty() {
-        let _ =
-            write!(path, "H{}V{}", px(scale.at(values.len() as f64 * bucket_ns as f64 / 1e6)), px(y + tall));
-    }
-    path
+    let end = points.last().map_or(0.0, |point| point.0);
+    points.push((end, 0.0));
+    points
 }
 
-/// A line from nothing to everything: what has been given out by the end of each bucket.
-fn progress(values: &[u64], bucket_ns: u64, scale: &Scale, y: f64, tall: f64) -> String {
-    let whole = values.iter().sum::<u64>().max(1) as f64;
-    let mut path = format!("M{} {}", px(scale.at(0.0)), px(y + tall));
-    let mut given = 0;
-    for (i, value) in values.iter().enumerate() {
-        given += value;
-        let x = scale.at((i + 1) as f64 * bucket_ns as f64 / 1e6);
-        let _ = write!(path, "L{} {}", px(x), px(y + tall - tall * given as f64 / whole));
+/// A thin strip with what went to the client over all paths, for the foot of a waterfall: from `top`, so high.
+pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
+    let bucket = run.series.bucket_ns.max(1);
+    let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {
+        let lists: Vec<&Vec<u64>> = run.series.paths.iter().map(|path| pick(&path.down)).collect();
+        let buckets = lists.iter().map(|list| list.len()).max().unwrap_or(0);
+        (0..buckets).map(|k| lists.iter().filter_map(|list| list.get(k)).sum()).collect()
+    };
+    let path = |values: &[u64]| {
+        let mut text = String::new();
+        let mut level = f64::NAN;
+        for (ms, mbit) in steps(values, bucket) {
+            let (x, y) = (scale.at(ms), top + tall - tall * (mbit / peak).min(1.0));
+            let _ = match (text.is_empty(), y == level) {
+                (true, _) => write!(text, "M{} {}", px(x), px(y)),
+                (false, true) => Ok(()),
+                (false, false) => write!(text, "H{}V{}", px(x), px(y)),
+            };
+            level = y;
+        }
+        text
+    };
+    let (wire, delivered) = (path(&sum(|series| &series.wire)), path(&sum(|series| &series.delivered)));
+    if wire.len() > 10 {
+        let _ = write!(out, "<path fill=\"var(--cwnd)\" opacity=\"0.42\" d=\"{wire}Z\"/>");
+        let _ = write!(
+            out,
+            "<path fill=\"none\" stroke=\"var(--rwnd)\" stroke-width=\"1.2\" d=\"{delivered}\"/>"
+        );
     }
-    path
 }
 
 fn mbit(bytes: u64, bucket_ns: u64) -> f64 {
     bytes as f64 * 8e3 / bucket_ns as f64
 }
 
-fn length(run: &Run) -> u64 {
+fn peak(run: &Run, pick: fn(&crate::results::Directions<PathSeries>) -> &PathSeries) -> f64 {
+    let bucket = run.series.bucket_ns.max(1);
+    let paths = run.series.paths.iter().map(pick);
+    let rates =
+        paths.flat_map(|path| path.wire.iter().chain(&path.delivered)).map(|bytes| mbit(*bytes, bucket));
+    rates.fold(1e-6, f64::max)
+}
+
+/// The highest rate to the client on any path, or on all together.
+pub(super) fn peak_down(run: &Run) -> f64 {
+    peak(run, |path| &path.down)
+}
+
+/// When nothing more is known of a run.
+pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);
     let buckets = buckets.max(run.series.application.len()) as u64;
     end_ns(run).max(buckets.saturating_mul(run.series.bucket_ns))
+}
+
+/// When a path fails and service is restored, in words; empty where none does.
+pub(super) fn failover(point: &Point) -> String {
+    let Some(at) = point.failure_ns else { return String::new() };
+    let names = words::names(point);
+    let said = |(contestant, name): (&Contestant, &String)| {
+        let all = point.met_failure(contestant).count();
+        let restored: Vec<f64> = point
+            .met_failure(contestant)
+            .filter_map(|run| run.restored_ns)
+            .map(|ns| ns as f64 / 1e6)
+            .collect();
+        let mean = restored.iter().sum::<f64>() / restored.len().max(1) as f64;
+        match (all, restored.len()) {
+            (0, _) => None,
+            (_, 0) => Some(format!("never with {name}")),
+            (all, n) if n < all => {
+                Some(format!("after {} with {name} (in {n} of {all} runs)", words::short_time(mean)))
+            }
+            _ => Some(format!("after {} with {name}", words::short_time(mean))),
+        }
+    };
+    let all: Vec<String> = point.contestants.iter().zip(&names).filter_map(said).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    format!(
+        "When a path fails at {}, service is restored {}.",
+        words::short_time(at as f64 / 1e6),
+        words::and(&all)
+    )
 }
 
 /// A failure of a path that the plan ordered.
@@ -231,18 +284,11 @@ struct Failure {
 }
 
 impl Failure {
-    fn draw(&self, out: &mut String, scale: &Scale, y: f64, tall: f64, named: bool) {
-        let x = scale.at(self.at_ms);
-        svg::line(out, "mark", (x, y), (x, y + tall));
-        if named {
-            beside(out, "marked small", (x, y + 18.0), "path fails");
-        }
-        if let Some(until) = self.until_ms {
-            let x = scale.at(until);
-            svg::line(out, "mark", (x, y), (x, y + tall));
-            if named {
-                beside(out, "marked small", (x, y + 30.0), "path restored");
-            }
+    fn draw(&self, plot: &mut Plot<'_, '_>, end: f64, peak: f64, named: bool) {
+        let marks = [(Some(self.at_ms), "path fails"), (self.until_ms, "path restored")];
+        for (at, label) in marks {
+            let Some(at) = at.filter(|at| *at <= end) else { continue };
+            upright(plot, at, (end, peak, 0.93), (Ink::named("mark"), if named { label } else { "" }));
         }
     }
 }
@@ -272,21 +318,4 @@ fn failures(plan: &serde_json::Value) -> Vec<Failure> {
         })
     };
     entries.iter().filter_map(read).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_label_stays_within_the_plot() {
-        let shown = |x| {
-            let mut out = String::new();
-            beside(&mut out, "small", (x, 10.0), "declared failed");
-            out
-        };
-        assert!(!shown(500.0).contains("end") && shown(500.0).contains("503"), "{}", shown(500.0));
-        let last = shown(WIDTH - 12.0);
-        assert!(last.contains("small end") && last.contains("1025"), "{last}");
-    }
 }

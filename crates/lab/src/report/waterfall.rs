@@ -1,143 +1,233 @@
-//! For each contestant the median run object by object, every bar cut into
-//! the parts of its response time. All contestants of a point share a scale
-//! unless they differ too much.
+//! Runs object by object: each bar runs from the moment the client wanted the
+//! object to its delivery, cut into the parts of that time, with the wire
+//! beneath on the same axis. The best, the median and the worst run of every
+//! contestant, to be stepped through.
 //!
-//! A long page is cut into blocks, so that paper can break between them, and
-//! drawn in thinner rows; names give way when rows become too thin to read.
+//! A long page is drawn in thinner rows; names give way when rows become too
+//! thin to read.
 
+use super::chart::figure::{Data, Figure, Width};
 use super::parts::{self, PARTS};
+use super::standing;
 use super::svg::{self, Scale, escape, px, span};
-use super::{end_ns, median_run, outcome, shared_end};
-use crate::results::{Object, Point, Run};
+use super::traffic;
+use super::words::{self, term};
+use super::{median_run, outcome, shared_end};
+use crate::results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
-const WIDTH: f64 = 1040.0;
-const LEFT: f64 = 210.0;
-const RIGHT: f64 = 62.0;
-/// Rows of a block.
-const BLOCK: usize = 60;
+/// Which run of each contestant is shown.
+const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
+/// The step that is shown first, and on paper.
+const MEDIAN: usize = 1;
 
-pub(super) fn render(out: &mut String, point: &Point) {
-    let whole = point.workload.whole();
-    let runs: Vec<(&str, &Run)> = point
+/// A contestant's runs to be shown, in the order of [`STEPS`].
+fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
+    let mut order: Vec<(f64, usize)> = contestant
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(i, run)| (standing::value(point, run).unwrap_or(f64::INFINITY), i))
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = median_run(contestant)?;
+    let median = contestant.runs.iter().position(|run| run.seed == median.seed)?;
+    Some([order.first()?.1, median, order.last()?.1])
+}
+
+/// `all`: also the best and the worst run.
+pub(super) fn render(out: &mut String, point: &Point, all: bool) {
+    let names = words::names(point);
+    let chosen: Vec<(usize, [usize; 3])> = point
         .contestants
         .iter()
-        .filter_map(|contestant| median_run(contestant).map(|run| (contestant.label(), run)))
+        .enumerate()
+        .filter_map(|(i, contestant)| Some((i, shown(point, contestant)?)))
+        .filter(|(i, _)| point.contestants[*i].runs.iter().any(|run| !run.objects.is_empty()))
         .collect();
-    if runs.iter().all(|(_, run)| run.objects.is_empty()) {
+    if chosen.is_empty() {
         return;
     }
-    out.push_str("<h2>The median run, object by object</h2>\n");
+    let run_of = |(i, runs): &(usize, [usize; 3]), step: usize| &point.contestants[*i].runs[runs[step]];
+    out.push_str("<h2>Object by object</h2>\n");
+    let steps: Vec<usize> = if all && chosen.iter().any(|(_, runs)| runs[0] != runs[2]) {
+        vec![0, MEDIAN, 2]
+    } else {
+        vec![MEDIAN]
+    };
     let mut present = [false; 12];
-    let length = |run: &Run| end_ns(run).max(run.limit_ns.unwrap_or(0));
-    let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
-    for (_, run) in &runs {
-        for object in &run.objects {
-            for (present, part) in present.iter_mut().zip(parts_of(object)) {
-                *present |= part > 0;
-            }
+    for object in steps.iter().flat_map(|step| chosen.iter().flat_map(|own| &run_of(own, *step).objects)) {
+        for (present, part) in present.iter_mut().zip(parts_of(object)) {
+            *present |= part > 0;
         }
     }
     parts::legend(out, present);
-    for (name, run) in runs {
-        let scale = Scale::new(0.0, shared.unwrap_or(length(run)) as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
-        let own = if shared.is_some() { "" } else { "; time scale of its own" };
-        let time = run
-            .page_ns
-            .map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ns as f64 / 1e6)));
-        // On paper the heading and the axis stay with the first block.
-        out.push_str("<figure class=\"long\"><div class=\"keep\">");
-        let _ = writeln!(
-            out,
-            "<h3>{} <span class=\"meta\">seed {}, {time}, {}{}{own}</span></h3>",
-            svg::name(name),
-            run.seed,
-            svg::count(run.connections, "connection"),
-            outcome(run),
-        );
-        figure(out, name, run, &scale);
-        out.push_str("</figure>\n");
-        if run.objects.len() > NAMED_ROWS {
-            slowest(out, run);
+    out.push_str("<div data-steps=\"which run\">");
+    for step in steps {
+        let hidden = if step == MEDIAN { "" } else { " hidden" };
+        let _ = write!(out, "<div class=\"step\" data-label=\"{}\"{hidden}>", STEPS[step]);
+        let length = |run: &Run| traffic::length(run).max(run.limit_ns.unwrap_or(0));
+        let shared = shared_end(chosen.iter().map(|own| length(run_of(own, step))));
+        let peak = chosen.iter().map(|own| traffic::peak_down(run_of(own, step))).fold(1e-6, f64::max);
+        for own in &chosen {
+            let run = run_of(own, step);
+            let end = shared.unwrap_or(length(run));
+            one(out, point, (&names[own.0], STEPS[step]), run, (end, shared.is_some(), peak));
         }
+        out.push_str("</div>");
     }
+    out.push_str("</div>");
     let _ = writeln!(
         out,
-        "<p class=\"note\">Rows in the order of the page; each bar runs from the moment the client wanted the object to the \
-         delivery of its last byte, with the response time behind it; parts that alternate within one wait are drawn as \
-         sums. Solid line: end of the {whole}. Dotted line: the limit. On a screen, point at a row for its name and numbers.</p>",
+        "<p class=\"note\">Rows in the order of the page; the time behind a bar is the object's response time; parts that \
+         alternate within one wait are drawn as sums. Solid line: end of the {}. Dashed line: the {}. Strip below: what the \
+         network carried to the client, sent (filled) and arrived (line), on the same axis.</p>",
+        point.workload.whole(),
+        term("limit", "limit"),
     );
+}
+
+fn one(
+    out: &mut String,
+    point: &Point,
+    (name, step): (&str, &str),
+    run: &Run,
+    (end, shared, peak): (u64, bool, f64),
+) {
+    let whole = point.workload.whole();
+    let time =
+        run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ns as f64 / 1e6)));
+    let own = if shared { "" } else { "; time scale of its own" };
+    let about = format!(
+        "{step}: seed {}, {time}, {}{}{own}",
+        run.seed,
+        svg::count(run.connections, "connection"),
+        outcome(run)
+    );
+    let figure = Figure {
+        name: "waterfall".to_owned(),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(&words::capital(name)), escape(&about)),
+        shows: format!("Waterfall of {name}, {about}: {}.", slowest_in_words(run)),
+        data: data(run),
+        ..Figure::default()
+    };
+    figure.render_with(out, Width::Wide, &attributes(run), |svg, width| draw(svg, width, run, end, peak));
+    if run.objects.len() > NAMED_ROWS {
+        slowest(out, run);
+    }
 }
 
 /// Up to so many rows every row has its name.
 const NAMED_ROWS: usize = 160;
+/// Room above the first row.
+const TOP: f64 = 20.0;
+/// Height of the strip with the wire.
+const WIRE: f64 = 44.0;
 
 /// Height of a row and style of its name by the number of rows.
-fn rows(count: usize) -> (f64, Option<&'static str>) {
-    match count {
-        0..=30 => (18.0, Some("obj")),
-        31..=90 => (13.0, Some("obj small")),
-        91..=NAMED_ROWS => (9.0, Some("obj tiny")),
-        161..=400 => (3.6, None),
+fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
+    match (count, width.is_narrow()) {
+        (0..=60, true) => (26.0, Some("obj")),
+        (61..=120, true) => (20.0, Some("obj small")),
+        (0..=30, false) => (18.0, Some("obj")),
+        (31..=90, false) => (13.0, Some("obj small")),
+        (91..=NAMED_ROWS, _) => (9.0, if width.is_narrow() { None } else { Some("obj tiny") }),
+        (161..=400, _) => (3.6, None),
         _ => (2.4, None),
     }
 }
 
-fn figure(out: &mut String, name: &str, run: &Run, scale: &Scale) {
-    let (row, names) = rows(run.objects.len());
-    let ticks = scale.ticks(8);
-    svg::open(out, WIDTH, 20.0, &format!("time axis of the waterfall of {name}"));
-    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
-        svg::text(out, "mid", (scale.at(*tick), 13.0), &label);
-        svg::line(out, "axis", (scale.at(*tick), 16.0), (scale.at(*tick), 20.0));
-    }
-    out.push_str("</svg>");
-    // Blocks of equal size look better than a last one of two rows.
-    let blocks = run.objects.len().div_ceil(BLOCK).max(1);
-    let size = run.objects.len().div_ceil(blocks).max(1);
-    for (block, objects) in run.objects.chunks(size).enumerate() {
-        let height = objects.len() as f64 * row;
-        if block > 0 {
-            out.push_str("<div class=\"keep\">");
-        }
-        svg::open(out, WIDTH, height, &format!("waterfall of {name}, rows {} on", block * size + 1));
-        for tick in &ticks {
-            svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height));
-        }
-        bars(out, objects, row, scale);
-        for (i, object) in objects.iter().enumerate() {
-            let number = block * size + i + 1;
-            label(out, object, number, i as f64 * row, row, names, scale);
-        }
-        if let Some(limit) = run.limit_ns {
-            let x = scale.at(limit as f64 / 1e6);
-            svg::line(out, "limit", (x, 0.0), (x, height));
-        }
-        if let Some(page) = run.page_ns {
-            let x = scale.at(page as f64 / 1e6);
-            svg::line(out, "ends", (x, 0.0), (x, height));
-        }
-        out.push_str("</svg></div>");
-    }
-    if run.objects.is_empty() {
-        out.push_str("</div>");
+/// What the page's script needs to tell a row from the place that is pointed at.
+fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
+    move |width| {
+        let (row, _) = rows(run.objects.len(), width);
+        format!(
+            " class=\"rows\" data-row=\"{row}\" data-top=\"{TOP}\" data-first=\"0\" data-count=\"{}\"",
+            run.objects.len()
+        )
     }
 }
 
+/// All about each object.
+fn data(run: &Run) -> Data {
+    let mut columns =
+        vec!["object", "bytes", "connection", "stream", "wanted (ms)", "delivered (ms)", "response (ms)"];
+    let names: Vec<String> = PARTS.iter().map(|(_, name, _)| format!("{name} (ms)")).collect();
+    columns.extend(names.iter().map(String::as_str));
+    columns.push("failure");
+    let mut data = Data::new(&columns);
+    let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6));
+    for object in &run.objects {
+        let number = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
+        let response =
+            object.delivered_ns.zip(object.issued_ns).map(|(until, from)| until.saturating_sub(from));
+        let mut row = vec![
+            object.name.clone(),
+            object.bytes.to_string(),
+            number(object.connection),
+            number(object.stream),
+            ms(object.issued_ns),
+            ms(object.delivered_ns),
+            ms(response),
+        ];
+        let known = object.why.is_some();
+        row.extend(parts_of(object).map(|ns| if known && ns > 0 { ms(Some(ns)) } else { String::new() }));
+        row.push(object.failure.clone().unwrap_or_default());
+        data.row(&row);
+    }
+    data
+}
+
+fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
+    let (row, names) = rows(run.objects.len(), width);
+    let narrow = width.is_narrow();
+    let whole = f64::from(width.pixels());
+    let (left, right) = if narrow { (2.0, 8.0) } else { (210.0, 62.0) };
+    let scale = Scale::new(0.0, end as f64 / 1e6, left, whole - left - right);
+    let bottom = TOP + run.objects.len() as f64 * row;
+    let ticks = scale.ticks(if narrow { 4 } else { 8 });
+    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
+        let x = scale.at(*tick);
+        let class = if narrow && *tick == 0.0 { "plain" } else { "plain mid" };
+        svg::text(out, class, (x.min(whole - 18.0), 13.0), &label);
+        svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
+    }
+    let top = bottom + 4.0;
+    // Before the labels, which would be struck through.
+    for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
+        if let Some(ns) = at {
+            let x = scale.at(ns as f64 / 1e6);
+            svg::line(out, class, (x, TOP), (x, top + WIRE));
+        }
+    }
+    bars(out, &run.objects, row, &scale, names.is_some() && narrow);
+    for (i, object) in run.objects.iter().enumerate() {
+        label(out, object, i + 1, (TOP + i as f64 * row, row), names, (&scale, left, narrow));
+    }
+    traffic::strip(out, run, &scale, (top, WIRE), peak);
+    if !narrow {
+        svg::text(out, "plain end", (left - 8.0, top + 12.0), "wire, to the client");
+    }
+    svg::line(out, "axis", (left, top + WIRE), (whole - right, top + WIRE));
+    (top + WIRE + 4.0).ceil() as u32
+}
+
 /// All segments of the rows: one path for each part keeps the file small.
-fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
+fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
     let mut paths: [String; 12] = Default::default();
     let mut unknown = String::new();
     let mut undelivered = String::new();
+    let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
+    let middle_of = |i: usize| TOP + i as f64 * row + if below_name { row * 0.75 } else { row / 2.0 };
     for (i, object) in objects.iter().enumerate() {
-        let y = px(i as f64 * row + row / 2.0);
+        let middle = middle_of(i);
+        let y = px(middle);
         let Some(issued) = object.issued_ns else { continue };
         let at = |ns: u64| scale.at(ns as f64 / 1e6);
         let Some(delivered) = object.delivered_ns else {
             let x = at(issued);
-            let contestant = (row * 0.35).min(4.0);
-            let middle = i as f64 * row + row / 2.0;
-            for (dx, dy) in [(contestant, contestant), (contestant, -contestant)] {
+            let arm = (row * 0.35).min(4.0);
+            for (dx, dy) in [(arm, arm), (arm, -arm)] {
                 let _ = write!(
                     undelivered,
                     "M{} {}L{} {}",
@@ -161,7 +251,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
             }
         }
     }
-    let thick = px((row * 0.82).max(row - 2.5));
+    let thick = px(thick);
     for ((key, _, _), path) in PARTS.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
         let _ = write!(out, r#"<path class="bar" stroke="var(--{key})" stroke-width="{thick}" d="{path}"/>"#);
     }
@@ -169,7 +259,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
         let _ = write!(out, r#"<path class="bar whole" stroke-width="{thick}" d="{unknown}"/>"#);
     }
     if !undelivered.is_empty() {
-        let _ = write!(out, r#"<path class="mark" style="stroke-dasharray:none" d="{undelivered}"/>"#);
+        let _ = write!(out, r#"<path class="mark" d="{undelivered}"/>"#);
     }
 }
 
@@ -221,68 +311,47 @@ fn label(
     out: &mut String,
     object: &Object,
     number: usize,
-    y: f64,
-    row: f64,
+    (y, row): (f64, f64),
     names: Option<&str>,
-    scale: &Scale,
+    (scale, left, narrow): (&Scale, f64, bool),
 ) {
-    let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
     let response = match (object.issued_ns, object.delivered_ns) {
         (Some(issued), Some(delivered)) => Some((delivered, (delivered.saturating_sub(issued)) as f64 / 1e6)),
         _ => None,
     };
-    if let Some(class) = names {
-        // As many letters as fit the margin at the size of the row's text.
-        let width = match class {
-            "obj" => 30,
-            "obj small" => 34,
-            _ => 44,
-        };
-        svg::text(out, &format!("{class} end"), (LEFT - 8.0, baseline), &svg::shortened(&object.name, width));
-        if let Some((delivered, ms)) = response {
-            let size = if class == "obj" { "" } else { class.trim_start_matches("obj ") };
-            svg::text(out, size, (scale.at(delivered as f64 / 1e6) + 4.0, baseline), &span(ms));
-        } else {
-            svg::text(
-                out,
-                "marked small",
-                (LEFT + 4.0, baseline),
-                object.failure.as_deref().unwrap_or("not delivered"),
-            );
+    let Some(class) = names else {
+        if !narrow && (number == 1 || number.is_multiple_of(20)) {
+            svg::text(out, "small end", (left - 8.0, y + row), &format!("object {number}"));
         }
-    } else if number == 1 || number.is_multiple_of(20) {
-        svg::text(out, "end small", (LEFT - 8.0, y + row), &format!("object {number}"));
+        return;
+    };
+    if narrow {
+        // Name and time in one line above the bar.
+        let time = response.map_or("not delivered".to_owned(), |(_, ms)| span(ms));
+        let text = format!("{}  {time}", svg::shortened(&object.name, if class == "obj" { 38 } else { 44 }));
+        let class = if response.is_some() { "small obj" } else { "small marked" };
+        svg::text(out, class, (left, y + row * 0.45), &text);
+        return;
     }
-    let _ = write!(
-        out,
-        r#"<rect class="hit" x="0" y="{}" width="{WIDTH}" height="{}"><title>{}</title></rect>"#,
-        px(y),
-        px(row),
-        escape(&tooltip(object, number)),
-    );
+    let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
+    // As many letters as fit the margin at the size of the row's text.
+    let width = match class {
+        "obj" => 30,
+        "obj small" => 34,
+        _ => 44,
+    };
+    let size = class.strip_prefix("obj ").unwrap_or("plain");
+    svg::text(out, &format!("{size} obj end"), (left - 8.0, baseline), &svg::shortened(&object.name, width));
+    if let Some((delivered, ms)) = response {
+        svg::text(out, size, (scale.at(delivered as f64 / 1e6) + 4.0, baseline), &span(ms));
+    } else {
+        let failure = object.failure.as_deref().unwrap_or("not delivered");
+        svg::text(out, "small marked", (left + 4.0, baseline), failure);
+    }
 }
 
-/// All about one object, in lines.
-fn tooltip(object: &Object, number: usize) -> String {
-    let mut text = format!("{number}. {}\n{}", object.name, svg::bytes(object.bytes as f64));
-    if let (Some(connection), Some(stream)) = (object.connection, object.stream) {
-        let _ = write!(text, ", connection {connection}, stream {stream}");
-    }
-    if let (Some(issued), Some(delivered)) = (object.issued_ns, object.delivered_ns) {
-        let (from, until) = (issued as f64 / 1e6, delivered as f64 / 1e6);
-        let _ = write!(text, "\n{from:.1} to {until:.1} ms: {:.1} ms", until - from);
-    }
-    for ((_, name, _), ns) in PARTS.iter().zip(parts_of(object)).filter(|(_, ns)| *ns > 0) {
-        let _ = write!(text, "\n{name} {:.1} ms", ns as f64 / 1e6);
-    }
-    if let Some(failure) = &object.failure {
-        let _ = write!(text, "\nfailed: {failure}");
-    }
-    text
-}
-
-/// Where rows have no names: the objects that took longest, by name.
-fn slowest(out: &mut String, run: &Run) {
+/// Objects by the time they took, longest first.
+fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     let mut objects: Vec<(usize, &Object, u64)> = run
         .objects
         .iter()
@@ -290,8 +359,23 @@ fn slowest(out: &mut String, run: &Run) {
         .filter_map(|(i, object)| Some((i, object, object.delivered_ns?.saturating_sub(object.issued_ns?))))
         .collect();
     objects.sort_by_key(|&(i, _, ns)| (std::cmp::Reverse(ns), i));
-    out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
-    for (i, object, ns) in objects.into_iter().take(8) {
+    objects
+}
+
+/// The text alternative: how many objects, and which took longest.
+fn slowest_in_words(run: &Run) -> String {
+    let longest: Vec<String> = by_time(run)
+        .into_iter()
+        .take(3)
+        .map(|(_, object, ns)| format!("{} {}", svg::shortened(&object.name, 60), span(ns as f64 / 1e6)))
+        .collect();
+    format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
+}
+
+/// Where rows have no names: the objects that took longest, by name.
+fn slowest(out: &mut String, run: &Run) {
+    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
+    for (i, object, ns) in by_time(run).into_iter().take(8) {
         let mut mostly: Vec<(&str, u64)> =
             PARTS.iter().map(|(_, name, _)| *name).zip(parts_of(object)).collect();
         mostly.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));

@@ -3,8 +3,8 @@
 //! Two contestants differ when the 95 % interval excludes 1 and the gap is at least 3 %; they are level when the interval
 //! lies within 3 % either way; else it is undecided.
 
-use super::interval::t_quantile;
-use crate::results::{Bound, Verdict};
+use super::interval::{share_ci95, t_quantile};
+use crate::results::{Bound, Comparison, Verdict};
 
 /// A gap that matters: a factor of 1.03.
 pub const GAP: f64 = 1.03;
@@ -64,6 +64,39 @@ fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
         seeds += (seeds / 1000.0).ceil();
     }
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
+}
+
+/// Whether the winner, `b` of a comparison, wins most seeds, and the share of them in percent that it wins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Usual {
+    /// There is one case.
+    NotAsked,
+    /// Its 95 % interval excludes one half.
+    Yes(u64),
+    /// It does not.
+    No(u64),
+}
+
+/// Whether `b` wins most seeds.
+#[must_use]
+pub fn usual(found: &Comparison) -> Usual {
+    // Where both took as long, nobody won.
+    let (wins, of) = (found.more, found.less + found.more);
+    let Some([low, _]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
+        return Usual::NotAsked;
+    };
+    let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
+    if low > 0.5 { Usual::Yes(percent) } else { Usual::No(percent) }
+}
+
+/// Two figures, upwards: a number of seeds is an estimate.
+#[must_use]
+pub fn rounded_up(seeds: u64) -> u64 {
+    let mut unit = 1;
+    while seeds / unit >= 100 {
+        unit *= 10;
+    }
+    seeds.div_ceil(unit) * unit
 }
 
 /// As many as a plan may have.

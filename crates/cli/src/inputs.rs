@@ -1,0 +1,42 @@
+//! The files that a race read, with their digests: what a report says of where its numbers come from.
+
+use anabranch_lab::report::Input;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Keys of a plan whose values may name files.
+const KEYS: [&str; 4] = ["page", "trace", "down-trace", "up-trace"];
+
+/// The files that this plan names, and the plan itself where it is one; a file that is gone is left out.
+pub fn of(plan: &Value) -> Vec<Input> {
+    let mut names: Vec<String> = std::env::args().skip(1).filter(|word| word.ends_with(".toml")).collect();
+    named(plan, false, &mut names);
+    let mut found: Vec<Input> = Vec::new();
+    for name in names {
+        if found.iter().all(|input| input.name != name)
+            && Path::new(&name).is_file()
+            && let Ok(content) = std::fs::read(&name)
+        {
+            let mut sha256 = String::new();
+            for byte in Sha256::digest(&content) {
+                let _ = write!(sha256, "{byte:02x}");
+            }
+            found.push(Input { name, bytes: content.len() as u64, sha256 });
+        }
+    }
+    found
+}
+
+/// Every text below a key that may name a file.
+fn named(value: &Value, names_files: bool, names: &mut Vec<String>) {
+    match value {
+        Value::String(text) if names_files => names.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| named(value, names_files, names)),
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| named(value, KEYS.contains(&key.as_str()), names));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,390 @@
+//! Reports as a browser shows them: every kind at the width of a desk and of a
+//! telephone, light, dark and on paper. Nothing is fetched, no error is told,
+//! nothing sticks out sideways, what is drawn is what `results.json` says, and
+//! what the page's script offers works.
+//!
+//! Needs chromium and chromedriver (Debian: `apt-get install chromium
+//! chromium-driver`); without them the test says so and passes, unless
+//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. With `SCREENSHOTS=DIR` in
+//! the environment the pages are also kept as pictures.
+
+#![cfg(target_os = "linux")]
+
+mod driver;
+
+use driver::{Browser, Look};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+/// A directory that is gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("anabranch-browser-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A race whose report is looked at.
+struct Report {
+    kind: &'static str,
+    page: PathBuf,
+    results: Value,
+}
+
+/// Runs a race twice into the same directory, and keeps what it says; the two pages must be the same.
+fn report(place: &Path, kind: &'static str, words: &str) -> Option<Report> {
+    let out = place.join(kind);
+    let race = || {
+        let output = Command::new(PROGRAM)
+            .current_dir(place)
+            .args(["race", "--quiet", "--out", kind])
+            .args(words.split_whitespace())
+            .output()
+            .expect("it starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, told) = race();
+    if code == Some(3) {
+        println!("{kind}: not possible here: {told}");
+        return None;
+    }
+    assert_eq!(code, Some(0), "{words}: {told}");
+    let page = out.join("report.html");
+    let first = fs::read(&page).expect("a report");
+    if !words.contains("emulated") {
+        assert_eq!(race().0, Some(0));
+        assert!(fs::read(&page).expect("a report") == first, "{kind}: another run gives another report");
+    }
+    let results = fs::read_to_string(out.join("results.json")).expect("results");
+    Some(Report { kind, page, results: serde_json::from_str(&results).expect("JSON") })
+}
+
+const KINDS: [(&str, &str); 8] = [
+    ("page", "--page news --loss 1% --runs 5 --transport tcp:connections=6 --transport tcp --transport sctp"),
+    (
+        "messages",
+        "--messages 50/s --size 300B --for 4s --loss 1% --runs 3 --transport tcp --transport sctp --transport sctp:streams=1",
+    ),
+    ("bulk", "--bulk 1MB --loss 1% --runs 4 --transport tcp --transport sctp"),
+    (
+        "failover",
+        "--path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=500ms --bulk 3MB --loss 0 --runs 2 \
+         --transport sctp:paths=2 --transport sctp:paths=2,profile=modern",
+    ),
+    ("together", "--together --page news --loss 1% --runs 3 --transport tcp:connections=6 --transport sctp"),
+    (
+        "sweep",
+        "--page news --loss 0,1%,3% --runs 3 --pcap none --transport tcp:connections=6 --transport sctp",
+    ),
+    (
+        "map",
+        "--objects 8x20kB --loss 0,1%,3% --rate 2mbit,20mbit --runs 3 --pcap none --transport tcp --transport sctp",
+    ),
+    (
+        "emulated",
+        "--world emulated --objects 4x5kB --rate 10mbit --rtt 20ms --loss 0 --runs 2 --transport tcp --transport sctp",
+    ),
+];
+
+/// Root may set up emulated links everywhere.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn every_kind_of_report_is_whole_in_a_browser() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Scratch::new();
+    let kinds = KINDS.iter().filter(|(kind, _)| *kind != "emulated" || is_root());
+    for report in kinds.filter_map(|(kind, words)| report(&place.0, kind, words)) {
+        for look in Look::ALL {
+            browser.open(&report.page, look);
+            is_whole(&mut browser, &report, look);
+        }
+        browser.open(&report.page, Look::ALL[0]);
+        says_what_results_say(&mut browser, &report);
+        script_works(&mut browser, &report);
+        let complaints = browser.complaints();
+        assert!(complaints.is_empty(), "{}: {complaints:?}", report.kind);
+        if report.kind == "page" {
+            capture_is_drawn(&mut browser, &report);
+        }
+    }
+}
+
+/// `decode --html` of a capture beside the report: every retransmission that `decode --json` counts is drawn.
+fn capture_is_drawn(browser: &mut Browser, report: &Report) {
+    let directory = report.page.parent().expect("a directory");
+    let files = fs::read_dir(directory).expect("files").flatten().map(|entry| entry.path());
+    let capture = files.into_iter().find(|file| {
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.starts_with("sctp.") && name.ends_with("server.pcapng")
+    });
+    let capture = capture.expect("a capture of the server");
+    let page = directory.join("decoded.html");
+    let output = Command::new(PROGRAM)
+        .args(["decode", "--json", "-", "--html"])
+        .args([&page, &capture])
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let decoded: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let repairs = &decoded["conversations"][0]["directions"][1]["repairs"];
+    let counted: u64 = ["fast", "timeout", "other"].iter().filter_map(|cause| repairs[cause].as_u64()).sum();
+    assert!(counted > 0, "nothing was lost: {repairs}");
+    for look in Look::ALL {
+        browser.open(&page, look);
+        is_whole(browser, &Report { kind: "decoded", page: page.clone(), results: Value::Null }, look);
+    }
+    browser.open(&page, Look::ALL[0]);
+    let drawn = browser.run(
+        "return document.querySelector('figure[data-name=sequence] .wide svg').querySelectorAll('circle').length;",
+    );
+    assert_eq!(drawn.as_u64(), Some(counted));
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "decoded: {complaints:?}");
+}
+
+/// What must hold of any page, however it is looked at.
+fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
+    let what = format!("{} {look:?}", report.kind);
+    browser.keep(&format!("{}-{}", report.kind, look.name()));
+    let found = browser.run(
+        r"
+        const seen = [...document.querySelectorAll('svg[role=img]')].filter((svg) => svg.getBoundingClientRect().width > 0);
+        const style = getComputedStyle(document.body);
+        const wide = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1
+            && !e.closest('.scroll, pre, [hidden], .tip, svg'));
+        return {
+            overflow: document.documentElement.scrollWidth - innerWidth,
+            wide: wide.slice(0, 3).map((e) => e.outerHTML.slice(0, 120)),
+            headline: document.querySelector('h1').textContent,
+            figures: seen.length,
+            mute: seen.filter((svg) => !svg.getAttribute('aria-label')).length,
+            scale: Math.min(...seen.map((svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width)),
+            nameless: [...document.querySelectorAll('button, [tabindex]')].filter((e) => !e.textContent.trim()).length,
+            ink: style.color, paper: style.backgroundColor,
+        };",
+    );
+    // A telephone has no bar at the side.
+    assert!(found["overflow"].as_f64() <= Some(0.0), "{what}: sticks out sideways: {found}");
+    assert_eq!(found["wide"], Value::Array(Vec::new()), "{what}");
+    assert!(
+        found["figures"].as_u64() > Some(1) && found["mute"] == 0 && found["nameless"] == 0,
+        "{what}: {found}"
+    );
+    assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
+    // Drawn for this width, and not made smaller until nobody can read it; paper has 72 dots where a screen has 96.
+    assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
+    let light = |key: &str| -> f64 {
+        let text = found[key].as_str().expect("a colour");
+        let parts = text.trim_matches(|c: char| !c.is_ascii_digit()).split(", ").take(3);
+        parts.filter_map(|part| part.parse::<f64>().ok()).sum::<f64>() / 3.0
+    };
+    let (ink, paper) = (light("ink"), light("paper"));
+    assert_eq!(ink > paper, look.is_dark(), "{what}: ink {ink} on paper {paper}");
+}
+
+/// The numbers of a figure, by the name of its files: the first that has it.
+fn numbers(browser: &mut Browser, figure: &str) -> Vec<Vec<String>> {
+    let script = format!(
+        "return document.querySelector('figure[data-name=\"{figure}\"] pre.csv')?.textContent ?? '';"
+    );
+    let text = browser.run(&script);
+    text.as_str().unwrap_or_default().lines().skip(1).map(split).collect()
+}
+
+/// A row of CSV.
+fn split(line: &str) -> Vec<String> {
+    let (mut cells, mut quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            c => cells.last_mut().expect("one").push(c),
+        }
+    }
+    cells
+}
+
+/// A run's time in the results, milliseconds: of messages the 95th percentile of delays.
+fn time_of(point: &Value, run: &Value) -> Option<f64> {
+    if point["workload"]["messages"] != true {
+        return run["page_ns"].as_u64().map(|ns| ns as f64 / 1e6);
+    }
+    let objects = run["objects"].as_array()?.iter();
+    let mut delays: Vec<u64> =
+        objects.filter_map(|o| Some(o["delivered_ns"].as_u64()? - o["issued_ns"].as_u64()?)).collect();
+    delays.sort_unstable();
+    let rank = (delays.len() * 95).div_ceil(100).checked_sub(1)?;
+    Some(delays[rank] as f64 / 1e6)
+}
+
+/// What is drawn, and what stands beside it, is what the results hold.
+fn says_what_results_say(browser: &mut Browser, report: &Report) {
+    let points = report.results["points"].as_array().expect("points");
+    let point = &points[0];
+    let mut expected = Vec::new();
+    for contestant in point["arms"].as_array().expect("contestants") {
+        for run in contestant["runs"].as_array().expect("runs") {
+            expected.push((
+                contestant["arm"].as_str().expect("a name"),
+                run["seed"].to_string(),
+                time_of(point, run),
+            ));
+        }
+    }
+    let rows = numbers(browser, "times");
+    assert_eq!(rows.len(), expected.len(), "{}", report.kind);
+    for (row, (name, seed, time)) in rows.iter().zip(&expected) {
+        assert_eq!((&row[0], &row[1]), (&(*name).to_owned(), seed), "{}", report.kind);
+        assert_eq!(row[2].parse::<f64>().ok(), *time, "{}: {row:?}", report.kind);
+    }
+    // Every dot lies where its time belongs: on one line with all others.
+    let dots = browser.run(
+        "return [...document.querySelector('figure[data-name=times] .wide svg').querySelectorAll('circle')]
+            .map((dot) => Number(dot.getAttribute('cx')));",
+    );
+    let mut dots: Vec<f64> = dots.as_array().expect("dots").iter().filter_map(Value::as_f64).collect();
+    let mut times: Vec<f64> = expected.iter().filter_map(|(_, _, time)| *time).collect();
+    dots.sort_by(f64::total_cmp);
+    times.sort_by(f64::total_cmp);
+    assert_eq!(dots.len(), times.len(), "{}", report.kind);
+    let (last, end) = (times.len() - 1, times[times.len() - 1]);
+    let scale = (dots[last] - dots[0]) / (end - times[0]).max(1e-9);
+    for (dot, time) in dots.iter().zip(&times) {
+        let place = dots[0] + scale * (time - times[0]);
+        assert!((dot - place).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {place}", report.kind);
+    }
+    // The headline has the geometric means, to two figures or more.
+    let text = browser.run("return document.body.textContent;");
+    for contestant in point["arms"].as_array().expect("contestants") {
+        let runs = contestant["runs"].as_array().expect("runs").iter();
+        let logs: Vec<f64> = runs.filter_map(|run| time_of(point, run)).map(f64::ln).collect();
+        let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let shown =
+            if mean >= 999.5 { format!("{:.1}\u{a0}s", mean / 1e3) } else { format!("{mean:.0}\u{a0}ms") };
+        assert!(text.as_str().is_some_and(|text| text.contains(&shown)), "{}: {shown}", report.kind);
+    }
+    // The first waterfall is that of the first contestant's best run, or its only one.
+    let rows = numbers(browser, "waterfall");
+    if !rows.is_empty() {
+        let runs = point["arms"][0]["runs"].as_array().expect("runs");
+        let best = runs.iter().min_by_key(|run| run["page_ns"].as_u64().unwrap_or(u64::MAX)).expect("a run");
+        let median = runs.iter().find(|run| run["seed"] == point["arms"][0]["median_seed"]).expect("a run");
+        let delivered = |run: &Value| -> Vec<String> {
+            let objects = run["objects"].as_array().expect("objects").iter();
+            objects
+                .map(|o| {
+                    o["delivered_ns"].as_u64().map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6))
+                })
+                .collect()
+        };
+        let shown: Vec<String> = rows.iter().map(|row| row[5].clone()).collect();
+        assert!(shown == delivered(best) || shown == delivered(median), "{}: {shown:?}", report.kind);
+    }
+    let sent: u64 = numbers(browser, "wire")
+        .iter()
+        .filter(|row| row[1] == "to the client")
+        .filter_map(|row| row[3].parse::<u64>().ok())
+        .sum();
+    let median = &point["arms"][0]["median_seed"];
+    let runs = point["arms"][0]["runs"].as_array().expect("runs");
+    let run = runs.iter().find(|run| run["seed"] == *median).expect("the median run");
+    let paths = run["series"]["paths"].as_array().expect("paths").iter();
+    let wire: u64 = paths
+        .flat_map(|path| path["down"]["wire"].as_array().expect("buckets"))
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(sent, wire, "{}: bytes to the client", report.kind);
+}
+
+/// Words are explained, runs are stepped through, figures are saved.
+fn script_works(browser: &mut Browser, report: &Report) {
+    let kind = report.kind;
+    let tip = browser.run(
+        "document.querySelector('dfn').focus(); const tip = document.getElementById('tip');
+         return [tip.hidden, tip.textContent, document.querySelector('dfn').getAttribute('aria-describedby')];",
+    );
+    assert!(
+        tip[0] == false && tip[1].as_str().is_some_and(|text| text.len() > 20) && tip[2] == "tip",
+        "{kind}: {tip}"
+    );
+    let table = browser.run(
+        "const details = document.querySelector('details.data'); details.open = true;
+         details.dispatchEvent(new Event('toggle'));
+         return [details.querySelectorAll('tr').length, details.querySelector('pre').textContent.trimEnd().split('\\n').length];",
+    );
+    assert!(table[0] == table[1] && table[0].as_u64() > Some(1), "{kind}: {table}");
+    let saved = browser.run(
+        "const saved = []; const made = URL.createObjectURL; URL.createObjectURL = (blob) => { saved.push(blob); return made(blob); };
+         HTMLAnchorElement.prototype.click = () => {};
+         for (const button of document.querySelectorAll('.save button')) button.click();
+         URL.createObjectURL = made;
+         return Promise.all(saved.map((blob) => blob.text())).then((texts) => {
+           const svgs = texts.filter((text) => text.startsWith('<svg'));
+           const bad = svgs.filter((text) => new DOMParser().parseFromString(text, 'image/svg+xml').querySelector('parsererror')
+             || /var\\(--(?!\\w+\\))/.test(text) || !text.includes('viewBox'));
+           return [texts.length, svgs.length, bad.length, texts.filter((text) => !text).length];
+         });",
+    );
+    let [all, svgs, bad, empty] = [0, 1, 2, 3].map(|i| saved[i].as_u64().expect("a number"));
+    assert!(svgs > 1 && all == 2 * svgs && bad == 0 && empty == 0, "{kind}: {saved}");
+    let steps = browser.run(
+        "const steps = document.querySelector('[data-steps]'); if (!steps || steps.children.length < 3) return null;
+         const shown = () => [...steps.querySelectorAll('.step')].filter((step) => !step.hidden).map((step) => step.dataset.label);
+         const before = shown(); const pressed = steps.querySelector('[aria-pressed=true]'); pressed.focus();
+         pressed.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true }));
+         const after = shown(); document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true }));
+         return [before, after, shown(), document.activeElement.textContent];",
+    );
+    if kind == "page" {
+        let expected = serde_json::json!([["median run"], ["worst run"], ["best run"], "best run"]);
+        assert_eq!(steps, expected, "{kind}");
+        let row = browser.run(
+            "const svg = [...document.querySelectorAll('svg.rows')].find((svg) => svg.getBoundingClientRect().width > 0);
+             svg.scrollIntoView(); const box = svg.getBoundingClientRect();
+             svg.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + 300, clientY: box.top + 22, bubbles: true }));
+             return document.getElementById('tip').textContent;",
+        );
+        assert!(
+            row.as_str()
+                .is_some_and(|text| text.starts_with("object: /\n") && text.contains("delivered (ms): ")),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_large_report_opens_at_once() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
+    fs::create_dir_all(&place.0).expect("a directory");
+    let words = "--objects 300x2kB --loss 1% --runs 30 --pcap none --transport tcp --transport tcp:connections=6 --transport sctp \
+                 --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:streams=10";
+    let report = report(&place.0, "large", words).expect("it runs");
+    browser.open(&report.page, Look::ALL[0]);
+    let found = browser.run(
+        "const [page] = performance.getEntriesByType('navigation');
+         return [document.querySelectorAll('*').length, Math.round(page.loadEventEnd - page.startTime)];",
+    );
+    println!("30 seeds, 6 contestants, 300 objects: {} elements, open after {} ms", found[0], found[1]);
+    // How long it takes is the machine's; how much there is to do is the page's.
+    assert!(found[0].as_u64() < Some(20_000), "{found}");
+    let bytes = fs::metadata(&report.page).expect("a page").len();
+    assert!(bytes < 8_000_000, "{bytes} bytes");
+}

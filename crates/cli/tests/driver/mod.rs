@@ -1,0 +1,209 @@
+//! Debian's chromium, driven by WebDriver: fantoccini speaks to a chromedriver of our own.
+//!
+//! Owns the browser's process, how a page is looked at (width, colours, paper),
+//! and what the browser complained of: errors of the console, and requests for
+//! anything but the page itself.
+
+use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::{Client, ClientBuilder};
+use http::Method;
+use serde_json::{Value, json};
+use std::path::Path;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::runtime::{Builder, Runtime};
+
+/// How a page is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// On a screen so wide, with light or dark colours.
+    Screen { width: u32, dark: bool },
+    /// On paper, on a machine whose colours are light or dark.
+    Paper { width: u32, dark: bool },
+}
+
+impl Look {
+    /// All that a report must stand.
+    pub const ALL: [Self; 6] = [
+        Self::Screen { width: 1280, dark: false },
+        Self::Screen { width: 1280, dark: true },
+        Self::Screen { width: 390, dark: false },
+        Self::Screen { width: 390, dark: true },
+        Self::Paper { width: 1280, dark: true },
+        // As wide as A4 between its margins.
+        Self::Paper { width: 703, dark: false },
+    ];
+
+    /// Whether light stands on dark: never on paper.
+    pub fn is_dark(self) -> bool {
+        matches!(self, Self::Screen { dark: true, .. })
+    }
+
+    /// For files.
+    pub fn name(self) -> String {
+        match self {
+            Self::Screen { width, dark } => format!("{width}-{}", if dark { "dark" } else { "light" }),
+            Self::Paper { width, .. } => format!("{width}-paper"),
+        }
+    }
+}
+
+/// A command of chromedriver's own: its path behind the session, and its body.
+#[derive(Debug)]
+struct Own(&'static str, Value);
+
+impl WebDriverCompatibleCommand for Own {
+    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.0))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (Method, Option<String>) {
+        (Method::POST, Some(self.1.to_string()))
+    }
+}
+
+/// A browser with one page.
+pub struct Browser {
+    runtime: Runtime,
+    client: Option<Client>,
+    driver: Child,
+}
+
+impl Browser {
+    /// Starts one; `None` where there is none, and none is required.
+    pub fn start() -> Option<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let spawned = runtime.block_on(async {
+            Command::new("chromedriver")
+                .arg("--port=0")
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+        });
+        let mut driver = match spawned {
+            Ok(driver) => driver,
+            Err(error) => {
+                let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
+                assert!(!required, "chromedriver: {error}; apt-get install chromium chromium-driver");
+                println!("chromedriver: {error}; skipped: apt-get install chromium chromium-driver");
+                return None;
+            }
+        };
+        let client = runtime.block_on(async {
+            let mut lines = BufReader::new(driver.stdout.take().expect("its output")).lines();
+            let port = loop {
+                let line = lines.next_line().await.expect("readable").expect("it tells its port");
+                if let Some((_, port)) = line.split_once("started successfully on port ") {
+                    break port.trim_end_matches('.').to_owned();
+                }
+            };
+            // It must not stand still when nobody reads what it writes.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            let options = json!({
+                "goog:chromeOptions": { "args": [
+                    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                    "--disable-background-networking", "--disable-component-update", "--no-first-run",
+                ] },
+                "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+            });
+            let capabilities = options.as_object().cloned().unwrap_or_default();
+            let connector = hyper_util::client::legacy::connect::HttpConnector::new();
+            let mut builder = ClientBuilder::new(connector);
+            builder.capabilities(capabilities);
+            builder.connect(&format!("http://127.0.0.1:{port}")).await.expect("a session")
+        });
+        Some(Self { runtime, client: Some(client), driver })
+    }
+
+    fn client(&self) -> &Client {
+        self.client.as_ref().expect("until it is dropped")
+    }
+
+    fn own(&self, path: &'static str, body: Value) -> Value {
+        self.runtime.block_on(self.client().issue_cmd(Own(path, body))).expect(path)
+    }
+
+    /// A command of the browser's debugger.
+    fn debugger(&self, command: &str, parameters: Value) -> Value {
+        self.own("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
+    }
+
+    /// Opens a page, to be looked at so.
+    pub fn open(&mut self, page: &Path, look: Look) {
+        let (width, media, dark) = match look {
+            Look::Screen { width, dark } => (width, "screen", dark),
+            Look::Paper { width, dark } => (width, "print", dark),
+        };
+        let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        self.debugger("Emulation.setDeviceMetricsOverride", metrics);
+        let scheme =
+            json!([{ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } }]);
+        self.debugger("Emulation.setEmulatedMedia", json!({ "media": media, "features": scheme }));
+        let address = format!("file://{}", page.display());
+        self.runtime.block_on(self.client().goto(&address)).expect("it opens");
+    }
+
+    /// What a script gives.
+    pub fn run(&mut self, script: &str) -> Value {
+        self.runtime.block_on(self.client().execute(script, Vec::new())).expect("it runs")
+    }
+
+    /// Keeps the page as a picture where the environment says so.
+    pub fn keep(&mut self, name: &str) {
+        let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };
+        let whole = json!({ "format": "png", "captureBeyondViewport": false });
+        let shot = self.debugger("Page.captureScreenshot", whole);
+        let text = shot["data"].as_str().unwrap_or_default();
+        let _ = std::fs::write(Path::new(&directory).join(format!("{name}.png")), decode(text));
+    }
+
+    /// What the console and the network said since last asked.
+    pub fn complaints(&mut self) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in self.own("se/log", json!({ "type": "browser" })).as_array().into_iter().flatten() {
+            found.push(format!("{}: {}", entry["level"], entry["message"]));
+        }
+        for entry in self.own("se/log", json!({ "type": "performance" })).as_array().into_iter().flatten() {
+            let event: Value =
+                serde_json::from_str(entry["message"].as_str().unwrap_or_default()).unwrap_or_default();
+            let message = &event["message"];
+            let address = message["params"]["request"]["url"].as_str().unwrap_or_default();
+            let own = address.starts_with("file://")
+                || address.starts_with("data:")
+                || address.starts_with("blob:");
+            if message["method"] == "Network.requestWillBeSent" && !own {
+                found.push(format!("asked for {address}"));
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            let _ = self.runtime.block_on(client.close());
+        }
+        let _ = self.runtime.block_on(self.driver.kill());
+    }
+}
+
+/// Base 64, as the debugger sends pictures.
+fn decode(text: &str) -> Vec<u8> {
+    let value = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let symbols: Vec<u8> = text.bytes().filter(|c| *c != b'=').map(value).collect();
+    let mut bytes = Vec::with_capacity(symbols.len() * 3 / 4);
+    for four in symbols.chunks(4) {
+        let bits =
+            four.iter().fold(0_u32, |bits, symbol| bits << 6 | u32::from(*symbol)) << (6 * (4 - four.len()));
+        bytes.extend(bits.to_be_bytes()[1..four.len()].iter());
+    }
+    bytes
+}

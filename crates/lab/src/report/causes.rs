@@ -1,0 +1,318 @@
+//! Why the winner wins, as experiments found it: the setting that was changed in
+//! the loser, what that did to its time, and what did not matter.
+//!
+//! Owns the words and the small picture of it. Without experiments it says that
+//! none were made; where time went (`parts`) describes, and names no cause.
+
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, Axis, Beside, Frame, Mark};
+use super::standing::Standing;
+use super::svg::escape;
+use super::words::explained;
+use crate::results::{Comparison, Point};
+use serde::Deserialize;
+use std::fmt::Write;
+
+/// A cause, as results have it.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cause {
+    /// As typed: `iw=10`.
+    change: String,
+    was: String,
+    factor: String,
+    /// How many times as soon it makes the loser.
+    effect: f64,
+    ci: [f64; 2],
+    enough: bool,
+    with: Vec<String>,
+    either: Vec<String>,
+}
+
+/// A factor that was tried.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tried {
+    factor: String,
+    change: String,
+    was: String,
+    alone: Effect,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+struct Effect {
+    ratio: f64,
+    ci: [f64; 2],
+}
+
+/// What becomes of the gap where something is taken away for both.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Condition {
+    pub without: String,
+    pub gap: f64,
+    pub ci95: [f64; 2],
+    pub needed: bool,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Experiment {
+    winner: String,
+    loser: String,
+    gap: f64,
+    ci95: [f64; 2],
+    runs: u64,
+    factors: Vec<Tried>,
+    held_back_by: Vec<Cause>,
+    unexplained: Option<Effect>,
+    conditions: Vec<Condition>,
+    notes: Vec<String>,
+}
+
+/// What a comparison says of causes.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Found {
+    causes: Vec<Cause>,
+    experiment: Option<Experiment>,
+}
+
+/// The experiments of a point, if there were any.
+pub(super) fn of(point: &Point) -> Option<Found> {
+    point.comparisons.iter().find_map(of_comparison)
+}
+
+fn of_comparison(comparison: &Comparison) -> Option<Found> {
+    let found: Found = serde_json::to_value(comparison).and_then(serde_json::from_value).ok()?;
+    found.experiment.is_some().then_some(found)
+}
+
+/// `×1.6`.
+fn times(ratio: f64) -> String {
+    if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
+}
+
+impl Cause {
+    /// `windows (iw=10 in place of 2)`.
+    fn subject(&self) -> String {
+        let explained = explained(&self.factor, about(&self.factor));
+        let change = match self.change.split_once(',') {
+            Some((first, rest)) => format!("{first} and {} more", rest.split(',').count()),
+            None if self.was.is_empty() => self.change.clone(),
+            None => format!("{} in place of {}", self.change, self.was),
+        };
+        format!("{explained} (<code>{}</code>)", escape(&change))
+    }
+
+    fn line(&self, loser: &str, gap: f64) -> String {
+        let mut text = format!(
+            "<b>{}</b>: with this one change, {} is {} sooner, of {} in all",
+            self.subject(),
+            escape(loser),
+            times(self.effect),
+            times(gap)
+        );
+        if !self.with.is_empty() {
+            let _ = write!(text, "; only together with <code>{}</code>", escape(&self.with.join(" or ")));
+        } else if !self.either.is_empty() {
+            let _ = write!(text, "; <code>{}</code> would do as well", escape(&self.either.join(" or ")));
+        } else if self.enough {
+            text.push_str("; that alone makes the two level");
+        }
+        text + "."
+    }
+}
+
+/// What a group of settings is about.
+fn about(factor: &str) -> &'static str {
+    match factor {
+        "windows" => "How much a sender may have under way: at the start, and at most.",
+        "congestion control and recovery" => {
+            "How a sender slows down after a loss, finds out what is missing, and speeds up again."
+        }
+        "timers and ACKs" => {
+            "How long a sender waits before it takes data for lost, and how late the receiver acknowledges."
+        }
+        "connections" | "connections and streams" => {
+            "How many connections or associations are used at a time: each has a window of its own."
+        }
+        "request order" => "In which order requests are sent, and how many wait for each other.",
+        _ => "",
+    }
+}
+
+/// The name of a condition in words, where it is what matters.
+fn place(without: &str) -> &str {
+    match without {
+        "loss" => "packets are lost",
+        "queue" => "the queue before the slowest wire is short",
+        "rate" => "the network's rate is the bottleneck",
+        "server time" => "the server takes its time",
+        "failure" => "a path fails",
+        "order" => "a message must wait for an earlier one",
+        other => other,
+    }
+}
+
+/// What takes the gap away, in words; empty where nothing was tried, or nothing does.
+pub(super) fn conditions(found: &Found) -> Vec<String> {
+    let Some(experiment) = &found.experiment else { return Vec::new() };
+    let said = |condition: &Condition| {
+        let gap = times(condition.gap);
+        let whole = times(experiment.gap);
+        if condition.needed {
+            format!(
+                "The gap is there only where {}: without that it is {gap} in place of {whole}.",
+                place(&condition.without)
+            )
+        } else {
+            format!(
+                "It stays where not: without {} the gap is {gap} ({whole} with it).",
+                escape(&condition.without)
+            )
+        }
+    };
+    let needed = experiment.conditions.iter().filter(|condition| condition.needed);
+    let others = experiment.conditions.iter().filter(|condition| !condition.needed);
+    needed.chain(others).take(3).map(said).collect()
+}
+
+/// The box on the first screen: at most three lines, and the picture of the control experiment.
+pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
+    let found = of(point);
+    let Some((found, experiment)) =
+        found.as_ref().and_then(|found| Some((found, found.experiment.as_ref()?)))
+    else {
+        if standing.places.len() > 1 && standing.places[0].ms.is_some() {
+            out.push_str(
+                "<section class=\"why\"><h2>Why</h2><p>No experiment was made to find the cause. Where the time went stands below: \
+                 that describes what happened, and does not say what would change it.</p></section>\n",
+            );
+        }
+        return;
+    };
+    let name = |typed: &str| {
+        let names = super::words::names(point);
+        let place = point.contestants.iter().position(|contestant| contestant.name == typed);
+        place.map_or_else(|| typed.to_owned(), |place| names[place].clone())
+    };
+    let (winner, loser) = (name(&experiment.winner), name(&experiment.loser));
+    let _ =
+        write!(out, "<section class=\"why\"><h2>Why {} before {}</h2><ul>", escape(&winner), escape(&loser));
+    let mut lines: Vec<String> =
+        found.causes.iter().take(2).map(|cause| cause.line(&loser, experiment.gap)).collect();
+    if lines.is_empty() {
+        lines.push(match experiment.notes.first() {
+            Some(note) if experiment.factors.is_empty() => escape(note) + ".",
+            _ => "No setting that was tried makes a difference that is sure.".to_owned(),
+        });
+    }
+    if let Some(first) = experiment.held_back_by.first() {
+        lines.push(format!("Held back by {}, {}.", first.subject(), times(first.effect)));
+    } else if let Some(left) = experiment.unexplained.filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03) {
+        lines.push(format!("Not explained by settings: {}.", times(left.ratio)));
+    }
+    for line in lines {
+        let _ = write!(out, "<li>{line}</li>");
+    }
+    out.push_str("</ul>");
+    picture(out, experiment, &loser);
+    out.push_str("</section>\n");
+}
+
+/// The control experiment: how many times as long the loser takes, as it is, and after each change alone.
+fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
+    let mut rows: Vec<(String, f64, [f64; 2], bool)> =
+        vec![(format!("{loser}, as it is"), experiment.gap, experiment.ci95, true)];
+    for tried in &experiment.factors {
+        let left = |effect: f64| experiment.gap / effect.max(1e-9);
+        let Effect { ratio, ci } = tried.alone;
+        rows.push((tried.change.clone(), left(ratio), [left(ci[1]), left(ci[0])], false));
+    }
+    if rows.len() < 2 {
+        return;
+    }
+    let mut data = Data::new(&["loser with", "times the winner's time", "low", "high"]);
+    for (what, ratio, [low, high], _) in &rows {
+        data.row(&[what.as_str(), &format!("{ratio:.4}"), &format!("{low:.4}"), &format!("{high:.4}")]);
+    }
+    let high = rows.iter().map(|row| row.1.max(row.2[1])).fold(1.1, f64::max).min(experiment.gap * 3.0);
+    let low = rows.iter().map(|row| row.1.min(row.2[0])).fold(1.0, f64::min).max(0.0);
+    let figure = Figure {
+        name: "experiment".to_owned(),
+        heading: format!("The experiment: {} raced again with one change", escape(loser)),
+        shows: rows
+            .iter()
+            .map(|(what, ratio, _, _)| format!("{what}: {ratio:.2} times the winner's time"))
+            .collect::<Vec<_>>()
+            .join("; "),
+        note: format!(
+            "{} runs of the same seeds. At 1 it would be level with the winner; bars are intervals.",
+            experiment.runs
+        ),
+        data,
+        ..Figure::default()
+    };
+    figure.render(out, Width::Narrow, |svg, width| {
+        let narrow = width.is_narrow();
+        let (row, left) = if narrow { (40, 4) } else { (26, 230) };
+        let frame = Frame { width: width.pixels(), height: row * rows.len() as u32 + 36, left, below: 22 };
+        let x = Axis::linear((low - 0.05).max(0.0), high * 1.05, 5, |v| format!("{v:.1}"));
+        let y = Axis::bare(rows.len() as f64 - 0.5, -0.5);
+        chart::draw(svg, frame, [&x, &y], |plot| {
+            chart::line(plot, [(1.0, -0.5), (1.0, rows.len() as f64 - 0.5)], Ink::named("limit"), 1.0);
+            for (i, (what, ratio, [low, high], whole)) in rows.iter().enumerate() {
+                let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
+                let ink = Ink::named(if *whole { "ink" } else { "accent" });
+                chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
+                chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
+                let label = super::svg::shortened(what, if narrow { 44 } else { 36 });
+                let from =
+                    if narrow { (x.range_start(), i as f64 - 0.22) } else { (x.range_start(), middle) };
+                let beside = if narrow { Beside::Right } else { Beside::Left };
+                chart::text(plot, from, beside, Ink::named("ink"), &format!("{label}\u{a0}"));
+            }
+        });
+        frame.height
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Found {
+        serde_json::from_value(serde_json::json!({
+            "causes": [{"change": "iw=10", "was": "2", "factor": "windows", "effect": 1.6, "ci": [1.4, 1.8], "enough": false,
+                        "with": [], "either": []}],
+            "experiment": {"winner": "tcp", "loser": "sctp", "gap": 2.0, "ci95": [1.8, 2.2], "runs": 200,
+                "factors": [{"factor": "windows", "change": "iw=10", "was": "2", "contestant": "sctp:iw=10",
+                             "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "last": null, "shapley": null, "reverse": null}],
+                "held_back_by": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
+                "conditions": [{"without": "loss", "gap": 1.01, "ci95": [0.98, 1.04], "needed": true}], "notes": []}
+        }))
+        .expect("as results have it")
+    }
+
+    #[test]
+    fn a_cause_is_told_with_what_it_did() {
+        let found = found();
+        let line = found.causes[0].line("SCTP", 2.0);
+        assert!(
+            line.contains("<code>iw=10 in place of 2</code>")
+                && line.contains("SCTP is ×1.60 sooner, of ×2.00 in all"),
+            "{line}"
+        );
+        let conditions = conditions(&found);
+        assert_eq!(
+            conditions,
+            ["The gap is there only where packets are lost: without that it is ×1.01 in place of ×2.00."]
+        );
+        let mut out = String::new();
+        picture(&mut out, found.experiment.as_ref().expect("one"), "SCTP");
+        // What is left of the gap after the change: 2 / 1.6.
+        assert!(out.contains("iw=10,1.2500,1.1111,1.4286"), "{out}");
+    }
+}

@@ -1,0 +1,405 @@
+//! A chart: axes with round ticks, and what is drawn between them, by plotters.
+//!
+//! Owns what all charts have in common: margins, grid, labels, linear and
+//! logarithmic axes, and the few elements that plotters lacks (a dot and a box
+//! that say what they are when pointed at).
+
+pub(super) mod backend;
+pub(super) mod figure;
+
+use super::svg::{Scale, time_labels};
+use backend::{FINE, Ink, Svg, at};
+use plotters::chart::{ChartBuilder, ChartContext};
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::drawing::IntoDrawingArea;
+use plotters::element::{Drawable, PathElement, PointCollection, Polygon, Text};
+use plotters::prelude::Cartesian2d;
+use plotters::style::{Color, FontFamily, FontStyle, IntoFont, ShapeStyle, TextStyle};
+use plotters_backend::text_anchor::{HPos, Pos, VPos};
+use plotters_backend::{BackendCoord, DrawingErrorKind};
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::ops::Range;
+
+/// Where things are drawn: a pair of values for each point.
+pub(super) type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<Axis, Axis>>;
+
+/// A value on each axis.
+pub(super) type At = (f64, f64);
+
+/// One axis: from where to where, and what is written where.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    from: f64,
+    to: f64,
+    logarithmic: bool,
+    ticks: Vec<(f64, String)>,
+    /// What is measured, with its unit.
+    pub name: String,
+}
+
+impl Axis {
+    /// An axis without ticks; it may go down.
+    pub fn bare(from: f64, to: f64) -> Self {
+        let to = if to == from { from + 1.0 } else { to };
+        Self { from, to, logarithmic: false, ticks: Vec::new(), name: String::new() }
+    }
+
+    /// Milliseconds, with about `count` ticks.
+    pub fn time(from: f64, to: f64, count: usize) -> Self {
+        let axis = Self::bare(from, to);
+        let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
+        let labels = time_labels(&ticks);
+        Self { ticks: ticks.into_iter().zip(labels).collect(), ..axis }
+    }
+
+    /// Any values, with about `count` ticks as `label` writes them.
+    pub fn linear(from: f64, to: f64, count: usize, label: impl Fn(f64) -> String) -> Self {
+        let axis = Self::bare(from, to);
+        let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
+        Self { ticks: ticks.into_iter().map(|tick| (tick, label(tick))).collect(), ..axis }
+    }
+
+    /// Positive values by their logarithms, with ticks at 1, 2 and 5 of every power of ten, or at the powers alone where
+    /// that would be many.
+    pub fn logarithmic(from: f64, to: f64, label: impl Fn(f64) -> String) -> Self {
+        let from = from.max(1e-12);
+        let to = to.max(from * 1.001);
+        let powers = from.log10().floor() as i32..=to.log10().ceil() as i32;
+        let steps: &[f64] = if to / from > 3e3 {
+            &[1.0]
+        } else if to / from > 60.0 {
+            &[1.0, 3.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        let ticks = powers.flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
+        let ticks = ticks.filter(|tick| *tick >= from * 0.999 && *tick <= to * 1.001);
+        let ticks = ticks.map(|tick| (tick, label(tick))).collect();
+        Self { from, to, logarithmic: true, ticks, name: String::new() }
+    }
+
+    /// An axis of names, one at each whole number from 0, first on top.
+    pub fn names(names: &[String]) -> Self {
+        let ticks = names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
+        let (from, to) = (names.len() as f64 - 0.5, -0.5);
+        Self { from, to, logarithmic: false, ticks, name: String::new() }
+    }
+
+    /// An axis of names, one at each whole number from 0, first at the left.
+    pub fn levels(names: &[String]) -> Self {
+        let (from, to) = (-0.5, names.len() as f64 - 0.5);
+        Self { from, to, ..Self::names(names) }
+    }
+
+    /// The same with what is measured.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// The same with its grid, and nothing written.
+    pub fn unlabelled(mut self) -> Self {
+        self.ticks.iter_mut().for_each(|(_, label)| label.clear());
+        self
+    }
+
+    /// Where the axis begins.
+    pub fn range_start(&self) -> f64 {
+        self.from
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        let share = if self.logarithmic {
+            (value.max(1e-12) / self.from).log10() / (self.to / self.from).log10()
+        } else {
+            (value - self.from) / (self.to - self.from)
+        };
+        share.clamp(0.0, 1.0)
+    }
+
+    fn label(&self, value: f64) -> String {
+        let own = |(tick, _): &&(f64, String)| *tick == value;
+        self.ticks.iter().find(own).map_or(String::new(), |(_, label)| label.clone())
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        limit.0 + (self.share(*value) * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        use plotters::coord::ranged1d::KeyPointWeight;
+        match hint.weight() {
+            KeyPointWeight::Bold => self.ticks.iter().map(|(tick, _)| *tick).collect(),
+            KeyPointWeight::Any => Vec::new(),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.from..self.to
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format(value: &f64) -> String {
+        value.to_string()
+    }
+}
+
+/// Size and margins of a chart, in our pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub width: u32,
+    pub height: u32,
+    /// Room for what stands left of the plot.
+    pub left: u32,
+    /// Room below it.
+    pub below: u32,
+}
+
+impl Frame {
+    /// A chart of this size, with room for numbers on both axes.
+    pub fn new(width: u32, height: u32) -> Self {
+        Self { width, height, left: 52, below: 34 }
+    }
+}
+
+/// Size of labels, our pixels.
+const LABEL: f64 = 11.0;
+
+fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
+    let font = (FontFamily::SansSerif, size * f64::from(FINE), FontStyle::Normal).into_font();
+    TextStyle { color: ink.rgba(1.0).to_backend_color(), ..TextStyle::from(font) }
+}
+
+/// Draws a chart at the end of `out`, between `<svg>` and its end.
+pub(super) fn draw(
+    out: &mut String,
+    frame: Frame,
+    [x, y]: [&Axis; 2],
+    content: impl FnOnce(&mut Plot<'_, '_>),
+) {
+    let area = Svg::new(out, (frame.width, frame.height)).into_drawing_area();
+    let fine = |pixels: u32| pixels * FINE as u32;
+    let built = ChartBuilder::on(&area)
+        .margin_top(fine(10))
+        .margin_right(fine(14))
+        .x_label_area_size(fine(frame.below))
+        .y_label_area_size(fine(frame.left))
+        .build_cartesian_2d(x.clone(), y.clone());
+    let Ok(mut plot) = built else { return };
+    let label = |axis: &Axis| {
+        let axis = axis.clone();
+        move |value: &f64| axis.label(*value)
+    };
+    let (x_label, y_label) = (label(x), label(y));
+    let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
+    let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
+    // Plotters asks for no more labels than it is told; the axes know how many they have.
+    let mut mesh = plot.configure_mesh();
+    mesh.x_labels(x.ticks.len().max(1))
+        .y_labels(y.ticks.len().max(1))
+        .max_light_lines(0)
+        .bold_line_style(grid)
+        .light_line_style(ShapeStyle { color: Ink::named("rule").rgba(0.0), ..grid })
+        .axis_style(axis)
+        .x_label_formatter(&x_label)
+        .y_label_formatter(&y_label)
+        .label_style(text_style(LABEL, Ink::named("soft")))
+        .axis_desc_style(text_style(LABEL, Ink::named("soft")))
+        .set_all_tick_mark_size(fine(4));
+    if x.ticks.is_empty() {
+        mesh.disable_x_mesh().disable_x_axis();
+    }
+    if y.ticks.is_empty() {
+        mesh.disable_y_mesh().disable_y_axis();
+    }
+    if !x.name.is_empty() {
+        mesh.x_desc(x.name.clone());
+    }
+    if !y.name.is_empty() {
+        mesh.y_desc(y.name.clone());
+    }
+    let _ = mesh.draw();
+    content(&mut plot);
+}
+
+/// A line through `points`.
+pub(super) fn line(plot: &mut Plot<'_, '_>, points: impl IntoIterator<Item = At>, ink: Ink, width: f64) {
+    faint_line(plot, points, (ink, 1.0), width);
+}
+
+/// A line of which a part of the colour shows.
+pub(super) fn faint_line(
+    plot: &mut Plot<'_, '_>,
+    points: impl IntoIterator<Item = At>,
+    (ink, alpha): (Ink, f64),
+    width: f64,
+) {
+    let stroke_width = (width * f64::from(FINE)) as u32;
+    let style = ShapeStyle { color: ink.rgba(alpha), filled: false, stroke_width };
+    let points: Vec<At> = points.into_iter().collect();
+    if !points.is_empty() {
+        let _ = plot.draw_series([PathElement::new(points, style)]);
+    }
+}
+
+/// Fills what lies between `points` and the line from the last to the first.
+pub(super) fn area(plot: &mut Plot<'_, '_>, points: Vec<At>, ink: Ink, alpha: f64) {
+    if points.len() > 2 {
+        let _ = plot.draw_series([Polygon::new(points, ink.rgba(alpha))]);
+    }
+}
+
+/// How a text stands to its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Beside {
+    Right,
+    Left,
+    Above,
+    Over,
+}
+
+/// A text near a point.
+pub(super) fn text(plot: &mut Plot<'_, '_>, at: At, beside: Beside, ink: Ink, content: &str) {
+    let (h, v) = match beside {
+        Beside::Right => (HPos::Left, VPos::Center),
+        Beside::Left => (HPos::Right, VPos::Center),
+        Beside::Above => (HPos::Center, VPos::Bottom),
+        Beside::Over => (HPos::Center, VPos::Center),
+    };
+    let style = text_style(LABEL, ink).pos(Pos::new(h, v));
+    let _ = plot.draw_series([Text::new(content.to_owned(), at, style)]);
+}
+
+/// What a [`Mark`] looks like.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Shape {
+    /// A disc of this radius, our pixels.
+    Dot(f64),
+    /// A disc of this radius at every point, all of them one path.
+    Dots(f64),
+    /// A box from the first point to the second, as high as told, our pixels, where both lie at one height; else between
+    /// the two.
+    Box(f64),
+}
+
+/// A shape that says what it is when pointed at.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub points: Vec<At>,
+    pub shape: Shape,
+    pub ink: Ink,
+    pub alpha: f64,
+    pub title: String,
+}
+
+impl Mark {
+    pub fn dot(at: At, radius: f64, ink: Ink, title: impl Into<String>) -> Self {
+        Self { points: vec![at], shape: Shape::Dot(radius), ink, alpha: 1.0, title: title.into() }
+    }
+
+    pub fn many(points: Vec<At>, shape: Shape, ink: Ink) -> Self {
+        Self { points, shape, ink, alpha: 1.0, title: String::new() }
+    }
+
+    pub fn bar(from: At, to: At, height: f64, ink: Ink, title: impl Into<String>) -> Self {
+        Self { points: vec![from, to], shape: Shape::Box(height), ink, alpha: 1.0, title: title.into() }
+    }
+
+    pub fn faint(self, alpha: f64) -> Self {
+        Self { alpha, ..self }
+    }
+}
+
+impl<'a> PointCollection<'a, At> for &'a Mark {
+    type Point = &'a At;
+    type IntoIter = &'a [At];
+
+    fn point_iter(self) -> &'a [At] {
+        &self.points
+    }
+}
+
+impl Drawable<Svg<'_>> for Mark {
+    fn draw<I: Iterator<Item = BackendCoord>>(
+        &self,
+        mut points: I,
+        svg: &mut Svg<'_>,
+        _: (u32, u32),
+    ) -> Result<(), DrawingErrorKind<Infallible>> {
+        let Some((x, y)) = points.next() else { return Ok(()) };
+        let fine = |pixels: f64| (pixels * f64::from(FINE)) as i32;
+        let opacity = if self.alpha < 1.0 { format!(" opacity=\"{}\"", self.alpha) } else { String::new() };
+        let paint = format!("fill=\"var(--{})\"{opacity}", self.ink.name());
+        let shape = match self.shape {
+            Shape::Dot(radius) => {
+                format!("circle cx=\"{}\" cy=\"{}\" r=\"{}\" {paint}", at(x), at(y), at(fine(radius)))
+            }
+            Shape::Dots(radius) => {
+                // A line of no length with round ends.
+                let mut path = format!("M{} {}h0", at(x), at(y));
+                for (x, y) in points {
+                    let _ = write!(path, "M{} {}h0", at(x), at(y));
+                }
+                format!(
+                    "path fill=\"none\" stroke=\"var(--{})\" stroke-width=\"{}\" stroke-linecap=\"round\"{opacity} d=\"{path}\"",
+                    self.ink.name(),
+                    at(fine(radius * 2.0))
+                )
+            }
+            Shape::Box(height) => {
+                let (x2, y2) = points.next().unwrap_or((x, y));
+                let (top, tall) =
+                    if y == y2 { (y - fine(height) / 2, fine(height)) } else { (y.min(y2), (y - y2).abs()) };
+                let (left, wide) = (x.min(x2), (x - x2).abs());
+                format!(
+                    "rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {paint}",
+                    at(left),
+                    at(top),
+                    at(wide),
+                    at(tall)
+                )
+            }
+        };
+        svg.titled(&shape, &self.title);
+        Ok(())
+    }
+}
+
+/// Draws marks.
+pub(super) fn marks(plot: &mut Plot<'_, '_>, marks: impl IntoIterator<Item = Mark>) {
+    let _ = plot.draw_series(marks);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_axes() {
+        let mut out = String::new();
+        let (x, y) = (Axis::time(0.0, 100.0, 4), Axis::linear(0.0, 10.0, 2, |v| v.to_string()));
+        let frame = Frame { width: 200, height: 100, left: 40, below: 20 };
+        draw(&mut out, frame, [&x, &y], |plot| {
+            marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
+        });
+        // 40 to 186 across, 10 to 79.9 down: plotters ends a pixel before the end.
+        assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_round_ticks() {
+        let ticks = |from, to| {
+            Axis::logarithmic(from, to, |v| v.to_string()).ticks.iter().map(|t| t.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ticks(9.0, 200.0), [10.0, 20.0, 50.0, 100.0, 200.0]);
+        assert_eq!(ticks(1.0, 100_000.0), [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0]);
+        let axis = Axis::logarithmic(1.0, 100.0, |v| v.to_string());
+        assert!((axis.share(10.0) - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,112 @@
+//! The first screen of a point: who won and by how much, why, how the page
+//! filled up, who had how much of the network, and what would change the answer.
+
+use super::chart::figure::Width;
+use super::standing::Standing;
+use super::svg::escape;
+use super::words::{self, short_time, term};
+use super::{bars, causes, fairness, overview, progress, traffic};
+use crate::results::{Point, Race};
+use std::fmt::Write;
+
+/// The answer: times, cause, and what would change it.
+pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
+    out.push_str("<div class=\"first\"><div>");
+    bars::render(out, point, standing, Width::Main);
+    out.push_str("</div><div>");
+    causes::render(out, point, standing);
+    change(out, race, point, standing);
+    out.push_str("</div></div>\n");
+}
+
+/// The same of a few points, side by side.
+pub(super) fn several(out: &mut String, points: &[Point]) {
+    out.push_str("<div class=\"two\">");
+    for (i, point) in points.iter().enumerate() {
+        let standing = Standing::of(point);
+        let _ = writeln!(
+            out,
+            "<div><h2 class=\"bare\"><a href=\"#p{i}\">{}</a></h2><p class=\"lead\"><b>{}</b>. {}</p>",
+            escape(&overview::place(point)),
+            escape(&standing.headline(point)),
+            escape(&standing.margin())
+        );
+        bars::render(out, point, &standing, Width::Half);
+        causes::render(out, point, &standing);
+        out.push_str("</div>");
+    }
+    out.push_str("</div>\n");
+}
+
+/// How it came about: what filled up when, and who had how much.
+pub(super) fn course(out: &mut String, point: &Point) {
+    out.push_str("<div class=\"two\">");
+    progress::render(out, point);
+    out.push_str("</div>\n");
+    fairness::render(out, point);
+}
+
+/// On what terms they raced: what each bids with, and what is unequal between them, marked; what is equal, to be opened.
+pub(super) fn terms(out: &mut String, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
+    for line in lines {
+        let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
+        let (key, text) = (words::capital(&key.to_lowercase()), escape(text));
+        let _ = match key.as_str() {
+            "Equal" | "Terms" => {
+                write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")
+            }
+            "Unequal" => write!(out, "<p><b class=\"flag\">{key}</b> {text}</p>"),
+            _ => write!(out, "<p><b>{key}</b> {text}</p>"),
+        };
+    }
+    out.push_str("</section>\n");
+}
+
+/// By how much, in words below the headline.
+pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
+    let margin = standing.margin();
+    if !margin.is_empty() {
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&margin));
+    }
+    let failover = traffic::failover(point);
+    if !failover.is_empty() {
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&failover));
+    }
+    let unfinished = standing.unfinished(point);
+    if !unfinished.is_empty() {
+        let _ = writeln!(out, "<p class=\"lead bad\">{}</p>", escape(&unfinished));
+    }
+}
+
+/// What would change the answer, as far as it is known: conditions tried, other points, and how much there is to gain.
+fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
+    let mut lines: Vec<String> =
+        causes::of(point).map(|found| causes::conditions(&found)).unwrap_or_default();
+    if let (Some(limit), Some(first)) = (bars::limit(point), standing.places.first())
+        && let Some(ms) = first.ms
+    {
+        lines.push(format!(
+            "The {} of this network is {}: no other transport could be more than ×{:.1} sooner than the first here.",
+            term("limit", "limit"),
+            short_time(limit),
+            ms / limit
+        ));
+    }
+    if race.points.len() < 2 {
+        let tried = lines.len() > 1;
+        lines.push(format!(
+            "{}Race other networks to see, such as <code>--loss 0,0.5%,2%</code>, <code>--rate 2mbit,50mbit</code> or \
+             <code>--rtt 20ms,200ms</code>.",
+            if tried { "" } else { "This is one network and one workload: the answer may be another elsewhere. " }
+        ));
+    }
+    out.push_str("<section class=\"change\"><h2>What would change this</h2><ul>");
+    for line in lines {
+        let _ = write!(out, "<li>{line}</li>");
+    }
+    out.push_str("</ul></section>\n");
+}

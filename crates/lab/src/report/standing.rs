@@ -1,0 +1,222 @@
+//! Who is ahead at a point, by how much, and how sure that is, as the results say it, in the words of the headline.
+//!
+//! Times are the geometric means of the results, so that the quotient of two printed times is the ratio printed beside
+//! them; what that ratio says is the comparison's verdict.
+
+use super::words::{self, and, capital, is_plural, short_time};
+use crate::results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
+use crate::stats::decision::{Usual, rounded_up, usual};
+use crate::stats::interval::ci95;
+use crate::stats::metrics;
+
+/// One contestant's place.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Its place in the plan.
+    pub index: usize,
+    /// In words.
+    pub name: String,
+    /// Its time, milliseconds; `None` when no run finished.
+    pub ms: Option<f64>,
+    /// Runs that did not finish, of how many; where a whole is timed, they count with their deadline.
+    pub unfinished: (usize, usize),
+    /// The time is a lower bound.
+    pub at_least: bool,
+}
+
+/// All contestants of a point, the soonest first; who never finished comes last.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub places: Vec<Place>,
+    /// Each place's contestant over the first.
+    behind: Vec<Option<Comparison>>,
+}
+
+/// A run's time, milliseconds.
+pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
+    metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
+}
+
+/// The times of a contestant with their seeds, milliseconds.
+pub(super) fn values<'a>(
+    point: &'a Point,
+    contestant: &'a Contestant,
+) -> impl Iterator<Item = (u64, f64)> + 'a {
+    contestant.runs.iter().filter_map(|run| Some((run.seed, value(point, run)?)))
+}
+
+/// What a contestant's times come to.
+pub(super) fn stat<'a>(point: &Point, contestant: &'a Contestant) -> Option<&'a Stat> {
+    let finished = contestant.runs.iter().any(|run| value(point, run).is_some());
+    contestant.summary.metric(point.decisive()).filter(|_| finished)
+}
+
+/// The geometric mean of a contestant's times.
+pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
+    stat(point, contestant)?.geometric_mean
+}
+
+/// The 95 % interval of that mean, from the logarithms of the times that it is the mean of; none where all are alike.
+pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
+    let terms = point.terms();
+    if metrics::is_one_case(&contestant.runs, terms) {
+        return None;
+    }
+    let runs = contestant.runs.iter().filter_map(|run| metrics::bounded(run, point.decisive(), terms));
+    let logs: Vec<f64> = runs.map(|value| value.value).filter(|ms| *ms > 0.0).map(f64::ln).collect();
+    ci95(&logs).map(|ends| ends.map(f64::exp))
+}
+
+/// `a` over `b`.
+pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
+    point.compared(&a.name, &b.name, point.decisive())
+}
+
+/// Nobody is left in doubt which of the two is sooner.
+pub(super) fn is_decided(found: &Comparison) -> bool {
+    matches!(found.verdict, Verdict::Less | Verdict::More)
+}
+
+impl Standing {
+    pub fn of(point: &Point) -> Self {
+        let names = words::names(point);
+        let place = |(index, contestant): (usize, &Contestant)| {
+            let finished = values(point, contestant).count();
+            let unfinished = (contestant.runs.len() - finished, contestant.runs.len());
+            let (name, ms) = (names[index].clone(), time(point, contestant));
+            let at_least = unfinished.0 > 0 && ms.is_some() && !point.workload.messages;
+            Place { index, name, ms, unfinished, at_least }
+        };
+        let mut places: Vec<Place> = point.contestants.iter().enumerate().map(place).collect();
+        let order = |place: &Place| place.ms.unwrap_or(f64::INFINITY);
+        places.sort_by(|a, b| order(a).total_cmp(&order(b)));
+        let against = |place: &Place| {
+            let first = &point.contestants[places.first()?.index];
+            place.ms.and_then(|_| versus(point, &point.contestants[place.index], first))
+        };
+        let behind = places.iter().map(against).collect();
+        Self { places, behind }
+    }
+
+    /// The second over the first.
+    pub fn lead(&self) -> Option<&Comparison> {
+        self.behind.get(1)?.as_ref()
+    }
+
+    /// The places that nobody is clearly ahead of: one, where there is a winner.
+    pub fn leaders(&self) -> Vec<&Place> {
+        let Some(first) = self.places.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
+        let level = |place: &Place, behind: &Option<Comparison>| {
+            place.index == first.index
+                || place.ms.is_some() && behind.as_ref().is_some_and(|found| found.verdict != Verdict::More)
+        };
+        let all = self.places.iter().zip(&self.behind);
+        all.filter(|(place, behind)| level(place, behind)).map(|(place, _)| place).collect()
+    }
+
+    /// `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2 s`.
+    pub fn headline(&self, point: &Point) -> String {
+        let listed = |places: &[&Place]| {
+            places.iter().map(|place| format!("{} {}", place.name, shown(place))).collect::<Vec<_>>()
+        };
+        let what = if point.workload.messages { " (95 % of messages are there within)" } else { "" };
+        match (&self.places[..], &self.leaders()[..]) {
+            ([], _) => "No contestants".to_owned(),
+            (_, []) => "No run finished".to_owned(),
+            ([only], _) => format!("{}: {}{what}", capital(&only.name), shown(only)),
+            (all, [winner]) => {
+                let verb = if is_plural(&winner.name) { "win" } else { "wins" };
+                let others: Vec<&Place> = all.iter().filter(|place| place.index != winner.index).collect();
+                let name = capital(&winner.name);
+                format!("{name} {verb}: {}; {}{what}", shown(winner), listed(&others).join("; "))
+            }
+            (all, leaders) => {
+                let is_leader = |place: &Place| leaders.iter().any(|leader| leader.index == place.index);
+                let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
+                let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
+                format!("{}: {}{rest}{what}", self.undecided(leaders), listed(leaders).join("; "))
+            }
+        }
+    }
+
+    /// What is said of several that nobody is clearly ahead of.
+    fn undecided(&self, leaders: &[&Place]) -> &'static str {
+        let level = |place: &&&Place| {
+            let behind = self.places.iter().zip(&self.behind).find(|(other, _)| other.index == place.index);
+            behind.is_some_and(|(_, found)| found.as_ref().is_some_and(|it| it.verdict == Verdict::Level))
+        };
+        if leaders.iter().skip(1).all(|place| level(&place)) { "Level" } else { "Undecided" }
+    }
+
+    /// By how much the first is ahead of the second, how sure that is, and how often: in words; empty where there is
+    /// nobody to compare with.
+    pub fn margin(&self) -> String {
+        let [first, second, ..] = &self.places[..] else { return String::new() };
+        let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
+            return String::new();
+        };
+        let sure = match (found.exact, found.ci95) {
+            (true, _) => " (exact: nothing is left to chance)".to_owned(),
+            (false, Some([low, high])) => format!(" (95 % interval {low:.2} to {high:.2})"),
+            (false, None) => " (one run: no interval)".to_owned(),
+        };
+        let bound = match found.bound {
+            None => "",
+            Some(Bound::AtLeast) => "at least ",
+            Some(Bound::AtMost) => "at most ",
+            Some(Bound::Unknown) => "perhaps ",
+        };
+        let takes = if is_plural(&second.name) { "take" } else { "takes" };
+        let by = format!(
+            "{} {takes} {bound}{ratio:.2} times as long as {}{sure}",
+            capital(&second.name),
+            first.name
+        );
+        let more = match found.verdict {
+            Verdict::More => {
+                let wins = if is_plural(&first.name) { "win" } else { "wins" };
+                match usual(found) {
+                    Usual::NotAsked => String::new(),
+                    Usual::Yes(percent) => {
+                        format!(" {} {wins} {percent} % of the seeds.", capital(&first.name))
+                    }
+                    Usual::No(percent) => format!(
+                        " Sooner on average, not usually: {} {wins} {percent} % of the seeds.",
+                        first.name
+                    ),
+                }
+            }
+            Verdict::Level => " That is level: no gap of 3 % either way.".to_owned(),
+            Verdict::Less | Verdict::Undecided => match (found.more_seeds, found.bound) {
+                (Some(more), _) => {
+                    format!(" That is undecided; about {} more seeds would decide.", rounded_up(more))
+                }
+                (None, Some(_)) => " Unfinished runs leave it open.".to_owned(),
+                (None, None) => " That is undecided.".to_owned(),
+            },
+        };
+        format!("{by}.{more}")
+    }
+
+    /// Who did not finish, and what that means for the times: a sentence, or nothing.
+    pub fn unfinished(&self, point: &Point) -> String {
+        let some = self.places.iter().filter(|place| place.unfinished.0 > 0);
+        let said: Vec<String> = some
+            .map(|place| format!("{} of {} runs of {}", place.unfinished.0, place.unfinished.1, place.name))
+            .collect();
+        match (said.is_empty(), point.workload.messages) {
+            (true, _) => String::new(),
+            (false, true) => format!("Not finished: {}; times are those of the other runs.", and(&said)),
+            (false, false) => format!("Not finished: {}; they count as at least their deadline.", and(&said)),
+        }
+    }
+}
+
+/// A place's time, as it is said.
+pub(super) fn shown(place: &Place) -> String {
+    match place.ms {
+        Some(ms) if place.at_least => format!("at least {}", short_time(ms)),
+        Some(ms) => short_time(ms),
+        None => "never finished".to_owned(),
+    }
+}

@@ -52,6 +52,8 @@ pub enum TraceEvent {
     },
     /// From here on this is what keeps the sender from sending more.
     Limited(Limit),
+    /// From here on the congestion window, of the path in use, has so many bytes.
+    Window(u64),
     /// A retransmission is known to have been needless.
     Spurious,
 }

@@ -52,6 +52,28 @@ pub enum Why {
     Spurious,
 }
 
+/// What packets do not show of a run, for the data that one host sent: its congestion windows, and what the network did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Course {
+    /// When a congestion window changed: instant, connection, bytes.
+    pub windows: Vec<(u64, u64, u64)>,
+    /// When the network lost a packet.
+    pub lost: Vec<Loss>,
+    /// How much longer a packet took than the quickest of its size: instant of its arrival, path from 0, nanoseconds.
+    pub waits: Vec<(u64, usize, u64)>,
+}
+
+/// A packet that the network lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Loss {
+    /// When, nanoseconds of the run's clock.
+    pub at_ns: u64,
+    /// Which path, from 0.
+    pub path: usize,
+    /// A queue had no room for it, or none to spare.
+    pub by_queue: bool,
+}
+
 impl View {
     /// Data passed; at most `most` are kept.
     pub(super) fn data(

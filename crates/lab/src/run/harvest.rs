@@ -21,6 +21,23 @@ use std::net::IpAddr;
 /// What an object is called, and its body's bytes.
 pub type Named = (String, u64);
 
+/// What the engines of a contestant remember.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Traces {
+    /// The client's.
+    pub client: Vec<TraceRecord>,
+    /// The servers', in order.
+    pub servers: Vec<Vec<TraceRecord>>,
+}
+
+impl Traces {
+    /// Takes them from the engines.
+    pub fn of(contest: &Contest) -> Self {
+        let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
+        Self { client: contest.client.take_trace(), servers }
+    }
+}
+
 /// The run of one contestant.
 ///
 /// # Errors
@@ -30,7 +47,7 @@ pub fn run(
     lane: &ContestantHosts,
     contest: &Contest,
     fetched: &Fetched,
-    passages: &[Passage],
+    (passages, traces): (&[Passage], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
     // What a result says of the settings is what the contestant's engines had.
@@ -39,8 +56,7 @@ pub fn run(
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
-    let client = contest.client.take_trace();
-    let servers: Vec<Vec<TraceRecord>> = contest.servers.iter().map(|host| host.take_trace()).collect();
+    let Traces { client, servers } = traces;
     // Connections are told apart by the client's port, whichever server they lead to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);

@@ -1,13 +1,14 @@
 //! From a plan to its results.
 //!
 //! [`one`] runs a world, [`batch`] all of them; [`topology`] is the network of
-//! a run, `contest` what a contestant does on it, `harvest` and `traffic` what
+//! a run, `contest` what a contestant does on it, `harvest`, `traffic` and `course` what
 //! was observed of that, `bound` the limit in its terms. [`live`] runs plans in
 //! real time.
 
 pub mod batch;
 mod bound;
 pub(crate) mod contest;
+mod course;
 pub mod failover;
 mod harvest;
 mod host;

@@ -1,7 +1,9 @@
 //! One world: a network, the contestants on it, one seed.
 
 use super::contest::{self, Contest};
-use super::{harvest, topology};
+use super::harvest::{self, Traces};
+use super::{course, topology};
+use crate::capture::views::Course;
 use crate::plan::{Contestant, Cross, PointPlan};
 use crate::results::Run;
 use anabranch_base::Instant;
@@ -34,6 +36,8 @@ pub struct Captured {
     pub host: String,
     /// The pcapng file.
     pub pcapng: Vec<u8>,
+    /// What packets do not show of what the host sent.
+    pub course: Course,
 }
 
 /// A host's packets in one run of a race, where the run cannot be repeated for them.
@@ -122,13 +126,22 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     let (contests, fetched) = ended(network.run(main, guard))??;
     let passages = network.take_passages();
     let mut runs = Vec::new();
+    let mut courses = Vec::new();
     for (((lane, contestant), contest), fetched) in
         built.lanes.iter().zip(&scenario.contestants).zip(&contests).zip(&fetched)
     {
         let what = (point, *contestant, scenario.seed);
-        runs.push(harvest::run(&built, lane, contest, fetched, &passages, what)?);
+        let traces = Traces::of(contest);
+        if capture {
+            let hosts = std::iter::once((&lane.client_addresses, &traces.client));
+            let hosts = hosts.chain(lane.server_addresses.iter().zip(&traces.servers));
+            courses
+                .extend(hosts.map(|(own, trace)| course::of(&built, own, &passages, trace, MOST_IN_COURSE)));
+        }
+        runs.push(harvest::run(&built, lane, contest, fetched, (&passages, traces), what)?);
     }
     let mut captures = Vec::new();
+    let mut courses = courses.into_iter();
     if capture {
         // Numbers are taken at the end of the page; a capture shows how the connections close, too.
         let world = network.world(built.lanes[0].client);
@@ -145,7 +158,8 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
             });
             for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
                 let pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
-                captures.push(Captured { contestant, host, pcapng });
+                let course = courses.next().unwrap_or_default();
+                captures.push(Captured { contestant, host, pcapng, course });
             }
         }
     }
@@ -160,6 +174,9 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
         Outcome::Spinning(waiting) => Err(format!("tasks run without time passing: {waiting}")),
     }
 }
+
+/// Windows, losses and waits that are kept of a host: what a drawing can show.
+const MOST_IN_COURSE: usize = 6_000;
 
 /// How long a capture goes on at most while connections close.
 const CLOSING: Duration = Duration::from_secs(10);

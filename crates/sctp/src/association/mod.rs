@@ -153,6 +153,8 @@ pub(crate) struct Association {
     rng: Rng,
     /// What the trace was told last that holds the sender back.
     limit: Option<Limit>,
+    /// The congestion window that the trace was told last.
+    window_told: u64,
 }
 
 /// What a new association begins with.
@@ -190,6 +192,7 @@ impl Association {
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             rng: start.rng,
             limit: None,
+            window_told: 0,
             config,
         };
         association.measure();

@@ -111,6 +111,7 @@ impl Connection {
             challenges: (now, 0),
             soft_error: None,
             limit_told: None,
+            window_told: 0,
             config,
         };
         // Until the peer speaks, segments are as large as our own side allows.

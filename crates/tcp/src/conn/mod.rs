@@ -125,6 +125,7 @@ pub(crate) struct Connection {
     /// What ICMP last said, should it come to nothing.
     soft_error: Option<u8>,
     limit_told: Option<Limit>,
+    window_told: u64,
 }
 
 impl Connection {

@@ -12,6 +12,7 @@ use super::{Connection, Outbox, State};
 use crate::send::Choice;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Ecn, Instant, SendBatch};
+use anabranch_congestion::Controller;
 use anabranch_wire::tcp::{Flags, Header, Options, SackBlocks, Segment, Seq, seal};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -139,7 +140,9 @@ impl Connection {
             && !self.probe_due
             && self.probes == 0
             && !self.timers.is_set(Timer::Persist)
-            && (!out.tracing || self.limit_told == Some(self.send.limit))
+            && (!out.tracing
+                || self.limit_told == Some(self.send.limit)
+                    && self.window_told == self.send.controller.window())
     }
 
     /// The window field of the next segment.
@@ -192,6 +195,13 @@ impl Connection {
         if out.tracing && self.limit_told != Some(self.send.limit) {
             self.limit_told = Some(self.send.limit);
             out.record(now, self.key(), || TraceEvent::Limited(self.send.limit));
+        }
+        if out.tracing {
+            let window = self.send.controller.window();
+            if self.window_told != window {
+                self.window_told = window;
+                out.record(now, self.key(), || TraceEvent::Window(window));
+            }
         }
     }
 

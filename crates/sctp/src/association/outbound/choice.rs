@@ -218,7 +218,7 @@ impl Association {
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
-    /// Tells the trace what holds the sender back, when that has changed.
+    /// Tells the trace what holds the sender back, and its congestion window, when that has changed.
     pub(super) fn record_limit(&mut self, ctx: &mut Ctx<'_>) {
         if !ctx.trace.on || !self.state.is_up() {
             return;
@@ -227,6 +227,11 @@ impl Association {
         if self.limit != Some(limit) {
             self.limit = Some(limit);
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Limited(limit));
+        }
+        let window = self.paths.get(self.data_target()).window();
+        if self.window_told != window {
+            self.window_told = window;
+            ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Window(window));
         }
     }
 

@@ -1,0 +1,90 @@
+//! What packets do not show of a run, for drawings: congestion windows from the sender's trace, losses and waits from what
+//! the links noted.
+
+use super::topology::Built;
+use crate::capture::views::{Course, Loss};
+use anabranch_base::time::nanos;
+use anabranch_base::trace::{TraceEvent, TraceRecord};
+use anabranch_link::Cause;
+use anabranch_sim::{Fate, Passage};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What became of a packet of one host: arrival, path, bytes, how long it took.
+type Transit = (u64, usize, u32, u64);
+
+/// Of the host with these addresses, whose trace this is; of each kind the first `most`.
+#[must_use]
+pub fn of(
+    built: &Built,
+    addresses: &[IpAddr],
+    passages: &[Passage],
+    trace: &[TraceRecord],
+    most: usize,
+) -> Course {
+    let window = |record: &TraceRecord| match record.event {
+        TraceEvent::Window(bytes) => Some((record.at.as_nanos(), record.connection, bytes)),
+        _ => None,
+    };
+    let windows = trace.iter().filter_map(window).take(most).collect();
+    let mut lost: Vec<Loss> = Vec::new();
+    let mut transits: Vec<Transit> = Vec::new();
+    let mut entered = BTreeMap::new();
+    for passage in passages.iter().filter(|passage| addresses.contains(&passage.source)) {
+        let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
+        let (key, at) = ((path, passage.target, passage.tag), passage.at);
+        match passage.fate {
+            Fate::Entered => {
+                entered.insert(key, at);
+            }
+            Fate::Left => {
+                let since = entered.remove(&key).filter(|_| passage.tag != 0);
+                transits.extend(since.map(|since| (at.as_nanos(), path, passage.bytes, nanos(at - since))));
+            }
+            Fate::Lost(cause) => {
+                entered.remove(&key);
+                let by_queue = matches!(cause, Cause::Overflow | Cause::Early);
+                lost.push(Loss { at_ns: at.as_nanos(), path, by_queue });
+            }
+        }
+    }
+    // A loss on the wire is noted before its instant.
+    lost.sort_unstable();
+    lost.truncate(most);
+    transits.truncate(most);
+    Course { windows, lost, waits: waits(&transits, built.paths.len()) }
+}
+
+/// What is above the quickest: between the smallest and the largest packets of a path, least times lie on a line, as long as
+/// its rate is one.
+fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
+    let line = |path: usize| -> [(f64, f64); 2] {
+        let own = || transits.iter().filter(|transit| transit.1 == path);
+        let sizes = [own().map(|transit| transit.2).min(), own().map(|transit| transit.2).max()];
+        sizes.map(|size| {
+            let size = size.unwrap_or(0);
+            let least = own().filter(|transit| transit.2 == size).map(|transit| transit.3).min();
+            (f64::from(size), least.unwrap_or(0) as f64)
+        })
+    };
+    let lines: Vec<[(f64, f64); 2]> = (0..paths).map(line).collect();
+    let wait = |&(at, path, bytes, took): &Transit| {
+        let [(small, least), (large, most)] = lines[path];
+        let slope = if large > small { (most - least) / (large - small) } else { 0.0 };
+        let quickest = least + slope.max(0.0) * (f64::from(bytes) - small);
+        (at, path, took.saturating_sub(quickest.max(0.0) as u64))
+    };
+    transits.iter().map(wait).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_wait_is_what_is_above_the_quickest_of_its_size() {
+        // 40 bytes take 10, 1,440 take 150: 0.1 a byte.
+        let transits =
+            [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
+        let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];
+        assert_eq!(super::waits(&transits, 2), expected);
+    }
+}

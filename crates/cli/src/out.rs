@@ -7,6 +7,7 @@ use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
+use anabranch_lab::capture::views::Course;
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::report::{self, Captured, Framing, packets};
@@ -66,14 +67,16 @@ pub fn fill(
                                     file.write(piece)
                                 });
                                 read.map_err(|why| Failure::Host(format!("cannot read a capture: {why}")))??;
-                                drawn.extend(decoded(&whole, (p, a), run.seed));
+                                drawn.extend(decoded(&whole, Course::default(), (p, a), run.seed));
                                 captures.push(file.done()?);
                             }
                         }
                         None => {
                             let server = recapture(plan, (p, a), run, &name, &mut add)?;
                             drawn.extend(
-                                server.filter(|_| draw).and_then(|server| decoded(&server, (p, a), run.seed)),
+                                server
+                                    .filter(|_| draw)
+                                    .and_then(|(server, course)| decoded(&server, course, (p, a), run.seed)),
                             );
                         }
                     }
@@ -115,20 +118,25 @@ pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
 const DRAWN_POINTS: usize = 4;
 
 /// What the server's capture of a run holds, for the report. A report without it is whole, too.
-fn decoded(pcapng: &[u8], (point, contestant): (usize, usize), seed: u64) -> Option<Captured> {
+fn decoded(
+    pcapng: &[u8],
+    course: Course,
+    (point, contestant): (usize, usize),
+    seed: u64,
+) -> Option<Captured> {
     let settings = Settings { view: packets::KEPT, ..Settings::default() };
     let decoded = capture::decode("server", pcapng, &settings).ok()?;
-    Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded })
+    Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 
-/// Runs a seed again, this time with its packets; gives those of the first server, too.
+/// Runs a seed again, this time with its packets; gives those of the first server, too, and what they do not show.
 fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),
     run: &Run,
     name: &str,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<(Vec<u8>, Course)>, Failure> {
     // Contestants that shared the network are rerun together; this one's packets are kept.
     let (contestant, place) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
@@ -142,7 +150,7 @@ fn recapture(
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
         add(file, &captured.pcapng)?;
         if captured.host == "server" {
-            server = Some(captured.pcapng);
+            server = Some((captured.pcapng, captured.course));
         }
     }
     Ok(server)

@@ -42,10 +42,12 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
         heading: format!("{what}: shorter is better"),
         shows: format!("{what}. {}.", standing.headline(point)),
         note: format!(
-            "Bar: {} of the runs. Each dot is one run, with a {} of its own. Dashed line: the {}, which no transport can beat.",
+            "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
             term("geometric mean", "geometric mean"),
             term("seed", "seed"),
-            term("limit", "limit"),
+            limit.map_or(String::new(), |_| {
+                format!(" Dashed line: the {}, which no transport can beat.", term("limit", "limit"))
+            }),
         ),
         data,
         ..Figure::default()

@@ -61,6 +61,8 @@ pub(super) struct Condition {
 struct Experiment {
     winner: String,
     loser: String,
+    /// Their places among all contestants, from 1: the winner's and the runner-up's come first.
+    ranks: [u64; 2],
     gap: f64,
     ci95: [f64; 2],
     runs: u64,
@@ -81,7 +83,8 @@ pub(super) struct Found {
 
 /// The experiments of a point, if there were any.
 pub(super) fn of(point: &Point) -> Option<Found> {
-    point.comparisons.iter().find_map(of_comparison)
+    let all = point.comparisons.iter().filter_map(of_comparison);
+    all.min_by_key(|found| found.experiment.as_ref().map(|experiment| experiment.ranks))
 }
 
 fn of_comparison(comparison: &Comparison) -> Option<Found> {

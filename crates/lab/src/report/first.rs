@@ -5,7 +5,7 @@ use super::chart::figure::Width;
 use super::standing::Standing;
 use super::svg::escape;
 use super::words::{self, short_time, term};
-use super::{bars, causes, fairness, overview, progress, traffic};
+use super::{bars, causes, failover, fairness, overview, progress, traffic};
 use crate::results::{Point, Race};
 use std::fmt::Write;
 
@@ -33,6 +33,10 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
         );
         bars::render(out, point, &standing, Width::Half);
         causes::render(out, point, &standing);
+        let conditions = causes::of(point).map(|found| causes::conditions(&found)).unwrap_or_default();
+        if let Some(first) = conditions.first() {
+            let _ = write!(out, "<p class=\"note\">{first}</p>");
+        }
         out.push_str("</div>");
     }
     out.push_str("</div>\n");
@@ -40,6 +44,7 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
 
 /// How it came about: what filled up when, and who had how much.
 pub(super) fn course(out: &mut String, point: &Point) {
+    failover::render(out, point);
     out.push_str("<div class=\"two\">");
     progress::render(out, point);
     out.push_str("</div>\n");
@@ -59,6 +64,7 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
             "Equal" | "Terms" => {
                 write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")
             }
+            "Unequal" if text == "nothing else" => write!(out, "<p>Nothing else is unequal.</p>"),
             "Unequal" => write!(out, "<p><b class=\"flag\">{key}</b> {text}</p>"),
             _ => write!(out, "<p><b>{key}</b> {text}</p>"),
         };

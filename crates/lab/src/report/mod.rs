@@ -11,8 +11,10 @@
 mod bars;
 mod causes;
 mod chart;
+mod course;
 mod delays;
 mod distributions;
+mod failover;
 mod fairness;
 mod first;
 mod overview;
@@ -29,6 +31,7 @@ mod waterfall;
 mod words;
 
 use crate::capture::results::Decoded;
+use crate::capture::views::Course;
 use crate::results::{Contestant, Outcome, Point, Race, Run, World};
 use standing::Standing;
 use std::fmt::Write;
@@ -71,6 +74,8 @@ pub struct Captured {
     pub about: String,
     /// What is in it.
     pub decoded: Decoded,
+    /// What is not.
+    pub course: Course,
 }
 
 /// A file that a race read.
@@ -128,10 +133,11 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
             if few {
                 first::several(&mut out, points);
             }
+            overview::change(&mut out, points);
             let common = framing.common_terms();
             first::terms(&mut out, common.unwrap_or_default());
             overview::render(&mut out, points);
-            for (i, point) in points.iter().enumerate() {
+            for (i, point) in points.iter().enumerate().take(DRAWN_POINTS) {
                 let standing = Standing::of(point);
                 let _ = writeln!(
                     out,
@@ -159,6 +165,13 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
                 sections(&mut out, race, point);
                 sequences(&mut out, point, i, framing);
                 out.push_str("</details></section>\n");
+            }
+            if let more @ 1.. = points.len().saturating_sub(DRAWN_POINTS) {
+                let more = svg::count(more as u64, "point");
+                let _ = writeln!(
+                    out,
+                    "<p class=\"note\">{more} more have no figures of their own here: race one alone.</p>"
+                );
             }
         }
     }
@@ -208,7 +221,9 @@ fn sequences(out: &mut String, point: &Point, number: usize, framing: &Framing<'
     out.push_str("<h2>Packets of the median runs</h2>\n");
     for captured in own {
         let name = names.get(captured.contestant).map_or("", String::as_str);
-        packets::views(out, &captured.decoded, &format!("{name} ({})", captured.about));
+        let whose = format!("{name} ({})", captured.about);
+        packets::views(out, &captured.decoded, &whose, packets::OF_A_CONTESTANT);
+        course::render(out, &captured.course, &whose);
     }
 }
 
@@ -295,6 +310,9 @@ fn outcome(run: &Run) -> &'static str {
         Outcome::Deadline => ", stopped at its deadline",
     }
 }
+
+/// Points that have figures of their own; what a browser opens stays bounded.
+const DRAWN_POINTS: usize = 48;
 
 /// Up to so many points share the first screen.
 const FEW_POINTS: usize = 4;

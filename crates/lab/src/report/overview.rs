@@ -40,39 +40,34 @@ pub(super) fn place(point: &Point) -> String {
     levels.join(", ")
 }
 
-/// The whole in one line: `Six TCP connections win at loss 1 %; no clear winner at loss 0`.
+/// The whole in one line: `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
 pub(super) fn headline(points: &[Point]) -> String {
-    let all = contestants(points);
-    let mut wins: Vec<(Option<usize>, Vec<&Point>)> = Vec::new();
+    let few = points.len() <= 4;
+    // Of many points only who wins is told apart.
+    let outcome = |point: &Point| {
+        let standing = Standing::of(point);
+        if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
+    };
+    let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points {
-        let winner = match leaders(point)[..] {
-            [one] if point.contestants.len() > 1 => all.iter().position(|(name, _)| *name == one),
-            _ => None,
-        };
-        match wins.iter_mut().find(|(who, _)| *who == winner) {
+        let said = outcome(point);
+        match outcomes.iter_mut().find(|(known, _)| *known == said) {
             Some((_, at)) => at.push(point),
-            None => wins.push((winner, vec![point])),
+            None => outcomes.push((said, vec![point])),
         }
     }
-    // Who wins most comes first, nobody last.
-    wins.sort_by_key(|(who, at)| (who.is_none(), std::cmp::Reverse(at.len())));
-    let few = points.len() <= 4;
-    let said = |(who, at): &(Option<usize>, Vec<&Point>)| {
+    // Who wins comes first, and who wins most before others.
+    let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
+    outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
+    let said = |(said, at): &(String, Vec<&Point>)| {
         let places: Vec<String> = at.iter().map(|point| place(point)).collect();
-        let where_ = match (at.len() == points.len(), few) {
-            (true, _) => "everywhere".to_owned(),
-            (false, true) => format!("at {}", and(&places)),
-            (false, false) => format!("at {} of {} points", at.len(), points.len()),
-        };
-        match who {
-            Some(i) => {
-                let verb = if words::is_plural(&all[*i].1) { "win" } else { "wins" };
-                format!("{} {verb} {where_}", all[*i].1)
-            }
-            None => format!("no clear winner {where_}"),
+        match (at.len() == points.len(), few) {
+            (true, _) => format!("{said} everywhere"),
+            (false, true) => format!("{said} at {}", and(&places)),
+            (false, false) => format!("{said} at {} of {} points", at.len(), points.len()),
         }
     };
-    capital(&wins.iter().map(said).collect::<Vec<_>>().join("; "))
+    capital(&outcomes.iter().map(said).collect::<Vec<_>>().join("; "))
 }
 
 /// A level as a number and its unit: `1%`, `10mbit`, `80ms`; `None` where it is no plain number.
@@ -212,47 +207,48 @@ fn level(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-pub(super) fn render(out: &mut String, points: &[Point]) {
-    let names = contestants(points);
-    let factors = factors(points);
-    let mut lines = Vec::new();
-    for factor in &factors {
-        let unit = factor.numbers.as_ref().map_or("", |(_, unit)| *unit);
-        let mut found = crossings(points, factor, &names);
-        found.truncate(MOST_CROSSINGS);
-        while let Some(first) = found.first().cloned() {
-            let (own, rest) = found
-                .into_iter()
-                .partition::<Vec<_>, _>(|c| (c.above, c.below) == (first.above, first.below));
-            found = rest;
-            let [above, below] = [first.above, first.below].map(|i| names[i].1.as_str());
-            let verb = if words::is_plural(above) { "are" } else { "is" };
-            let places: Vec<String> = own
-                .iter()
-                .map(|c| {
-                    // Between two points a line would be a guess.
-                    let place = match c.levels {
-                        0..=2 => {
-                            format!(
-                                "a level between {} and {}{unit}",
-                                level(c.between[0]),
-                                level(c.between[1])
-                            )
-                        }
-                        _ => format!("about {}{unit}", level(c.at)),
-                    };
-                    let with = if c.slice.is_empty() { String::new() } else { format!(" at {}", c.slice) };
-                    format!("{place}{with}")
-                })
-                .collect();
-            lines.push(format!(
-                "{} {verb} sooner than {below} where {} is above {}",
-                capital(above),
-                factor.name,
-                and(&places)
-            ));
+/// Where the lead changes hands along a factor, in words: `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
+fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
+    let unit = factor.numbers.as_ref().map_or("", |(_, unit)| *unit);
+    let place = |crossing: &Crossing| {
+        let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
+        let [from, until] = crossing.between.map(level);
+        // Between two points a line would be a guess.
+        match crossing.levels {
+            0..=2 => format!("Above some {} between {from} and {until}{unit}{with}", factor.name),
+            _ => format!("Above about {}{unit} {}{with}", level(crossing.at), factor.name),
+        }
+    };
+    // Where it changes, who is ahead above it, and of whom.
+    let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
+    for crossing in crossings(points, factor, names) {
+        let place = place(&crossing);
+        let known = found.iter_mut().find(|(at, above, _)| *at == place && *above == [crossing.above]);
+        match known {
+            Some((_, _, below)) => below.push(crossing.below),
+            None => found.push((place, vec![crossing.above], vec![crossing.below])),
         }
     }
+    let mut merged: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
+    for (place, above, below) in found {
+        match merged.iter_mut().find(|(at, _, same)| *at == place && *same == below) {
+            Some((_, all, _)) => all.extend(above),
+            None => merged.push((place, above, below)),
+        }
+    }
+    let listed = |who: &[usize]| and(&who.iter().map(|i| names[*i].1.as_str()).collect::<Vec<_>>());
+    let said = |(place, above, below): &(String, Vec<usize>, Vec<usize>)| {
+        let several = above.len() > 1 || words::is_plural(&names[above[0]].1);
+        let verb = if several { "are" } else { "is" };
+        format!("{place}, {} {verb} sooner than {}", listed(above), listed(below))
+    };
+    merged.iter().take(MOST_CROSSINGS).map(said).collect()
+}
+
+/// What of network and workload would change who wins.
+pub(super) fn change(out: &mut String, points: &[Point]) {
+    let (names, factors) = (contestants(points), factors(points));
+    let lines: Vec<String> = factors.iter().flat_map(|factor| changes(points, factor, &names)).collect();
     if !lines.is_empty() {
         out.push_str("<section class=\"change\"><h2>What would change this</h2><ul>");
         for line in lines {
@@ -260,6 +256,11 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         }
         out.push_str("</ul></section>\n");
     }
+}
+
+/// Where who wins: the map over two factors, the times over each, and all points in figures.
+pub(super) fn render(out: &mut String, points: &[Point]) {
+    let (names, factors) = (contestants(points), factors(points));
     let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
     if let [one, other] = &factors[..] {
         map(out, points, [one, other], &names, &shown);
@@ -321,7 +322,8 @@ fn curves(
         };
         let wide = if slices.len() == 1 { Width::Wide } else { Width::Narrow };
         figure.render(out, wide, |svg, width| {
-            let frame = Frame::new(width.pixels(), if width.is_narrow() { 220 } else { 260 });
+            let frame =
+                Frame { left: 58, ..Frame::new(width.pixels(), if width.is_narrow() { 220 } else { 260 }) };
             let ticks: Vec<String> = factor.levels.iter().map(|level| (*level).to_owned()).collect();
             let x = Axis::levels(&ticks).named(factor.name);
             let y = Axis::time(0.0, high * 1.05, 5);
@@ -428,7 +430,7 @@ fn map(
                         Ink::contestant(who),
                         title,
                     );
-                    chart::marks(plot, [if alone { mark.faint(0.85) } else { mark.faint(0.22) }]);
+                    chart::marks(plot, [if alone { mark.faint(0.5) } else { mark.faint(0.14) }]);
                     let label = if alone { format!("×{ratio:.2}") } else { "–".to_owned() };
                     chart::text(plot, (x, y), chart::Beside::Over, Ink::named("ink"), &label);
                 }
@@ -452,12 +454,12 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
     for factor in &factors {
         let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
     }
-    for (i, (name, _)) in names.iter().enumerate() {
+    for (i, (_, shown)) in names.iter().enumerate() {
         let _ = write!(
             out,
             "<th><span class=\"key\" style=\"background:var(--c{})\"></span> {}</th>",
             i % CONTESTANTS,
-            svg::name(name)
+            escape(&capital(shown))
         );
     }
     out.push_str("</tr></thead><tbody>");
@@ -465,7 +467,11 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
         out.push_str("<tr>");
         for (column, factor) in factors.iter().enumerate() {
             let level = escape(point.factors.get(*factor).map_or("–", String::as_str));
-            let cell = if column == 0 { format!("<a href=\"#p{i}\">{level}</a>") } else { level };
+            let cell = if column == 0 && i < super::DRAWN_POINTS {
+                format!("<a href=\"#p{i}\">{level}</a>")
+            } else {
+                level
+            };
             let _ = write!(out, "<td class=\"left\" data-of=\"{}\">{cell}</td>", escape(factor));
         }
         let ahead = leaders(point);

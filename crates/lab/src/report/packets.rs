@@ -15,6 +15,8 @@ use std::fmt::Write;
 
 /// Conversations drawn of a capture, those with most data.
 const CONVERSATIONS: usize = 8;
+/// The same where a report has captures of several contestants.
+pub(super) const OF_A_CONTESTANT: usize = 2;
 /// Pieces of data kept of each direction: the start of a long transfer says what there is to say.
 pub const KEPT: usize = 6_000;
 
@@ -54,19 +56,19 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
 }
 
 /// The conversations with most data, in their order.
-fn largest(decoded: &Decoded) -> Vec<&Conversation> {
+fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     let mut all: Vec<(usize, &Conversation)> =
         decoded.conversations.iter().enumerate().filter(|(_, talk)| size(talk) > 0).collect();
     all.sort_by_key(|(i, talk)| (std::cmp::Reverse(size(talk)), *i));
-    all.truncate(CONVERSATIONS);
+    all.truncate(most);
     all.sort_by_key(|(i, _)| *i);
     all.into_iter().map(|(_, talk)| talk).collect()
 }
 
-/// The drawings of a capture; `whose` says of whom it is.
-pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str) {
-    let shown = largest(decoded);
+/// The drawings of a capture, of so many conversations; `whose` says of whom it is.
+pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usize) {
+    let shown = largest(decoded, most);
     if shown.is_empty() {
         return;
     }
@@ -75,7 +77,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str) {
     for (i, talk) in shown.iter().enumerate() {
         // The side that sent more is what is of interest.
         let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
-        let which = if shown.len() > 1 { format!(", {} of {}", i + 1, shown.len()) } else { String::new() };
+        let which = if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
         one(out, talk, side, &format!("{whose}{which}"));
     }
     if more > 0 {
@@ -263,7 +265,8 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
     let mut out = String::new();
-    let title = format!("{}: {}", decoded.file, count(decoded.packets, "packet"));
+    let file = decoded.file.rsplit('/').next().unwrap_or_default();
+    let title = format!("{file}: {}", count(decoded.packets, "packet"));
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -273,10 +276,10 @@ pub fn html(decoded: &Decoded, text: &str) -> String {
         escape(&title),
         escape(&title)
     );
-    if largest(decoded).is_empty() {
+    if largest(decoded, 1).is_empty() {
         out.push_str("<p>No association or connection with data.</p>\n");
     }
-    views(&mut out, decoded, "conversation");
+    views(&mut out, decoded, "conversation", CONVERSATIONS);
     let _ = write!(out, "<h2>In words</h2>\n<pre class=\"csv tall\" tabindex=\"0\">{}</pre>\n", escape(text));
     words::glossary(&mut out);
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");

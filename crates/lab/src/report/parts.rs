@@ -193,7 +193,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str("<th>in all</th></tr></thead><tbody>");
     for (contestant, parts) in &known {
-        let _ = write!(out, "<tr><th>{}</th>", svg::name(contestant.label()));
+        let _ = write!(out, "<tr><th>{}</th>", words::head(point, contestant));
         for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
             let _ = write!(out, "<td>{}</td>", figure_of(*ms));
         }

@@ -3,6 +3,7 @@
 //! Times are the geometric means of the results, so that the quotient of two printed times is the ratio printed beside
 //! them; what that ratio says is the comparison's verdict.
 
+use super::svg::count;
 use super::words::{self, and, capital, is_plural, short_time};
 use crate::results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 use crate::stats::decision::{Usual, rounded_up, usual};
@@ -134,18 +135,33 @@ impl Standing {
                 let is_leader = |place: &Place| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                format!("{}: {}{rest}{what}", self.undecided(leaders), listed(leaders).join("; "))
+                // Of two it is clear which time is whose.
+                let times = match leaders {
+                    [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
+                    _ => listed(leaders).join("; "),
+                };
+                format!("{}: {times}{rest}{what}", capital(&self.outcome()))
             }
         }
     }
 
-    /// What is said of several that nobody is clearly ahead of.
-    fn undecided(&self, leaders: &[&Place]) -> &'static str {
-        let level = |place: &&&Place| {
-            let behind = self.places.iter().zip(&self.behind).find(|(other, _)| other.index == place.index);
-            behind.is_some_and(|(_, found)| found.as_ref().is_some_and(|it| it.verdict == Verdict::Level))
+    /// Who wins, without figures: `six TCP connections win`, `SCTP and one TCP connection are level`.
+    pub fn outcome(&self) -> String {
+        let leaders = self.leaders();
+        let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
+        let is_level = |place: &&Place| {
+            let all = self.places.iter().zip(&self.behind);
+            let mut found =
+                all.filter(|(other, _)| other.index == place.index).filter_map(|(_, it)| it.as_ref());
+            found.all(|it| it.exact || it.verdict == Verdict::Level)
         };
-        if leaders.iter().skip(1).all(|place| level(&place)) { "Level" } else { "Undecided" }
+        match &leaders[..] {
+            [] => "no run finished".to_owned(),
+            [one] if is_plural(&one.name) => format!("{names} win"),
+            [_] => format!("{names} wins"),
+            [_, others @ ..] if others.iter().all(is_level) => format!("{names} are level"),
+            _ => format!("undecided between {names}"),
+        }
     }
 
     /// By how much the first is ahead of the second, how sure that is, and how often: in words; empty where there is
@@ -189,7 +205,10 @@ impl Standing {
             Verdict::Level => " That is level: no gap of 3 % either way.".to_owned(),
             Verdict::Less | Verdict::Undecided => match (found.more_seeds, found.bound) {
                 (Some(more), _) => {
-                    format!(" That is undecided; about {} more seeds would decide.", rounded_up(more))
+                    format!(
+                        " That is undecided; about {} would decide.",
+                        count(rounded_up(more), "more seed")
+                    )
                 }
                 (None, Some(_)) => " Unfinished runs leave it open.".to_owned(),
                 (None, None) => " That is undecided.".to_owned(),

@@ -3,7 +3,8 @@
 //! expected, and how to get the same again.
 
 use super::Framing;
-use super::svg::{self, bytes, escape, figure};
+use super::svg::{bytes, escape, figure};
+use super::words;
 use crate::results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -53,7 +54,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
 fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>setting</th>");
     for contestant in &point.contestants {
-        let _ = write!(out, "<th>{}</th>", svg::name(contestant.label()));
+        let _ = write!(out, "<th>{}</th>", words::head(point, contestant));
     }
     out.push_str("</tr></thead><tbody>");
     for key in keys {
@@ -79,7 +80,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",
     );
     for contestant in &point.contestants {
-        let _ = write!(out, "<th>{}</th>", svg::name(contestant.label()));
+        let _ = write!(out, "<th>{}</th>", words::head(point, contestant));
     }
     out.push_str("</tr></thead><tbody>");
     let rows: [Row; 12] = [

@@ -219,7 +219,10 @@ fn page(name: &str, race: &Race) -> String {
         &Framing {
             command: "anabranch race --page news --runs 30 --out DIR",
             inputs: &inputs,
-            terms: &[vec!["bids: tcp 1 connection".to_owned(), "UNEQUAL: nothing else".to_owned()]],
+            terms: &[vec![
+                "bids: tcp 1 connection".to_owned(),
+                "UNEQUAL: RTO min 200ms (tcp), 1s (sctp)".to_owned(),
+            ]],
             captures: &[],
         },
     );
@@ -274,7 +277,7 @@ fn a_plain_race_has_every_section() {
         "Page time: shorter is better",
         "What would change this",
         "On what terms",
-        "Unequal</b> nothing else",
+        "Unequal</b> RTO min",
         "Share of bytes there after a time",
         "Page time in figures",
         "Where an object's time went",
@@ -328,6 +331,8 @@ fn a_failover_is_marked() {
     race.points[0].failure_ns = Some(300 * MS);
     let html = page("failover", &race);
     for mark in [
+        "After the path failed",
+        "data again after 212",
         "path fails",
         "path restored",
         "delivery goes on",

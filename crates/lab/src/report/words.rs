@@ -4,18 +4,22 @@
 //! each term, which the page shows where the term is pointed at and lists at its
 //! end.
 
-use super::svg::escape;
+use super::svg::{self, escape};
 use crate::results::{Contestant, Point, label};
 use std::fmt::Write;
 
 /// The contestants of a point in words, in order, no two alike: `six TCP connections`, `SCTP`. Those that words do not
-/// tell apart have their settings behind.
+/// tell apart have their nickname or their settings behind.
 pub(super) fn names(point: &Point) -> Vec<String> {
     let plain: Vec<String> = point.contestants.iter().map(in_words).collect();
     let distinct = |(i, name): (usize, &String)| {
         let alike = plain.iter().filter(|other| *other == name).count() > 1;
-        match label::split(&point.contestants[i].name).1.split_once(':') {
-            Some((_, settings)) if alike => format!("{name} ({})", settings.replace(',', ", ")),
+        match label::split(&point.contestants[i].name) {
+            (Some(nick), _) if alike => format!("{name} ({nick})"),
+            (None, typed) if alike => match typed.split_once(':') {
+                Some((_, settings)) => format!("{name} ({})", settings.replace(',', ", ")),
+                None => name.clone(),
+            },
             _ => name.clone(),
         }
     };
@@ -31,10 +35,7 @@ pub(super) fn names(point: &Point) -> Vec<String> {
 
 fn in_words(contestant: &Contestant) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
-    let (nick, name) = label::split(&contestant.name);
-    if let Some(nick) = nick {
-        return nick.to_owned();
-    }
+    let (_, name) = label::split(&contestant.name);
     let bare = name.split(':').next().unwrap_or(name);
     let typed = setting("transport").unwrap_or(bare);
     let transport = match typed.strip_suffix("-kernel") {
@@ -50,6 +51,13 @@ fn in_words(contestant: &Contestant) -> String {
         _ if setting("streams").is_some() => transport,
         _ => format!("one {transport} connection"),
     }
+}
+
+/// The head of a contestant's row or column: its name in words, and as it was typed, as HTML.
+pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
+    let place = point.contestants.iter().position(|other| other.name == contestant.name);
+    let name = place.map_or_else(String::new, |place| names(point).swap_remove(place));
+    format!("{}<br><span class=\"typed\">{}</span>", escape(&capital(&name)), svg::name(contestant.label()))
 }
 
 /// Whether a contestant in words is several.

@@ -124,8 +124,8 @@ fn carry_out(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
-        threads: threads as u32,
-        elapsed_s: elapsed.as_secs_f64(),
+        threads: Some(threads as u32),
+        elapsed_s: Some(elapsed.as_secs_f64()),
         ..race.host
     };
     Ok(race)

@@ -47,7 +47,7 @@ fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
             say("\n")?;
         }
         say(&comparison_table(study, &cells))?;
-        say(&table::expectations(&found))?;
+        say(&table::expectations(&found.expectations))?;
         met &= found.expectations.iter().all(|expectation| expectation.met);
         if let Some(directory) = out {
             let directory = directory.join(&study.definition.name);

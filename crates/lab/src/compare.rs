@@ -11,26 +11,7 @@ const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes
 /// the seeds are the same. What one of them has alone is named.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:<34}  {:<13}  {:>10}  {:>10}  {:>20}",
-        "new beside old", "metric", "old mean", "new mean", "new/old"
-    );
-    let mut pairs = 0;
-    for point in &new.points {
-        let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { continue };
-        for contestant in &point.contestants {
-            let Some(was) = before.contestants.iter().find(|other| other.name == contestant.name) else {
-                continue;
-            };
-            pairs += 1;
-            rows(&mut out, point, was, contestant);
-        }
-    }
-    if pairs == 0 {
-        out = "The two results have no contestant at a point in common: nothing to compare.\n".to_owned();
-    }
+    let rows = table(&new.points.iter().map(|new| point(old, new)).collect::<String>());
     let alone: Vec<String> = [(old, new, "old"), (new, old, "new")]
         .into_iter()
         .flat_map(|(this, other, which)| {
@@ -40,14 +21,36 @@ pub fn render(old: &Race, new: &Race) -> String {
                 .map(move |one| format!("{} ({which})", one.name))
         })
         .collect();
-    if !alone.is_empty() {
-        let _ = writeln!(
-            out,
-            "Not compared, the other result having no contestant of that name: {}",
-            alone.join(", ")
-        );
+    if alone.is_empty() {
+        return rows;
+    }
+    format!("{rows}Not compared, the other result having no contestant of that name: {}\n", alone.join(", "))
+}
+
+/// The rows of one point of the new result.
+#[must_use]
+pub fn point(old: &Race, point: &Point) -> String {
+    let mut out = String::new();
+    let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { return out };
+    for contestant in &point.contestants {
+        let was = before.contestants.iter().find(|other| other.name == contestant.name);
+        if let Some(was) = was {
+            rows(&mut out, point, was, contestant);
+        }
     }
     out
+}
+
+/// The rows of all points under their heading.
+#[must_use]
+pub fn table(rows: &str) -> String {
+    if rows.is_empty() {
+        return "The two results have no contestant at a point in common: nothing to compare.\n".to_owned();
+    }
+    format!(
+        "{:<34}  {:<13}  {:>10}  {:>10}  {:>20}\n{rows}",
+        "new beside old", "metric", "old mean", "new mean", "new/old"
+    )
 }
 
 /// The contestants of a result, which are the same at every point.

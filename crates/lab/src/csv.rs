@@ -1,13 +1,24 @@
 //! A row for each point, contestant, seed and object.
 
-use crate::results::{Outcome, PARTS, Race, Why};
+use crate::results::{Outcome, PARTS, Point, Race, Why};
 use std::fmt::Write;
 
 /// The race as CSV (RFC 4180, but lines end in a line feed alone). A value that is not known is an empty field.
 #[must_use]
 pub fn render(race: &Race) -> String {
-    let factors: Vec<&String> =
-        race.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
+    let factors: Vec<&str> = factors(race.points.first());
+    header(&factors) + &race.points.iter().map(|point| rows(&factors, point)).collect::<String>()
+}
+
+/// The factors of a race whose first point this is, in the order of their columns.
+#[must_use]
+pub fn factors(first: Option<&Point>) -> Vec<&str> {
+    first.map_or(Vec::new(), |point| point.factors.keys().map(String::as_str).collect())
+}
+
+/// The first line.
+#[must_use]
+pub fn header(factors: &[&str]) -> String {
     let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
     let fixed = [
         "arm",
@@ -25,39 +36,43 @@ pub fn render(race: &Race) -> String {
     ];
     header.extend(fixed.map(str::to_owned));
     header.extend(PARTS.map(|part| format!("{part}_ns")));
-    let mut out = header.join(",") + "\n";
-    for point in &race.points {
-        let levels: String =
-            factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
-        for contestant in &point.contestants {
-            for run in &contestant.runs {
-                let outcome = match run.outcome {
-                    Outcome::Done => "done",
-                    Outcome::Failed => "failed",
-                    Outcome::Deadline => "deadline",
-                };
-                for object in &run.objects {
-                    let _ = write!(
-                        out,
-                        "{levels}{},{},{outcome},{},{},{},{},{},{},{},{},{}",
-                        field(&contestant.name),
-                        run.seed,
-                        number(run.page_ns),
-                        field(&object.name),
-                        object.bytes,
-                        number(object.connection),
-                        number(object.stream),
-                        number(object.issued_ns),
-                        number(object.first_byte_ns),
-                        number(object.delivered_ns),
-                        field(object.failure.as_deref().unwrap_or_default()),
-                    );
-                    let why = object.why.as_ref().map(Why::parts).unwrap_or_default();
-                    for part in why {
-                        let _ = write!(out, ",{}", number(part));
-                    }
-                    out.push('\n');
+    header.join(",") + "\n"
+}
+
+/// The lines of a point.
+#[must_use]
+pub fn rows(factors: &[&str], point: &Point) -> String {
+    let mut out = String::new();
+    let levels: String =
+        factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
+    for contestant in &point.contestants {
+        for run in &contestant.runs {
+            let outcome = match run.outcome {
+                Outcome::Done => "done",
+                Outcome::Failed => "failed",
+                Outcome::Deadline => "deadline",
+            };
+            for object in &run.objects {
+                let _ = write!(
+                    out,
+                    "{levels}{},{},{outcome},{},{},{},{},{},{},{},{},{}",
+                    field(&contestant.name),
+                    run.seed,
+                    number(run.page_ns),
+                    field(&object.name),
+                    object.bytes,
+                    number(object.connection),
+                    number(object.stream),
+                    number(object.issued_ns),
+                    number(object.first_byte_ns),
+                    number(object.delivered_ns),
+                    field(object.failure.as_deref().unwrap_or_default()),
+                );
+                let why = object.why.as_ref().map(Why::parts).unwrap_or_default();
+                for part in why {
+                    let _ = write!(out, ",{}", number(part));
                 }
+                out.push('\n');
             }
         }
     }

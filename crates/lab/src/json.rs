@@ -1,6 +1,6 @@
 //! A result as text: one line a run, so that two results can be compared line by line.
 
-use crate::results::Race;
+use crate::results::{Point, Race};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
@@ -8,11 +8,41 @@ use std::io::{self, Write};
 /// The race as JSON, ending in a line feed.
 #[must_use]
 pub fn render(race: &Race) -> String {
+    written(race, Shallow::default()) + "\n"
+}
+
+/// What stands before the points of a race and what behind them, the race being one without points. Between the two
+/// belongs each point as [`point`] renders it.
+#[must_use]
+pub fn around_points(race: &Race) -> (String, String) {
+    let text = render(&Race { points: Vec::new(), ..race.clone() });
+    // A line feed is in no text and no key, so this stands nowhere else.
+    let (before, behind) = text.split_once(EMPTY).unwrap_or((&text, ""));
+    (format!("{before}\n  \"points\": ["), format!("\n  ],{behind}"))
+}
+
+const EMPTY: &str = "\n  \"points\": [],";
+
+/// One point as [`render`] has it in its race.
+#[must_use]
+pub fn point(point: &Point, first: bool) -> String {
+    let mut within = Shallow::default();
+    for _ in 0..POINT_DEPTH {
+        let begun = within.begin_array(&mut io::sink());
+        assert!(begun.is_ok(), "{begun:?}");
+    }
+    let separator = if first { "" } else { "," };
+    format!("{separator}\n    {}", written(point, within))
+}
+
+/// Race and list of points.
+const POINT_DEPTH: usize = 2;
+
+fn written(value: &impl Serialize, formatter: Shallow) -> String {
     let mut out = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut out, Shallow::default());
-    let written = race.serialize(&mut serializer);
+    let mut serializer = Serializer::with_formatter(&mut out, formatter);
+    let written = value.serialize(&mut serializer);
     assert!(written.is_ok(), "results are plain values: {written:?}");
-    out.push(b'\n');
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -74,5 +104,33 @@ impl Formatter for Shallow {
     }
     fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
         if self.lines() { self.pretty.end_object_value(out) } else { self.compact.end_object_value(out) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Draft, Plan};
+    use crate::run::batch::{self, Options};
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn points_one_by_one_are_the_bytes_of_all_at_once() {
+        let flags = [
+            ("objects", "2x1kB"),
+            ("transport", "tcp"),
+            ("transport", "sctp"),
+            ("runs", "3"),
+            ("rtt", "1ms,2ms"),
+        ];
+        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+        let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+        let mut race = batch::race(&plan, &options).expect("a race");
+        // What looks like the place of the points is not, in a text.
+        race.warnings.push("\n  \"points\": [],".to_owned());
+        assert_eq!(race.points.len(), 4);
+        let (before, behind) = around_points(&race);
+        let points: String = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0)).collect();
+        assert!(before + &points + &behind == render(&race));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`plan`] says what to race; [`run`] runs it, a world per seed and a thread
 //! per world; [`results`] is what comes out, in a documented format; [`stats`]
-//! summarises; [`table`] and `report` show it. Nothing here knows how a packet
+//! summarises; [`table`] and `report` show it; [`sweep`] is what many points add. Nothing here knows how a packet
 //! is made.
 
 pub mod attribution;
@@ -19,6 +19,7 @@ pub mod results;
 pub mod run;
 pub mod stats;
 pub mod study;
+pub mod sweep;
 pub mod table;
 pub mod transports;
 pub mod verdict;

@@ -64,10 +64,12 @@ pub struct Host {
     pub os: String,
     /// Processor architecture.
     pub arch: String,
-    /// Threads that ran worlds.
-    pub threads: u32,
-    /// Seconds the whole race took.
-    pub elapsed_s: f64,
+    /// Threads that ran worlds; absent where the race was run point by point, perhaps on several machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Seconds the whole race took; absent in the same case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_s: Option<f64>,
     /// The kernel, where its protocols and namespaces had a part in it: the emulated world.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,

@@ -3,16 +3,21 @@
 //! Two blocks and a sentence a point: times with their intervals; what the
 //! network and the transports had to do, and where the time went; then the
 //! terms on which each contestant raced, because six connections and one
-//! association are different bids for bandwidth. At most 100 columns.
+//! association are different bids for bandwidth. Several points end in a grid
+//! and a sentence about all; of many, that is all. At most 100 columns.
 
 mod pictures;
 mod terms;
 
 use crate::results::label::{labels, shortened};
-use crate::results::{Bound, Comparison, Contestant, PathEvent, PathState, Point, Race, Side, Stat};
+use crate::results::{
+    Bound, Comparison, Contestant, Expectation, PathEvent, PathState, Point, Race, Side, Stat,
+};
 use crate::stats::summary::quantile;
+use crate::sweep::{Axes, Summary};
 use crate::transports::Transports;
 use crate::verdict;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// How the table is set.
@@ -37,9 +42,6 @@ impl Style {
 /// The widest line.
 pub const COLUMNS: usize = 100;
 
-/// Points up to which each has its pictures.
-const DRAWN_POINTS: usize = 4;
-
 /// The whole race as text, with the standard transports.
 #[must_use]
 pub fn render(race: &Race, style: Style) -> String {
@@ -49,36 +51,129 @@ pub fn render(race: &Race, style: Style) -> String {
 /// The whole race as text, with these transports, each of which has words of its own.
 #[must_use]
 pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
-    // Of many points each has its figures alone.
-    let style = Style { pictures: style.pictures && race.points.len() <= DRAWN_POINTS, ..style };
-    let mut out = String::new();
-    for warning in &race.warnings {
-        out += &wrapped(&format!("warning: {warning}"), 0);
+    let axes = Axes::of(race.points.iter().map(|point| &point.factors));
+    let mut table = Table::new(axes.unwrap_or_default(), race.points.len(), style);
+    for (index, point) in race.points.iter().enumerate() {
+        table.add_with(index, point, transports);
     }
-    let terms: Vec<Vec<String>> = race.points.iter().map(|point| terms::lines(point, transports)).collect();
-    // What holds for all points is said once, behind them.
-    let shared = terms.first().filter(|first| terms.len() > 1 && terms.iter().all(|other| other == *first));
-    for (i, (point, own)) in race.points.iter().zip(&terms).enumerate() {
-        if i > 0 {
-            out.push('\n');
-        }
-        out += &point_table(point, if shared.is_some() { &[] } else { own }, style);
-    }
-    if let Some(lines) = shared {
-        out.push('\n');
-        out += &faint_lines(lines, style);
-    }
-    out + &expectations(race)
+    table.text(&race.warnings, &race.expectations)
 }
 
-/// How what a plan expects fared.
+/// The table of a race whose points come one by one, in whatever order. Of a few points all is shown, of many what they say
+/// together.
+#[derive(Clone, Debug)]
+pub struct Table {
+    style: Style,
+    count: usize,
+    summary: Summary,
+    /// Of each point that is shown: without its terms, and with them.
+    blocks: BTreeMap<usize, [String; 2]>,
+    about: About,
+}
+
+/// What the points have in common.
+#[derive(Clone, Default, Debug)]
+struct About {
+    /// The terms of the first; behind the blocks, if they are those of all.
+    terms: Vec<String>,
+    /// Workload and seeds of the first.
+    workload: String,
+    seeds: String,
+    points: usize,
+    same_terms: bool,
+    same_workload: bool,
+}
+
+/// Points that are shown one by one.
+const BLOCKS: usize = 4;
+
+impl Table {
+    /// Of `count` points over these factors, nothing so far.
+    #[must_use]
+    pub fn new(axes: Axes, count: usize, style: Style) -> Self {
+        let about = About { same_terms: true, same_workload: true, ..About::default() };
+        Self { style, count, summary: Summary::new(axes), blocks: BTreeMap::new(), about }
+    }
+
+    /// Adds point `index`, from 0, with the standard transports.
+    pub fn add(&mut self, index: usize, point: &Point) {
+        self.add_with(index, point, &Transports::standard());
+    }
+
+    fn add_with(&mut self, index: usize, point: &Point, transports: &Transports) {
+        self.summary.add(index, point);
+        let (terms, about) = (terms::lines(point, transports), &mut self.about);
+        if self.count <= BLOCKS {
+            let block = |terms: &[String]| point_table(point, terms, self.style);
+            self.blocks.insert(index, [block(&[]), block(&terms)]);
+        }
+        if about.points == 0 {
+            about.workload.clone_from(&point.workload.name);
+            about.seeds = run_seeds(point);
+            about.terms.clone_from(&terms);
+        }
+        about.points += 1;
+        about.same_terms &= about.terms == terms;
+        about.same_workload &= about.workload == point.workload.name;
+    }
+
+    /// All that was added.
+    #[must_use]
+    pub fn text(&self, warnings: &[String], expectations: &[Expectation]) -> String {
+        let (mut out, about, style) = (String::new(), &self.about, self.style);
+        for warning in warnings {
+            out += &wrapped(&format!("warning: {warning}"), 0);
+        }
+        // What holds for all points is said once, behind them.
+        let shared = about.same_terms && about.points > 1;
+        let blocks: Vec<&str> =
+            self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();
+        out += &blocks.join("\n");
+        if self.count > BLOCKS && about.points > 0 {
+            let workload = if about.same_workload { about.workload.as_str() } else { "several workloads" };
+            out += &wrapped(&format!("{workload}; {} points, each {}", self.count, about.seeds), 2);
+        }
+        if shared {
+            out.push('\n');
+            out += &faint_lines(&about.terms, style);
+        }
+        if self.count > 1 && self.count == self.summary.all() {
+            out += &self.together();
+        }
+        out + &self::expectations(expectations)
+    }
+
+    /// What the points say together.
+    fn together(&self) -> String {
+        let (summary, style) = (&self.summary, self.style);
+        let mut out = "\n".to_owned();
+        out += &style_lines(&wrapped(&summary.legend(), 2), |line| style.faint(line));
+        out += &summary.grid();
+        out.push('\n');
+        out += &style_lines(&wrapped(&summary.sentence(), 0), |line| style.bold(line));
+        for line in summary.crossings() {
+            out += &wrapped(&line, 2);
+        }
+        out
+    }
+}
+
+/// How what a plan expects fared: of many expectations, only those that were missed.
 #[must_use]
-pub fn expectations(race: &Race) -> String {
-    let mut out = String::new();
-    for expectation in &race.expectations {
-        let found = expectation.found.map_or("nothing finished".to_owned(), figure);
-        let word = if expectation.met { "met" } else { "MISSED" };
-        out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
+pub fn expectations(expectations: &[Expectation]) -> String {
+    let all = expectations.len() <= MOST_EXPECTATIONS;
+    let (mut out, mut missed) = (String::new(), 0);
+    for expectation in expectations {
+        missed += usize::from(!expectation.met);
+        if all || (!expectation.met && missed <= MOST_EXPECTATIONS) {
+            let found = expectation.found.map_or("nothing finished".to_owned(), figure);
+            let word = if expectation.met { "met" } else { "MISSED" };
+            out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
+        }
+    }
+    if !all {
+        let n = expectations.len();
+        out += &format!("{n} expectations: {} met, {missed} missed\n", n - missed);
     }
     out
 }
@@ -88,6 +183,9 @@ pub fn expectations(race: &Race) -> String {
 pub fn terms(point: &Point, transports: &Transports) -> Vec<String> {
     terms::lines(point, transports)
 }
+
+/// So many are told one by one.
+const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
@@ -149,20 +247,23 @@ fn why(point: &Point) -> String {
 
 /// `100 runs, seeds 1-100`, and how many there are in truth.
 fn seeds(point: &Point) -> String {
-    let Some(runs) = point.contestants.first().map(|contestant| contestant.runs.as_slice()) else {
-        return "no run".to_owned();
-    };
-    let seeds = match runs {
-        [] => return "no run".to_owned(),
-        [one] => format!("1 run, seed {}", one.seed),
-        [first, .., last] => format!("{} runs, seeds {}-{}", runs.len(), first.seed, last.seed),
-    };
+    let seeds = run_seeds(point);
+    let runs = point.contestants.first().map_or(0, |contestant| contestant.runs.len());
     let distinct = point.contestants.iter().map(|contestant| contestant.distinct_runs).max().unwrap_or(0);
     match (point.chance, distinct) {
-        (false, 1) if runs.len() > 1 => format!("{seeds}: 1 distinct run, exact, one case"),
+        (false, 1) if runs > 1 => format!("{seeds}: 1 distinct run, exact, one case"),
         (false, 1) => format!("{seeds}: exact, one case"),
-        (_, n) if n < runs.len() as u64 => format!("{seeds}: at most {n} of them distinct"),
+        (_, n) if n < runs as u64 => format!("{seeds}: at most {n} of them distinct"),
         _ => seeds,
+    }
+}
+
+/// `100 runs, seeds 1-100`.
+fn run_seeds(point: &Point) -> String {
+    match point.contestants.first().map_or(&[][..], |contestant| contestant.runs.as_slice()) {
+        [] => "no run".to_owned(),
+        [one] => format!("1 run, seed {}", one.seed),
+        all @ [first, .., last] => format!("{} runs, seeds {}-{}", all.len(), first.seed, last.seed),
     }
 }
 

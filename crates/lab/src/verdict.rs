@@ -55,6 +55,25 @@ struct Clauses {
     undecided: Vec<String>,
 }
 
+/// The contestants of whom a run finished, with their geometric means of what the verdict is about, the least first.
+#[must_use]
+pub fn ranked(point: &Point) -> Vec<(&Contestant, f64)> {
+    let metric = point.decisive();
+    let typical = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|s| s.geometric_mean);
+    let mut ranked: Vec<(&Contestant, f64)> = point
+        .contestants
+        .iter()
+        .filter(|contestant| finished(contestant, metric))
+        .filter_map(|contestant| Some((contestant, typical(contestant)?)))
+        .collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    ranked
+}
+
+fn finished(contestant: &Contestant, metric: &str) -> bool {
+    contestant.runs.iter().any(|run| metrics::value(run, metric).is_some())
+}
+
 /// One sentence on page times, or on the delays of messages, at a point.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
@@ -64,16 +83,7 @@ pub fn sentence(point: &Point) -> String {
         (false, true) => "delivers the transfer",
         (false, false) => "loads the page",
     };
-    let finished =
-        |contestant: &&Contestant| contestant.runs.iter().any(|run| metrics::value(run, metric).is_some());
-    let typical = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|s| s.geometric_mean);
-    let mut ranked: Vec<(&Contestant, f64)> = point
-        .contestants
-        .iter()
-        .filter(finished)
-        .filter_map(|contestant| Some((contestant, typical(contestant)?)))
-        .collect();
-    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let ranked = ranked(point);
     let Some(((winner, time), rest)) = ranked.split_first() else {
         return format!("No contestant finished.{}{}", restored(point), cut_off(point));
     };
@@ -99,8 +109,12 @@ pub fn sentence(point: &Point) -> String {
         let whom = and(&clauses.undecided);
         parts.push(format!("{}undecided against {whom}", std::mem::take(&mut subject)));
     }
-    let failed: Vec<&str> =
-        point.contestants.iter().filter(|contestant| !finished(contestant)).map(Contestant::label).collect();
+    let failed: Vec<&str> = point
+        .contestants
+        .iter()
+        .filter(|contestant| !finished(contestant, metric))
+        .map(Contestant::label)
+        .collect();
     if !failed.is_empty() {
         parts.push(format!("{} never finished", and(&failed)));
     }

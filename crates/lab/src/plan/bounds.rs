@@ -1,20 +1,20 @@
 //! What a machine can hold: plans beyond it are refused before anything is run.
 //!
-//! Every object of every run stays in memory until the results are written,
-//! and every packet of a run until the run has been understood. The figures
-//! are measured, rounded up: about 2 kB an object, 400 bytes a packet.
+//! Every object of every run stays in memory until the results are written (of
+//! a point, or of all), and every packet of a run until the run has been
+//! understood. The figures are measured, rounded up: about 2 kB an object, 400
+//! bytes a packet.
 
 use super::error::PlanError;
-use super::{Contestant, PointPlan};
+use super::{Contestant, Plan, PointPlan};
 use crate::run::topology;
 use anabranch_base::time::nanos;
 
-/// Refuses what no memory would hold.
+/// Refuses what no memory would hold, even if points are run one by one.
 ///
 /// # Errors
 /// [`PlanError`] with the number, the bound, and what to make smaller.
 pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> Result<(), PlanError> {
-    let mut records = 0_u64;
     for point in points {
         let (paths, servers) = (point.network.paths.len(), point.workload.servers());
         if paths > topology::MAX || servers > topology::MAX {
@@ -32,21 +32,46 @@ pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> 
                 ),
             ));
         }
-        // Beside its objects a run has counters and series.
-        let run = point.workload.page.objects.len() as u64 + 5;
-        records =
-            records.saturating_add(run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64));
-    }
-    if records > MAX_RECORDS {
-        return Err(PlanError::at(
-            "runs",
-            format!(
-                "{seeds} seeds of every contestant and combination make {records} records, more than the \
-                 {MAX_RECORDS} that are kept; write fewer runs, levels or objects"
-            ),
-        ));
+        let records = records(point, contestants, seeds);
+        if records > MAX_RECORDS {
+            let at = if points.len() > 1 { " at one point" } else { "" };
+            return Err(PlanError::at(
+                "runs",
+                format!(
+                    "{seeds} seeds of every contestant make {records} records{at}, more than the {MAX_RECORDS} that are \
+                     kept; write fewer runs or objects"
+                ),
+            ));
+        }
     }
     Ok(())
+}
+
+/// Refuses points that no memory would hold together.
+///
+/// # Errors
+/// [`PlanError`] with the number, the bound, and what to do instead.
+pub fn check_together(plan: &Plan) -> Result<(), PlanError> {
+    let each = plan.points.iter().map(|point| records(point, &plan.contestants, plan.seeds.len()));
+    let records = each.fold(0, u64::saturating_add);
+    if records <= MAX_RECORDS {
+        return Ok(());
+    }
+    Err(PlanError::at(
+        "runs",
+        format!(
+            "{} seeds of every contestant and combination make {records} records, more than the {MAX_RECORDS} that are \
+             kept at once; add --out DIR, which writes each combination as it is done, or write fewer runs, levels or \
+             objects",
+            plan.seeds.len()
+        ),
+    ))
+}
+
+/// What is kept of a point: beside its objects a run has counters and series.
+fn records(point: &PointPlan, contestants: &[Contestant], seeds: usize) -> u64 {
+    let run = point.workload.page.objects.len() as u64 + 5;
+    run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64)
 }
 
 /// The data packets down that a run can come to at most: what is to be sent, or what fits until the deadline.
@@ -73,7 +98,7 @@ fn packets(point: &PointPlan) -> u64 {
 
 /// The most packets of data in a run: 9 GB in packets of 1500 bytes.
 pub const MAX_PACKETS: u64 = 6_000_000;
-/// The most objects, over all runs, of which a result can tell.
+/// The most objects, over all runs that are kept at once.
 pub const MAX_RECORDS: u64 = 5_000_000;
 
 #[cfg(test)]
@@ -99,6 +124,17 @@ mod tests {
         assert!(line.starts_with("--deadline: ") && line.contains("1440min"), "{line}");
         let line = refused(&vec![("path", "rate=1mbit"); 300]);
         assert!(line.contains("300 paths"), "{line}");
+    }
+
+    #[test]
+    fn points_fit_one_by_one_where_they_do_not_together() {
+        let levels: Vec<String> = (1..=2000).map(|ms| format!("{ms}ms")).collect();
+        let flags =
+            [("rtt", levels.join(",")), ("loss", "0,1%,2%,3%,4%".to_owned()), ("runs", "100".to_owned())];
+        let flags = flags.iter().map(|(key, value)| (*key, value.as_str())).chain([("objects", "1x1kB")]);
+        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("one by one");
+        let line = super::check_together(&plan).expect_err("together").to_string();
+        assert!(line.starts_with("runs: ") && line.contains("--out DIR"), "{line}");
     }
 
     #[test]

@@ -84,8 +84,16 @@ impl Draft {
                 error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
             PlanError::at(file, format!("line {line}: {}", error.message()))
         })?;
+        Self::from_table(file, &table)
+    }
+
+    /// The plan that the TOML table of `file` describes.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the file and the key.
+    pub fn from_table(file: &str, table: &toml::Table) -> Result<Self, PlanError> {
         let mut draft = Self::default();
-        for (name, value) in &table {
+        for (name, value) in table {
             let place = format!("{file}: {name}");
             match name.as_str() {
                 "transport" => {

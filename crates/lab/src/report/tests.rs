@@ -201,8 +201,8 @@ fn race(points: Vec<Point>) -> Race {
             version: "0.1.0".to_owned(),
             os: "linux".to_owned(),
             arch: "x86_64".to_owned(),
-            threads: 2,
-            elapsed_s: 3.2,
+            threads: Some(2),
+            elapsed_s: Some(3.2),
             ..Host::default()
         },
         warnings: Vec::new(),

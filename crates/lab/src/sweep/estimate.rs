@@ -1,0 +1,71 @@
+//! How much a sweep will write, told before it runs.
+//!
+//! The figures are measured, over pages and bulk transfers, and rounded; an estimate is meant to be right within a factor of two.
+
+use super::Shard;
+use crate::plan::{Plan, PointPlan};
+
+/// Files and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Estimate {
+    /// Files.
+    pub files: u64,
+    /// Bytes in all of them.
+    pub bytes: u64,
+    /// Of these, in captures.
+    pub captures: u64,
+}
+
+/// JSON of an object of a run.
+const OBJECT: u64 = 750;
+/// JSON of a run beside its objects and series.
+const RUN: u64 = 750;
+/// JSON of a contestant beside its runs: settings, figures, comparisons.
+const CONTESTANT: u64 = 12_000;
+/// HAR of an object.
+const ENTRY: u64 = 900;
+
+/// Of this plan, or of this part of it, with these captures.
+#[must_use]
+pub fn of(plan: &Plan, shard: Option<Shard>, pcap: &str) -> Estimate {
+    let mut estimate = Estimate { files: 1, ..Estimate::default() };
+    let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
+    let mut results = 0;
+    for (index, point) in plan.points.iter().enumerate() {
+        if !shard.is_none_or(|shard| shard.has(index + 1)) {
+            continue;
+        }
+        let objects = point.workload.page.objects.len() as u64;
+        let json = contestants * (CONTESTANT + seeds * (RUN + objects * OBJECT));
+        results += json;
+        estimate.files += 1;
+        estimate.bytes += json;
+        if point.workload.bulk.is_none() && point.workload.messages.is_none() {
+            estimate.files += contestants;
+            estimate.bytes += contestants * objects * ENTRY;
+        }
+        let captured = match pcap {
+            "all" => contestants * seeds,
+            "off" => 0,
+            _ => contestants,
+        };
+        let hosts = 1 + point.workload.servers() as u64;
+        estimate.files += captured * hosts;
+        estimate.captures += captured * capture(point);
+    }
+    estimate.bytes += estimate.captures;
+    if shard.is_none() {
+        // All points in one file, with indents, and the report.
+        estimate.files += 2;
+        estimate.bytes += results + results / 8;
+    }
+    estimate
+}
+
+/// Bytes of one run's captures: every packet at both of its ends, and every second one acknowledged.
+fn capture(point: &PointPlan) -> u64 {
+    let payload: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
+    let payload = payload + 100 * point.workload.page.objects.len() as u64;
+    let packets = payload / 1400 + 2 * point.workload.page.objects.len() as u64 + 10;
+    2 * (payload + packets * (60 + 36) + packets / 2 * (70 + 36))
+}

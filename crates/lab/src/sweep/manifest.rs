@@ -1,0 +1,177 @@
+//! What a sweep's directory says of itself: the plan, the state of the files that it reads, the program. Point by point the
+//! results mean something only as long as none of these changes.
+
+use super::{Axes, Digesting, Shard};
+use crate::plan::{Draft, Plan, PlanError};
+use crate::results::{Host, Race, SCHEMA, World};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The schema's name.
+pub const MANIFEST: &str = "anabranch.sweep/1";
+
+/// The file of a sweep's directory that holds its [`Manifest`].
+pub const NAME: &str = "sweep.json";
+
+/// What a sweep's directory says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`MANIFEST`].
+    pub schema: String,
+    /// The program that makes it.
+    pub program: Program,
+    /// The plan file's keys and values.
+    pub plan: Value,
+    /// The plan's file, as messages name it; null where flags say all.
+    pub plan_file: Option<String>,
+    /// What makes the same results again.
+    pub command: String,
+    /// Which captures are kept.
+    pub pcap: String,
+    /// The factors, the slowest first.
+    pub factors: Axes,
+    /// SHA-256 of the points as the plan and the files that it names describe them.
+    pub inputs: String,
+    /// What the reader must know before trusting the numbers.
+    pub warnings: Vec<String>,
+    /// Which part this directory holds; absent where it is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+}
+
+/// A version of the program, and what it was built for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// Operating system.
+    pub os: String,
+    /// Processor architecture.
+    pub arch: String,
+}
+
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "anabranch {} on {} {}", self.version, self.os, self.arch)
+    }
+}
+
+impl Manifest {
+    /// Of the whole of this plan.
+    #[must_use]
+    pub fn new(plan: &Plan, plan_file: Option<&str>, program: Program, command: String, pcap: &str) -> Self {
+        let mut inputs = Digesting::default();
+        for point in &plan.points {
+            let _ = writeln!(inputs, "{point:?}");
+        }
+        Self {
+            schema: MANIFEST.to_owned(),
+            program,
+            plan: written(plan),
+            plan_file: plan_file.map(str::to_owned),
+            command,
+            pcap: pcap.to_owned(),
+            factors: Axes::of(plan.points.iter().map(|point| &point.factors)).unwrap_or_default(),
+            inputs: inputs.hex(),
+            warnings: plan.warnings(),
+            shard: None,
+        }
+    }
+
+    /// Reads [`NAME`].
+    ///
+    /// # Errors
+    /// One line: what is wrong with it.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| format!("damaged: {error}"))?;
+        match value.get("schema").and_then(Value::as_str) {
+            Some(MANIFEST) => {}
+            other => return Err(format!("schema '{}' where '{MANIFEST}' is needed", other.unwrap_or("?"))),
+        }
+        let manifest: Self = serde_json::from_value(value).map_err(|error| format!("damaged: {error}"))?;
+        manifest.part()?;
+        Ok(manifest)
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Which part this directory holds.
+    ///
+    /// # Errors
+    /// One line, where that is no part.
+    pub fn part(&self) -> Result<Option<Shard>, String> {
+        self.shard
+            .as_deref()
+            .map(|text| text.parse().map_err(|error| format!("damaged: {error}")))
+            .transpose()
+    }
+
+    /// What tells this sweep from others, whichever part of it this is: SHA-256 of all that its results follow from.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let mut identity = Digesting::default();
+        let Program { version, os, arch } = &self.program;
+        let _ = write!(identity, "{version}\n{os}\n{arch}\n{}\n{}\n{}\n", self.plan, self.pcap, self.inputs);
+        identity.hex()
+    }
+
+    /// The plan as a draft, which interpreted is the plan again.
+    ///
+    /// # Errors
+    /// [`PlanError`], when somebody has changed it.
+    pub fn draft(&self) -> Result<Draft, PlanError> {
+        let file = self.plan_file.as_deref().unwrap_or(NAME);
+        let table: toml::Table = serde_json::from_value(self.plan.clone())
+            .map_err(|error| PlanError::at(NAME, format!("damaged: {error}")))?;
+        Draft::from_table(file, &table)
+    }
+
+    /// In which way `other` is another sweep; `None` where it is none.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        if self.program != other.program {
+            return Some(format!("was made by {}, and not by {}", other.program, self.program));
+        }
+        if self.plan != other.plan {
+            return Some(format!("has another plan: {} differs", differing(&self.plan, &other.plan)));
+        }
+        if self.pcap != other.pcap {
+            return Some(format!("has --pcap {}, and not {}", other.pcap, self.pcap));
+        }
+        (self.identity() != other.identity())
+            .then(|| "was made with other contents of the files that the plan names".to_owned())
+    }
+
+    /// The race without its points and expectations: what stands around them in a result.
+    #[must_use]
+    pub fn frame(&self) -> Race {
+        let Program { version, os, arch } = self.program.clone();
+        Race {
+            schema: SCHEMA.to_owned(),
+            plan: self.plan.clone(),
+            world: World::Virtual,
+            // Which machines had a part in it, and for how long, is in no result that must be the same on all.
+            host: Host { version, os, arch, ..Host::default() },
+            warnings: self.warnings.clone(),
+            points: Vec::new(),
+            expectations: Vec::new(),
+        }
+    }
+}
+
+/// The plan's keys and values.
+fn written(plan: &Plan) -> Value {
+    serde_json::to_value(plan.draft.to_toml()).unwrap_or_default()
+}
+
+/// The first key whose values are not the same.
+fn differing(one: &Value, other: &Value) -> String {
+    let keys = |value: &Value| value.as_object().map_or(Vec::new(), |map| map.keys().cloned().collect());
+    let all = keys(one).into_iter().chain(keys(other));
+    all.into_iter().find(|key| one.get(key) != other.get(key)).unwrap_or_else(|| "something".to_owned())
+}

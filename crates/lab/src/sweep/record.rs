@@ -1,0 +1,124 @@
+//! What is kept of one point: its file, compact and with a digest of itself at its end.
+
+use super::Digesting;
+use crate::results::{Expectation, Point};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+/// The schema's name.
+pub const RECORD: &str = "anabranch.point/1";
+
+/// One point, done.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// [`RECORD`].
+    pub schema: String,
+    /// [`Manifest::identity`](super::Manifest::identity) of the sweep that it belongs to.
+    pub sweep: String,
+    /// Its number, from 1.
+    pub number: u64,
+    /// The files that were written with it, beside it.
+    pub files: Vec<String>,
+    /// What was found.
+    pub point: Point,
+    /// How the plan's expectations fared at this point, which they number from 0.
+    pub expectations: Vec<Expectation>,
+}
+
+/// Before the digest, which is that of all before this.
+const DIGEST: &str = ",\"digest\":\"";
+
+impl Record {
+    /// The file, one line.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string(self).unwrap_or_default();
+        text.pop();
+        let digest = digest(&text);
+        let _ = writeln!(text, "{DIGEST}{digest}\"}}");
+        text
+    }
+
+    /// Reads the file of point `number` of the sweep `identity`.
+    ///
+    /// # Errors
+    /// What is wrong with it, as the end of a line that names the file.
+    pub fn from_json(text: &str, identity: &str, number: usize) -> Result<Self, String> {
+        let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
+        if end != format!("{}\"}}\n", digest(content)) {
+            return Err("is damaged: its digest is that of another content".to_owned());
+        }
+        let damaged = |error: serde_json::Error| format!("is damaged: {error}");
+        let record: Self = serde_json::from_str(&format!("{content}}}")).map_err(damaged)?;
+        if record.schema != RECORD {
+            return Err(format!("has schema '{}' where '{RECORD}' is needed", record.schema));
+        }
+        if record.sweep != identity {
+            return Err("belongs to another sweep".to_owned());
+        }
+        if record.number != number as u64 {
+            return Err(format!("holds point {}", record.number));
+        }
+        if let Some(file) = record.files.iter().find(|file| file.contains('/') || file.starts_with('.')) {
+            return Err(format!("is damaged: '{file}' is no name of a file beside it"));
+        }
+        Ok(record)
+    }
+}
+
+fn digest(content: &str) -> String {
+    let mut digest = Digesting::default();
+    let _ = digest.write_str(content);
+    digest.hex()
+}
+
+/// What the name of every file about point `number` of `count` begins with, so that they sort by number.
+#[must_use]
+pub fn stem(number: usize, count: usize) -> String {
+    let width = count.to_string().len();
+    format!("{number:0width$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digit_that_changed_is_found() {
+        let point = Point {
+            factors: [("loss".to_owned(), "1%".to_owned())].into(),
+            network: "10mbit".to_owned(),
+            failure_ns: None,
+            workload: crate::results::Workload::default(),
+            chance: true,
+            sharing: Vec::new(),
+            contestants: Vec::new(),
+            comparisons: Vec::new(),
+        };
+        let record = Record {
+            schema: RECORD.to_owned(),
+            sweep: "abc".to_owned(),
+            number: 7,
+            files: vec!["07.tcp.seed-1.har".to_owned()],
+            point,
+            expectations: Vec::new(),
+        };
+        let text = record.to_json();
+        assert_eq!(Record::from_json(&text, "abc", 7).as_ref(), Ok(&record));
+        assert_eq!(text.lines().count(), 1);
+        let wrong =
+            |text: &str, sweep: &str, number| Record::from_json(text, sweep, number).expect_err("refused");
+        assert!(wrong(&text.replace("10mbit", "11mbit"), "abc", 7).contains("its digest"));
+        assert!(wrong(&text[..text.len() / 2], "abc", 7).contains("no digest"));
+        assert!(wrong(text.trim_end(), "abc", 7).contains("damaged"));
+        assert!(wrong(&text, "abd", 7).contains("another sweep"));
+        assert!(wrong(&text, "abc", 8).contains("holds point 7"));
+        let outside = Record { files: vec!["../x".to_owned()], ..record };
+        assert!(wrong(&outside.to_json(), "abc", 7).contains("'../x'"));
+    }
+
+    #[test]
+    fn names_sort_by_number() {
+        assert_eq!([stem(3, 9), stem(3, 10), stem(123, 10_000)], ["3", "03", "00123"]);
+    }
+}

@@ -4,6 +4,7 @@ mod gateway;
 
 use anabranch_base::units::parse_span;
 use anabranch_lab::plan::keys::{KEYS, Key, Several};
+use anabranch_lab::sweep::Shard;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub fn command() -> Command {
 /// A value may begin with a hyphen, so that a wrong one such as `-1%` is answered by the flag's own line. Not where a
 /// file is written: `--json --quiet` would be one of that name.
 fn hyphened(arg: Arg) -> Arg {
-    let writes = ["json", "csv", "out", "output", "har"].contains(&arg.get_id().as_str());
+    let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
     let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
     if takes && !writes { arg.allow_hyphen_values(true) } else { arg }
 }
@@ -28,6 +29,7 @@ fn all() -> Command {
         .arg_required_else_help(true)
         .max_term_width(100)
         .subcommand(race())
+        .subcommand(crate::merge::command())
         .subcommand(study())
         .subcommand(features())
         .subcommand(crate::decode::command())
@@ -70,7 +72,8 @@ fn race() -> Command {
              anabranch race --loss 0,1%,2% --transport tcp --transport sctp:streams=10 --out results\n  \
              anabranch race --preset lte --messages 50/s --size 300B --transport tcp,sctp\n  \
              anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms \\\n      \
-             --fail path=1,at=1s --transport sctp --bulk 5MB\n\n\
+             --fail path=1,at=1s --transport sctp --bulk 5MB\n  \
+             anabranch race --objects 4x20kB --loss 0,1%,2% --shard 1/2 --out shard-1\n\n\
              Exit: 0 done, 1 a transfer failed or an [[expect]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
         )
         .arg(
@@ -120,14 +123,21 @@ fn output() -> Vec<Arg> {
             "Write the result as JSON, schema anabranch.race/2 (-: the table goes to stderr)",
         ),
         file("csv", "FILE|-", "Write a row for each point, contestant, seed and object"),
-        file("out", "DIR", "Write results.json, report.html, and captures of each contestant's median seed"),
         file(
-            "pcap",
-            "WHICH",
-            "Captures in --out: median (of each contestant), all, or none [default: median]",
+            "out",
+            "DIR",
+            "Write results.json, report.html, page loads, and captures; of several points, each as it is done",
+        ),
+        file("pcap", "WHICH", "Captures in --out: median (of each contestant), all, or off [default: median]")
+            .value_parser(["median", "all", "off"]),
+        file(
+            "resume",
+            "DIR",
+            "Go on with the points that an interrupted --out DIR has not; with a plan, begin where DIR has nothing yet",
         )
-        .value_parser(["median", "all", "none"])
-        .requires("out"),
+        .conflicts_with("out"),
+        file("shard", "I/N", "Run every N-th point, from the I-th; `anabranch merge` puts the shards together")
+            .value_parser(|text: &str| text.parse::<Shard>()),
         file("compare", "OLD.json", "Show what changed since this result, a file of --json"),
         file("threads", "N", "Runs at a time [default: one for each core]")
             .value_parser(value_parser!(u16).range(1..=4096)),

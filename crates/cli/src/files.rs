@@ -14,7 +14,7 @@ use crate::Failure;
 #[cfg(target_os = "linux")]
 use below::Parent;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -139,6 +139,22 @@ impl Reserved {
         written.map_err(|error| failure(&self.named, &error))
     }
 
+    /// Takes the content of another file.
+    ///
+    /// # Errors
+    /// [`Failure::Host`] with the reason.
+    pub fn copy(&mut self, source: &Path) -> Result<(), Failure> {
+        let unreadable = |error| Failure::Host(format!("cannot read '{}': {error}", source.display()));
+        let mut source = File::open(source).map_err(unreadable)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match source.read(&mut buffer).map_err(unreadable)? {
+                0 => return Ok(()),
+                length => self.write(&buffer[..length])?,
+            }
+        }
+    }
+
     /// No piece is missing; it is not under the final name before [`publish`].
     ///
     /// # Errors
@@ -168,6 +184,18 @@ pub fn publish(filled: Vec<Reserved>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Has the names in a directory outlive the machine's power.
+///
+/// # Errors
+/// [`Failure::Host`] with the reason.
+pub fn settle(directory: &Path) -> Result<(), Failure> {
+    if cfg!(unix) {
+        let synced = File::open(directory).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| failure(directory, &error))?;
+    }
+    Ok(())
+}
+
 /// Writes one file, whole or not at all.
 ///
 /// # Errors
@@ -192,6 +220,21 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
     if let Some(partial) = probe.partial {
         under_way.retain(|other| *other != partial);
         fs::remove_file(&partial).map_err(|error| failure(directory, &error))?;
+    }
+    Ok(())
+}
+
+/// Removes hidden files in `directory` that a program left which was killed. Nobody else may be writing there.
+///
+/// # Errors
+/// [`Failure::Host`] with the reason.
+pub fn sweep_out(directory: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(directory).map_err(|error| failure(directory, &error))? {
+        let path = entry.map_err(|error| failure(directory, &error))?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(".anabranch.") && name.ends_with(".partial") {
+            fs::remove_file(&path).map_err(|error| failure(&path, &error))?;
+        }
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ mod list;
 mod listen;
 mod load;
 mod memory;
+mod merge;
 mod out;
 mod outputs;
 mod packages;
@@ -35,6 +36,7 @@ mod race;
 #[cfg(target_os = "linux")]
 mod serve;
 mod study;
+mod sweep;
 #[cfg(target_os = "linux")]
 mod threads;
 
@@ -98,7 +100,8 @@ fn main() -> ExitCode {
         race::end_on_interrupt();
     }
     let result = match matches.subcommand() {
-        Some(("race", race)) => race::run(race, planned.as_ref()),
+        Some(("race", race)) => race::run(race, planned),
+        Some(("merge", merge)) => merge::run(merge),
         Some(("study", study)) => study::run(study),
         Some(("decode", decode)) => decode::run(decode),
         Some(("features", features)) => features::run(features),

@@ -11,7 +11,7 @@ use anabranch_lab::capture::views::Course;
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::report::{self, Captured, Framing, packets};
-use anabranch_lab::results::{Race, Run, label};
+use anabranch_lab::results::{Point, Race, Run, label};
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
 use anabranch_lab::table;
@@ -29,67 +29,20 @@ pub fn fill(
     json: &str,
     (pcap, kept): (&str, Option<&[Kept]>),
 ) -> Result<Vec<Reserved>, Failure> {
-    let (mut files, mut captures) = (Vec::new(), Vec::new());
-    let mut drawn: Vec<Captured> = Vec::new();
-    let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
-        files.push(Reserved::new(&directory.join(name))?.fill(content)?);
-        Ok(())
-    };
-    for (p, point) in race.points.iter().enumerate() {
+    let (mut files, mut drawn) = (Vec::new(), Vec::new());
+    for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        let typed: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
-        let names = label::file_names(&typed);
-        for (a, (contestant, name)) in point.contestants.iter().zip(names).enumerate() {
-            let name = format!("{prefix}{name}");
-            let workload = &plan.points[p].workload;
-            for run in &contestant.runs {
-                let median = run.seed == contestant.median_seed;
-                if median && workload.bulk.is_none() && workload.messages.is_none() {
-                    let comment = format!("{}, seed {}, {}", contestant.label(), run.seed, point.network);
-                    let text = page_load(&workload.page, run, &comment);
-                    add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
-                }
-                // Of many points none is drawn packet by packet.
-                let draw = median && p < DRAWN_POINTS;
-                if pcap == "all" || (pcap == "median" && median) {
-                    match kept {
-                        Some(kept) => {
-                            let own =
-                                |kept: &&Kept| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
-                            for kept in kept.iter().filter(own) {
-                                let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
-                                let mut file = Reserved::new(&directory.join(file))?;
-                                let mut whole = Vec::new();
-                                let read = kept.each(|piece| {
-                                    if draw && kept.host == "server" {
-                                        whole.extend_from_slice(piece);
-                                    }
-                                    file.write(piece)
-                                });
-                                read.map_err(|why| Failure::Host(format!("cannot read a capture: {why}")))??;
-                                drawn.extend(decoded(&whole, Course::default(), (p, a), run.seed));
-                                captures.push(file.done()?);
-                            }
-                        }
-                        None => {
-                            let server = recapture(plan, (p, a), run, &name, &mut add)?;
-                            drawn.extend(
-                                server
-                                    .filter(|_| draw)
-                                    .and_then(|(server, course)| decoded(&server, course, (p, a), run.seed)),
-                            );
-                        }
-                    }
-                }
-            }
-        }
+        // Of many points none is drawn packet by packet.
+        let of = OfPoint { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
+        let (new, captured) = of_point(directory, &of, (pcap, kept))?;
+        files.extend(new);
+        drawn.extend(captured);
     }
     let inputs = inputs::of(&race.plan);
     let transports = Transports::standard();
     let terms: Vec<Vec<String>> = race.points.iter().map(|point| table::terms(point, &transports)).collect();
     let framing =
         Framing { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
-    files.append(&mut captures);
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
         Ok(())
@@ -97,6 +50,85 @@ pub fn fill(
     add("report.html".to_owned(), report::html(race, &framing).as_bytes())?;
     add("results.json".to_owned(), json.as_bytes())?;
     Ok(files)
+}
+
+/// Whose files are made, and how they are named.
+pub struct OfPoint<'a> {
+    /// What was raced.
+    pub plan: &'a Plan,
+    /// What was found.
+    pub race: &'a Race,
+    /// Which point of both, from 0.
+    pub point: usize,
+    /// What the names of its files begin with.
+    pub prefix: &'a str,
+    /// The report draws its median runs packet by packet.
+    pub draw: bool,
+}
+
+/// Page loads and captures of a point; and what the report draws of them.
+///
+/// # Errors
+/// As [`fill`].
+pub fn of_point(
+    directory: &Path,
+    of: &OfPoint<'_>,
+    (pcap, kept): (&str, Option<&[Kept]>),
+) -> Result<(Vec<Reserved>, Vec<Captured>), Failure> {
+    let (mut files, mut captures, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
+    let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
+        files.push(Reserved::new(&directory.join(name))?.fill(content)?);
+        Ok(())
+    };
+    let &OfPoint { plan, point: p, draw, .. } = of;
+    let point = &of.race.points[p];
+    let workload = &plan.points[p].workload;
+    for (a, (contestant, name)) in point.contestants.iter().zip(names(point, of.prefix)).enumerate() {
+        for run in &contestant.runs {
+            let median = run.seed == contestant.median_seed;
+            if median && workload.bulk.is_none() && workload.messages.is_none() {
+                let comment = format!("{}, seed {}, {}", contestant.label(), run.seed, point.network);
+                let text = page_load(&workload.page, run, &comment);
+                add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
+            }
+            let wanted = pcap == "all" || (pcap == "median" && median);
+            let draw = draw && median;
+            match kept {
+                _ if !wanted => {}
+                Some(kept) => {
+                    let own = |kept: &&Kept| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
+                    for kept in kept.iter().filter(own) {
+                        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
+                        let mut file = Reserved::new(&directory.join(file))?;
+                        let mut whole = Vec::new();
+                        let read = kept.each(|piece| {
+                            if draw && kept.host == "server" {
+                                whole.extend_from_slice(piece);
+                            }
+                            file.write(piece)
+                        });
+                        read.map_err(|why| Failure::Host(format!("cannot read a capture: {why}")))??;
+                        drawn.extend(decoded(&whole, Course::default(), (p, a), run.seed));
+                        captures.push(file.done()?);
+                    }
+                }
+                None => {
+                    let server = recapture(plan, (p, a), run, &name, &mut add)?.filter(|_| draw);
+                    drawn.extend(
+                        server.and_then(|(server, course)| decoded(&server, course, (p, a), run.seed)),
+                    );
+                }
+            }
+        }
+    }
+    files.append(&mut captures);
+    Ok((files, drawn))
+}
+
+/// What the names of each contestant's files begin with.
+pub fn names(point: &Point, prefix: &str) -> Vec<String> {
+    let typed: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
+    label::file_names(&typed).into_iter().map(|name| format!("{prefix}{name}")).collect()
 }
 
 /// Captures and page loads in `directory` that an earlier race left: none of `files`. They stay, since nobody asked for
@@ -115,10 +147,10 @@ pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
 }
 
 /// Points whose median runs are drawn packet by packet.
-const DRAWN_POINTS: usize = 4;
+pub const DRAWN_POINTS: usize = 4;
 
 /// What the server's capture of a run holds, for the report. A report without it is whole, too.
-fn decoded(
+pub fn decoded(
     pcapng: &[u8],
     course: Course,
     (point, contestant): (usize, usize),

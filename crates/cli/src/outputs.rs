@@ -94,7 +94,8 @@ pub fn reproducing_command() -> String {
 }
 
 fn without_outputs(words: impl Iterator<Item = String>) -> String {
-    const WITH_VALUE: [&str; 5] = ["--out", "--json", "--csv", "--threads", "--compare"];
+    const WITH_VALUE: [&str; 7] =
+        ["--out", "--json", "--csv", "--threads", "--compare", "--resume", "--shard"];
     let mut kept = vec!["anabranch".to_owned()];
     let mut words = words;
     while let Some(word) = words.next() {
@@ -117,7 +118,7 @@ pub fn command_line() -> String {
 }
 
 /// A word as a shell takes it.
-fn quoted(word: String) -> String {
+pub fn quoted(word: String) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word
@@ -132,8 +133,9 @@ mod tests {
 
     #[test]
     fn what_makes_the_same_results_is_kept() {
-        let words =
-            "race --quiet --out here --loss 0,1% --json=x --threads 2 --page".split(' ').map(str::to_owned);
+        let words = "race --quiet --out here --shard 3/8 --loss 0,1% --json=x --threads 2 --page"
+            .split(' ')
+            .map(str::to_owned);
         let command = without_outputs(words.chain(["my site.har".to_owned()]));
         assert_eq!(command, "anabranch race --loss 0,1% --page 'my site.har'");
     }

@@ -2,13 +2,15 @@
 
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
+use crate::sweep::{self, Request};
 use crate::{Done, Failure, args, complain, list, out, say};
 use anabranch_lab::plan::{self, Plan, PlanError};
-use anabranch_lab::results::{Host, Outcome, Race, World};
+use anabranch_lab::results::{Host, Outcome, Point, Race, World};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::Kept;
+use anabranch_lab::sweep::Shard;
 use anabranch_lab::table::{self, Style};
 use anabranch_lab::{compare, csv, json};
 use clap::ArgMatches;
@@ -17,7 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set by the first interrupt.
-static STOP: AtomicBool = AtomicBool::new(false);
+pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Before anything else is done: reads the plan, unless there is something to list only. An emulated race may have to
 /// change the process, which only one of one thread can.
@@ -27,7 +29,18 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Plan>, Failure> {
     }
     let file = matches.get_one::<String>("plan").map(String::as_str);
     let usage = |error: PlanError| Failure::Usage(error.to_string());
-    let plan = plan::read(file, args::plan_flags(matches)).map_err(usage)?;
+    let flags = args::plan_flags(matches);
+    let plan = match matches.get_one::<String>("resume") {
+        Some(directory) if file.is_none() && flags.is_empty() => {
+            Plan::interpret(sweep::stored_plan(Path::new(directory))?)
+        }
+        _ => plan::read(file, flags),
+    };
+    let plan = plan.map_err(usage)?;
+    let by_points = request(matches, &plan)?.is_some();
+    if !by_points {
+        plan::bounds::check_together(&plan).map_err(usage)?;
+    }
     match plan.world {
         World::Virtual => batch::check(&plan).map_err(usage)?,
         #[cfg(target_os = "linux")]
@@ -44,7 +57,7 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Plan>, Failure> {
 }
 
 /// Does what the flags say, with the plan that [`prepare`] read.
-pub fn run(matches: &ArgMatches, plan: Option<&Plan>) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, plan: Option<Plan>) -> Result<Done, Failure> {
     let Some(plan) = plan else {
         let what = matches.get_one::<String>("list").map_or("", String::as_str);
         say(&list::render(what))?;
@@ -55,16 +68,51 @@ pub fn run(matches: &ArgMatches, plan: Option<&Plan>) -> Result<Done, Failure> {
         say(&plan.to_toml())?;
         return Ok(Done::Well);
     }
-    let outputs = outputs.reserve()?;
+    if let Some(request) = request(matches, &plan)? {
+        return sweep::run(plan, &request, outputs);
+    }
+    let (plan, outputs) = (&plan, outputs.reserve()?);
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
     if plan.world == World::Emulated {
-        let (race, kept) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "none")?;
+        let (race, kept) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "off")?;
         outputs.write(plan, &race, Some(&kept))?;
         return Ok(verdict(&race));
     }
     let race = perform(plan, threads, quiet)?;
     outputs.write(plan, &race, None)?;
     Ok(verdict(&race))
+}
+
+/// What the command line wants of a sweep's directory, if it is a sweep: several points in virtual time, to a directory.
+fn request<'a>(matches: &'a ArgMatches, plan: &Plan) -> Result<Option<Request<'a>>, Failure> {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
+    let (flag, path) = match (text("resume"), text("out")) {
+        (Some(path), _) => ("--resume", path),
+        (None, Some(path)) => (if shard.is_some() { "--shard" } else { "" }, path),
+        (None, None) if shard.is_some() => {
+            return Err(Failure::Usage(
+                "--shard: goes with --out DIR, which says where its points go".to_owned(),
+            ));
+        }
+        (None, None) => return Ok(None),
+    };
+    let refused = |why: &str| Failure::Usage(format!("{flag}: {why}"));
+    let sweep = match (plan.world, plan.points.len()) {
+        (World::Virtual, 2..) => true,
+        _ if flag.is_empty() => false,
+        (World::Emulated, _) => return Err(refused("an emulated race is run as a whole")),
+        (World::Virtual, _) => return Err(refused("the plan has one point, which is run as a whole")),
+    };
+    Ok(sweep.then(|| Request {
+        path: Path::new(path),
+        resume: flag == "--resume",
+        shard,
+        pcap: text("pcap"),
+        plan_file: text("plan"),
+        threads: args::threads(matches),
+        quiet: matches.get_flag("quiet"),
+    }))
 }
 
 /// Runs a plan in real time.
@@ -89,12 +137,14 @@ fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Fa
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
-/// From here on an interrupt ends the process with nothing partial left.
+/// From here on an interrupt ends the process with nothing partial left; of a sweep, the points that are done.
 pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
         // A world may take seconds to its end: do not wait for it.
         STOP.store(true, Ordering::Relaxed);
-        let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
+        if !sweep::interrupted() {
+            let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
+        }
         files::abandon(130);
     });
 }
@@ -115,11 +165,7 @@ fn carry_out(
     let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
     let race = run(&options);
     let elapsed = progress.finish();
-    let mut race = race.map_err(|error| match error {
-        RaceError::Interrupted => Failure::Interrupted,
-        RaceError::Plan(error) => Failure::Usage(error.to_string()),
-        RaceError::Run(line) => Failure::Internal(line),
-    })?;
+    let mut race = race.map_err(failure)?;
     race.host = Host {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         os: std::env::consts::OS.to_owned(),
@@ -131,19 +177,33 @@ fn carry_out(
     Ok(race)
 }
 
+/// Why a race gave no result.
+pub fn failure(error: RaceError) -> Failure {
+    match error {
+        RaceError::Interrupted => Failure::Interrupted,
+        RaceError::Plan(error) => Failure::Usage(error.to_string()),
+        RaceError::Run(line) => Failure::Internal(line),
+    }
+}
+
 /// Where the result goes, besides the table.
-struct Outputs<'a> {
+pub struct Outputs<'a> {
     json: Option<&'a str>,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
-    old: Option<Race>,
-    reserved: Vec<(Kind, Reserved)>,
+    /// What the result is compared with.
+    pub old: Option<Race>,
+    /// The files, tried.
+    pub reserved: Vec<(Kind, Reserved)>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+/// What a file of results is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// All of it.
     Json,
+    /// A row for each object.
     Csv,
 }
 
@@ -166,6 +226,17 @@ impl<'a> Outputs<'a> {
         if text("json") == Some("-") && text("csv") == Some("-") {
             return Err(Failure::Usage("--json and --csv cannot both go to standard output".to_owned()));
         }
+        let divided = matches.contains_id("shard");
+        if let Some(flag) =
+            ["json", "csv", "compare"].into_iter().find(|flag| divided && text(flag).is_some())
+        {
+            return Err(Failure::Usage(format!(
+                "--{flag}: a shard is no whole result; merge the shards first"
+            )));
+        }
+        if text("pcap").is_some() && text("out").is_none() && text("resume").is_none() {
+            return Err(Failure::Usage("--pcap: goes with --out DIR".to_owned()));
+        }
         Ok(Self {
             json: text("json"),
             csv: text("csv"),
@@ -176,8 +247,32 @@ impl<'a> Outputs<'a> {
         })
     }
 
+    /// Nowhere.
+    pub fn none() -> Self {
+        Self { json: None, csv: None, out: None, pcap: "off", old: None, reserved: Vec::new() }
+    }
+
+    /// What goes to standard output, if not the table.
+    pub fn to_stdout(&self) -> Option<Kind> {
+        match (self.json, self.csv) {
+            (Some("-"), _) => Some(Kind::Json),
+            (_, Some("-")) => Some(Kind::Csv),
+            _ => None,
+        }
+    }
+
+    /// How the table is set where it goes.
+    pub fn style(&self) -> Style {
+        let terminal = match self.to_stdout() {
+            Some(_) => std::io::stderr().is_terminal(),
+            None => std::io::stdout().is_terminal(),
+        };
+        let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Style { color, pictures: terminal }
+    }
+
     /// Tries every place before anything is run.
-    fn reserve(mut self) -> Result<Self, Failure> {
+    pub fn reserve(mut self) -> Result<Self, Failure> {
         // First the directory: the files may be meant to lie in it.
         if let Some(directory) = self.out {
             files::reserve_directory(directory)?;
@@ -197,6 +292,7 @@ impl<'a> Outputs<'a> {
 
     /// `kept`: the packets of a race that cannot be repeated for them.
     fn write(self, plan: &Plan, race: &Race, kept: Option<&[Kept]>) -> Result<(), Failure> {
+        let (style, to_stdout) = (self.style(), self.to_stdout());
         let text = json::render(race);
         // All of them or none.
         let mut files = Vec::new();
@@ -220,36 +316,31 @@ impl<'a> Outputs<'a> {
             files.extend(new);
         }
         files::publish(files)?;
-        let to_stdout = [self.json, self.csv].contains(&Some("-"));
-        let terminal =
-            if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
-        let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let mut shown = table::render(race, Style { color, pictures: terminal });
+        let mut shown = table::render(race, style);
         if let Some(old) = &self.old {
             shown += &format!("\n{}", compare::render(old, race));
         }
-        if to_stdout {
-            let _ = std::io::stderr().write_all(shown.as_bytes());
-            if self.json == Some("-") {
-                say(&text)?;
-            } else {
-                say(&csv::render(race))?;
-            }
-        } else {
-            say(&shown)?;
+        let Some(kind) = to_stdout else { return say(&shown) };
+        let _ = std::io::stderr().write_all(shown.as_bytes());
+        match kind {
+            Kind::Json => say(&text),
+            Kind::Csv => say(&csv::render(race)),
         }
-        Ok(())
     }
 }
 
 /// Whether every transfer finished and every expectation was met.
 fn verdict(race: &Race) -> Done {
-    let runs =
-        race.points.iter().flat_map(|point| &point.contestants).flat_map(|contestant| &contestant.runs);
-    let finished = runs.clone().all(|run| run.outcome == Outcome::Done);
+    let finished = race.points.iter().all(all_finished);
     if finished && race.expectations.iter().all(|expectation| expectation.met) {
         Done::Well
     } else {
         Done::Badly
     }
+}
+
+/// Whether every transfer at a point finished.
+pub fn all_finished(point: &Point) -> bool {
+    let mut runs = point.contestants.iter().flat_map(|contestant| &contestant.runs);
+    runs.all(|run| run.outcome == Outcome::Done)
 }

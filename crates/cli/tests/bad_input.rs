@@ -295,7 +295,7 @@ const WRONG: &[(&str, &str)] = &[
     ("race --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=4096 (see --help)"),
     (
         "race --pcap most",
-        "invalid value 'most' for '--pcap <WHICH>' [possible values: median, all, none] (see \
+        "invalid value 'most' for '--pcap <WHICH>' [possible values: median, all, off] (see \
          --help)",
     ),
     ("race --compare words.har", "--compare: words.har: not JSON: expected ident at line 1 column 2"),

@@ -41,5 +41,6 @@ mod running;
 mod session_slots;
 mod smuggling;
 mod stalled;
+mod sweeps;
 mod threads;
 mod threads_ip;

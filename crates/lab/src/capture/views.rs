@@ -4,6 +4,7 @@
 //! Kept only where asked for, and bounded: what comes after the last is counted.
 
 use super::track::{Cause, Passing};
+use serde::{Deserialize, Serialize};
 
 /// One direction of a conversation over time.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -53,7 +54,7 @@ pub enum Why {
 }
 
 /// What packets do not show of a run, for the data that one host sent: its congestion windows, and what the network did.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
     /// When a congestion window changed: instant, connection, bytes.
     pub windows: Vec<(u64, u64, u64)>,
@@ -64,7 +65,7 @@ pub struct Course {
 }
 
 /// A packet that the network lost.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Loss {
     /// When, nanoseconds of the run's clock.
     pub at_ns: u64,

@@ -33,6 +33,7 @@ mod words;
 use crate::capture::results::Decoded;
 use crate::capture::views::Course;
 use crate::results::{Contestant, Outcome, Point, Race, Run, World};
+use serde::{Deserialize, Serialize};
 use standing::Standing;
 use std::fmt::Write;
 use svg::escape;
@@ -79,7 +80,7 @@ pub struct Captured {
 }
 
 /// A file that a race read.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Input {
     /// As typed.
     pub name: String,

@@ -3,6 +3,7 @@
 
 use super::{Axes, Digesting, Shard};
 use crate::plan::{Draft, Plan, PlanError};
+use crate::report::Input;
 use crate::results::{Host, Race, SCHEMA, World};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub struct Manifest {
     pub factors: Axes,
     /// SHA-256 of the points as the plan and the files that it names describe them.
     pub inputs: String,
+    /// The files that it read, as the report names them.
+    pub files: Vec<Input>,
     /// What the reader must know before trusting the numbers.
     pub warnings: Vec<String>,
     /// Which part this directory holds; absent where it is all.
@@ -74,6 +77,7 @@ impl Manifest {
             pcap: pcap.to_owned(),
             factors: Axes::of(plan.points.iter().map(|point| &point.factors)).unwrap_or_default(),
             inputs: inputs.hex(),
+            files: Vec::new(),
             warnings: plan.warnings(),
             shard: None,
         }

@@ -1,0 +1,112 @@
+//! `anabranch merge`: the shards of a sweep, put together.
+
+use crate::race::Outputs;
+use crate::sweep::directory::{Directory, manifest};
+use crate::sweep::result;
+use crate::{Done, Failure};
+use anabranch_lab::sweep::{Manifest, Shard};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The command line.
+pub fn command() -> Command {
+    Command::new("merge")
+        .about("Put the shards of a sweep together")
+        .long_about(
+            "Put together what `race --shard 1/N --out DIR` to `race --shard N/N --out DIR` have written, on whatever \
+             machines. What comes out is what one machine would have written, byte for byte.\n\n\
+             All shards must be there, each once, finished, and of the same plan, files and version.",
+        )
+        .after_long_help(
+            "Examples:\n  \
+             anabranch race --objects 4x20kB --loss 0,1%,2% --shard 1/2 --out shard-1\n  \
+             anabranch race --objects 4x20kB --loss 0,1%,2% --shard 2/2 --out shard-2\n  \
+             anabranch merge shard-1 shard-2 -o whole\n\n\
+             Exit: 0 done, 1 a transfer failed or an [[expect]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
+        )
+        .arg(Arg::new("shard").value_name("DIR").required(true).action(ArgAction::Append).num_args(1..).help("Shards"))
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .short('o')
+                .value_name("DIR")
+                .required(true)
+                .help("Write the whole sweep there, with results.json and report.html"),
+        )
+}
+
+/// Does what the flags say.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let paths: Vec<&Path> = matches
+        .get_many::<String>("shard")
+        .into_iter()
+        .flatten()
+        .map(|path| Path::new(path.as_str()))
+        .collect();
+    let target = Path::new(matches.get_one::<String>("out").map_or("", String::as_str));
+    if target.as_os_str().is_empty() {
+        return Err(Failure::Usage("--out: a value is missing; write a directory".to_owned()));
+    }
+    let shards = shards(&paths)?;
+    let Some(first) = shards.values().next() else { return Ok(Done::Well) };
+    // Every point is read before anything is written.
+    for shard in shards.values() {
+        shard.check_strays()?;
+        let missing = shard.numbers().filter(|number| shard.size(*number) == 0).count();
+        if missing > 0 {
+            let (path, all) = (shard.path.display(), shard.numbers().count());
+            return Err(Failure::Usage(format!(
+                "'{path}' is not finished: {missing} of its {all} points are missing; go on with race --resume {path}"
+            )));
+        }
+        for number in shard.numbers() {
+            shard.read(number)?;
+        }
+    }
+    let whole = Directory::begin(target, Manifest { shard: None, ..first.manifest.clone() })?;
+    for shard in shards.values() {
+        for number in shard.numbers() {
+            if let Some(record) = shard.read(number)? {
+                whole.take(shard, number, &record)?;
+            }
+        }
+    }
+    result::write(&whole, Outputs::none())
+}
+
+/// The directories by their parts, which are all the parts of one sweep.
+fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
+    let mut shards: BTreeMap<Shard, Directory> = BTreeMap::new();
+    for path in paths {
+        let refused = |why: String| Failure::Usage(format!("'{}' {why}", path.display()));
+        manifest(path)?;
+        let directory = Directory::open(path, false)?;
+        let shard = directory.part().ok_or_else(|| refused("is a whole sweep, and no shard".to_owned()))?;
+        if let Some(first) = shards.values().next() {
+            let other = first.path.display();
+            if let Some(why) = first.manifest.difference(&directory.manifest) {
+                return Err(refused(format!("is of another sweep than '{other}': it {why}")));
+            }
+            if let Some(part) = first.part().filter(|part| part.of() != shard.of()) {
+                return Err(refused(format!("is shard {shard}, where '{other}' is shard {part}")));
+            }
+        }
+        if let Some(twin) = shards.get(&shard) {
+            return Err(refused(format!("is shard {shard}, as '{}' is", twin.path.display())));
+        }
+        shards.insert(shard, directory);
+    }
+    let of = shards.keys().next().map_or(0, |shard| shard.of());
+    let there: Vec<u64> = shards.keys().map(|shard| shard.index()).collect();
+    let missing: Vec<String> =
+        (1..=of).filter(|index| !there.contains(index)).map(|index| format!("{index}/{of}")).collect();
+    match missing.as_slice() {
+        [] => Ok(shards),
+        [one] => Err(Failure::Usage(format!("shard {one} is missing"))),
+        [first, .., last] if missing.len() > 8 => {
+            Err(Failure::Usage(format!("{} shards from {first} to {last} are missing", missing.len())))
+        }
+        several => Err(Failure::Usage(format!("shards {} are missing", several.join(", ")))),
+    }
+}

@@ -1,0 +1,266 @@
+//! A race of several points with `--out`: each is kept as it is done, so that a sweep can be ended and gone on with, or
+//! divided among machines and merged.
+//!
+//! Here points are run; [`directory`] keeps them, [`result`] makes of a directory what a whole race leaves: results.json,
+//! report.html, the table. It reads nothing but the directory, so that it does not matter who ran the points, and when.
+
+pub mod directory;
+pub mod result;
+
+use crate::files::Reserved;
+use crate::out::OfPoint;
+use crate::outputs::{quoted, reproducing_command};
+use crate::progress::Progress;
+use crate::race::{self, Outputs, STOP};
+use crate::{Done, Failure, complain, inputs, out, say};
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Expectation, Race};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::sweep::manifest::Program;
+use anabranch_lab::sweep::{Manifest, Record, Shard, estimate};
+use anabranch_lab::table::{Style, Table};
+use directory::Directory;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What the command line says of the directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Where it is.
+    pub path: &'a Path,
+    /// It may be there already: go on with it.
+    pub resume: bool,
+    /// The part that is run; as the directory has it, if not said.
+    pub shard: Option<Shard>,
+    /// Which captures are kept; as the directory has it, if not said.
+    pub pcap: Option<&'a str>,
+    /// The plan's file.
+    pub plan_file: Option<&'a str>,
+    /// How many worlds run at once.
+    pub threads: usize,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// The plan of the sweep in a directory.
+pub fn stored_plan(path: &Path) -> Result<Draft, Failure> {
+    directory::manifest(path)?.draft().map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+}
+
+/// This program.
+fn program() -> Program {
+    Program {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+    }
+}
+
+/// The sweep's directory, with nothing in it yet or with what was done before.
+fn open(plan: &Plan, request: &Request<'_>) -> Result<Directory, Failure> {
+    let path = request.path;
+    let there = path.join("sweep.json").exists();
+    let pcap = request.pcap.unwrap_or("median");
+    let mut wanted = Manifest::new(plan, request.plan_file, program(), reproducing_command(), pcap);
+    wanted.shard = request.shard.map(|shard| shard.to_string());
+    wanted.files = inputs::of(&wanted.plan);
+    if !(request.resume && there) {
+        if request.resume && !directory::is_free(path) {
+            let what = "it is not empty, and has no sweep.json";
+            return Err(Failure::Usage(format!("'{}' holds no sweep: {what}", path.display())));
+        }
+        return Directory::begin(path, wanted);
+    }
+    let directory = Directory::open(path, true)?;
+    if request.pcap.is_none() {
+        wanted.pcap.clone_from(&directory.manifest.pcap);
+    }
+    let refused = |why: String| Failure::Usage(format!("--resume: the sweep in '{}' {why}", path.display()));
+    if let Some(why) = wanted.difference(&directory.manifest) {
+        return Err(refused(why));
+    }
+    match (directory.part(), request.shard) {
+        (Some(own), Some(asked)) if own != asked => Err(refused(format!("is shard {own}, and not {asked}"))),
+        (None, Some(asked)) => Err(refused(format!("is whole, and not shard {asked}"))),
+        _ => {
+            directory.check_strays()?;
+            Ok(directory)
+        }
+    }
+}
+
+/// Runs what is missing, and shows what all says.
+pub fn run(mut plan: Plan, request: &Request<'_>, outputs: Outputs<'_>) -> Result<Done, Failure> {
+    let directory = open(&plan, request)?;
+    let outputs = outputs.reserve()?;
+    let mut tally = Tally::new(&directory, outputs.style());
+    let mut missing = Vec::new();
+    for number in directory.numbers() {
+        match directory.read(number)? {
+            Some(record) => tally.add(&record),
+            None => missing.push(number),
+        }
+    }
+    if !request.quiet {
+        announce(&plan, &directory, missing.len());
+    }
+    *ongoing() = Some(Ongoing::new(&directory, tally, outputs.to_stdout().is_some()));
+    let points = std::mem::take(&mut plan.points);
+    // The plan, with one point: the one that is run.
+    let mut single = plan;
+    single.points.extend(points.first().cloned());
+    let runs = single.run_count();
+    let progress = Progress::new(runs * missing.len(), request.quiet);
+    for (before, &number) in missing.iter().enumerate() {
+        single.points = vec![points[number - 1].clone()];
+        let update = |done: usize| progress.update(before * runs + done);
+        let options = Options { threads: request.threads, progress: &update, stop: &STOP };
+        let race = batch::race(&single, &options).map_err(race::failure)?;
+        let record = keep(&directory, &single, race, number)?;
+        if let Some(ongoing) = ongoing().as_mut() {
+            ongoing.tally.add(&record);
+        }
+    }
+    progress.finish();
+    let tally = ongoing().take().map(|ongoing| ongoing.tally);
+    match (directory.part(), tally) {
+        (Some(shard), Some(tally)) => {
+            say(&tally.text(&directory))?;
+            complain(&format!(
+                "shard {shard} is done, {} of {} points; `anabranch merge` puts the shards together",
+                tally.points,
+                directory.count()
+            ));
+            Ok(tally.done())
+        }
+        _ => result::write(&directory, outputs),
+    }
+}
+
+/// Writes a point that was run.
+fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<Record, Failure> {
+    let prefix = directory.prefix(number);
+    let pcap = directory.manifest.pcap.as_str();
+    let of =
+        OfPoint { plan: single, race: &race, point: 0, prefix: &prefix, draw: number <= out::DRAWN_POINTS };
+    let (mut beside, drawn) = out::of_point(&directory.points(), &of, (pcap, None))?;
+    for captured in &drawn {
+        let place = directory.course(number, &race.points[0], captured.contestant);
+        let course = serde_json::to_vec(&captured.course).unwrap_or_default();
+        beside.push(Reserved::new(&place)?.fill(&course)?);
+    }
+    let Some(point) = race.points.into_iter().next() else {
+        return Err(Failure::Internal(format!("point {number} gave no result")));
+    };
+    let at = |expectation: Expectation| Expectation { point: number as u64 - 1, ..expectation };
+    directory.put(number, point, race.expectations.into_iter().map(at).collect(), beside)
+}
+
+/// What is shown of points, and whether all went well; of each as much as takes a few bytes.
+struct Tally {
+    table: Table,
+    expectations: Vec<Expectation>,
+    finished: bool,
+    points: usize,
+}
+
+impl Tally {
+    fn new(directory: &Directory, style: Style) -> Self {
+        let table = Table::new(directory.manifest.factors.clone(), directory.count(), style);
+        Self { table, expectations: Vec::new(), finished: true, points: 0 }
+    }
+
+    fn add(&mut self, record: &Record) {
+        self.table.add(record.number as usize - 1, &record.point);
+        self.expectations.extend_from_slice(&record.expectations);
+        self.finished &= race::all_finished(&record.point);
+        self.points += 1;
+    }
+
+    fn text(&self, directory: &Directory) -> String {
+        self.table.text(&directory.manifest.warnings, &self.expectations)
+    }
+
+    fn done(&self) -> Done {
+        let met = self.expectations.iter().all(|expectation| expectation.met);
+        if self.finished && met { Done::Well } else { Done::Badly }
+    }
+}
+
+/// Says how much there will be, before the first run.
+fn announce(plan: &Plan, directory: &Directory, missing: usize) {
+    let (part, pcap) = (directory.part(), directory.manifest.pcap.as_str());
+    let size = estimate::of(plan, part, pcap);
+    let all = directory.numbers().count();
+    let of = part.map_or(String::new(), |part| format!(" of shard {part}"));
+    let done = match all - missing {
+        0 => String::new(),
+        done => format!(", {done} of them done"),
+    };
+    let captures = match size.captures {
+        0 => String::new(),
+        bytes => format!(" ({} of captures; --pcap off: none)", readable(bytes)),
+    };
+    let mut told = std::io::stderr().lock();
+    let _ = writeln!(
+        told,
+        "{all} points{of}{done}; in all about {} files, {}{captures}, in '{}'",
+        size.files,
+        readable(size.bytes),
+        directory.path.display()
+    );
+}
+
+/// Bytes in words: `340 MB`.
+fn readable(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
+        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// What an interrupt tells of a sweep.
+struct Ongoing {
+    tally: Tally,
+    warnings: Vec<String>,
+    path: String,
+    all: usize,
+    to_stderr: bool,
+}
+
+/// The sweep under way.
+static ONGOING: Mutex<Option<Ongoing>> = Mutex::new(None);
+
+fn ongoing() -> MutexGuard<'static, Option<Ongoing>> {
+    ONGOING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ongoing {
+    fn new(directory: &Directory, tally: Tally, to_stderr: bool) -> Self {
+        let warnings = directory.manifest.warnings.clone();
+        let path = quoted(directory.path.to_string_lossy().into_owned());
+        Self { tally, warnings, path, all: directory.numbers().count(), to_stderr }
+    }
+}
+
+/// What an interrupt says, if a sweep is under way: what is done, and how to go on.
+pub fn interrupted() -> bool {
+    let ongoing = ongoing();
+    let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };
+    let _ = std::io::stderr().write_all(b"\n");
+    if tally.points > 0 {
+        let shown = tally.table.text(warnings, &tally.expectations);
+        let _ = if *to_stderr {
+            std::io::stderr().write_all(shown.as_bytes()).is_ok()
+        } else {
+            say(&shown).is_ok()
+        };
+    }
+    complain(&format!(
+        "interrupted: {} of {all} points are done and kept; go on with: anabranch race --resume {path}",
+        tally.points
+    ));
+    true
+}

@@ -1,0 +1,261 @@
+//! The directory of a sweep: `sweep.json` says what it is, `points/` holds a file for each point that is done, with its page
+//! loads and captures beside it.
+//!
+//! The first points' `course.json` has what the report draws beside packets.
+//!
+//! A point is done when its file is there: it is the last of the point's files to get its name. Whoever writes holds a lock
+//! on `sweep.json`, so that two do not; whoever is killed leaves nothing that the next one cannot go on from.
+
+use crate::Failure;
+use crate::files::{self, Reserved};
+use crate::out;
+use anabranch_lab::plan::file;
+use anabranch_lab::results::{Expectation, Point};
+use anabranch_lab::sweep::{Manifest, Record, Shard, manifest, record};
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// The largest manifest.
+const MAX_MANIFEST: u64 = file::MAX_PLAN;
+
+/// A sweep's directory.
+pub struct Directory {
+    /// As the user wrote it.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    identity: String,
+    part: Option<Shard>,
+    /// Held as long as this lives.
+    _lock: File,
+}
+
+/// What a directory says of itself, without a lock.
+pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
+    let name = path.join(manifest::NAME);
+    if !name.exists() {
+        let why = if path.is_dir() { "has no sweep.json" } else { "is no directory" };
+        return Err(Failure::Usage(format!("'{}' holds no sweep: it {why}", path.display())));
+    }
+    let wrong = |error| Failure::Usage(format!("{}: {error}", name.display()));
+    let text = file::read(&name.to_string_lossy(), MAX_MANIFEST).map_err(wrong)?;
+    Manifest::from_json(&text).map_err(wrong)
+}
+
+/// Whether a sweep may begin there: nothing of another one is in the way.
+pub fn is_free(path: &Path) -> bool {
+    fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
+}
+
+impl Directory {
+    /// Begins a sweep. One that is finished, or has not begun, makes room for it; one under way does not.
+    pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
+        if path.join(manifest::NAME).exists() {
+            let old = Self::open(path, true)?;
+            if !path.join("results.json").exists() && old.numbers().any(|number| old.file(number).exists()) {
+                return Err(Failure::Usage(format!(
+                    "'{0}' holds a sweep that is not finished: go on with --resume {0}, or name another directory",
+                    path.display()
+                )));
+            }
+            old.remove()?;
+        }
+        files::reserve_directory(path)?;
+        let points = path.join(POINTS);
+        files::reserve_directory(&points)?;
+        if !is_free(&points) {
+            let what = "is not empty, and of no sweep; name another directory";
+            return Err(Failure::Usage(format!("'{}' {what}", points.display())));
+        }
+        // Of an earlier race; where it is, a sweep is finished.
+        remove(&path.join("results.json"))?;
+        files::write(&path.join(manifest::NAME), manifest.to_json().as_bytes())?;
+        Self::open(path, true)
+    }
+
+    /// Opens a sweep, to write to it or to read it only.
+    pub fn open(path: &Path, writes: bool) -> Result<Self, Failure> {
+        let manifest = manifest(path)?;
+        let name = path.join(manifest::NAME);
+        let lock = File::open(&name).map_err(|error| cannot_read(&name, &error))?;
+        let locked = if writes { lock.try_lock() } else { lock.try_lock_shared() };
+        if let Err(TryLockError::WouldBlock) = locked {
+            return Err(Failure::Host(format!(
+                "'{}' is in use: another command works on this sweep",
+                path.display()
+            )));
+        }
+        let part = manifest.part().map_err(|error| Failure::Usage(format!("{}: {error}", name.display())))?;
+        let directory =
+            Self { path: path.to_owned(), identity: manifest.identity(), manifest, part, _lock: lock };
+        if writes {
+            files::sweep_out(path)?;
+            let points = directory.points();
+            if points.is_dir() {
+                files::sweep_out(&points)?;
+            } else {
+                files::reserve_directory(&points)?;
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Where the points are.
+    pub fn points(&self) -> PathBuf {
+        self.path.join(POINTS)
+    }
+
+    /// Which part of the sweep it holds.
+    pub const fn part(&self) -> Option<Shard> {
+        self.part
+    }
+
+    /// Points of the whole sweep.
+    pub fn count(&self) -> usize {
+        self.manifest.factors.count()
+    }
+
+    /// The numbers of the points that belong here.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
+        let part = self.part;
+        (1..=self.count()).filter(move |number| part.is_none_or(|part| part.has(*number)))
+    }
+
+    /// What the names of a point's files begin with.
+    pub fn prefix(&self, number: usize) -> String {
+        record::stem(number, self.count()) + "."
+    }
+
+    /// The server's packets in a contestant's median run of a point.
+    pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
+        self.of_median(number, point, contestant, "server.pcapng")
+    }
+
+    /// What these packets do not show.
+    pub fn course(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
+        self.of_median(number, point, contestant, "course.json")
+    }
+
+    fn of_median(&self, number: usize, point: &Point, contestant: usize, end: &str) -> PathBuf {
+        let name = out::names(point, &self.prefix(number)).swap_remove(contestant);
+        let seed = point.contestants[contestant].median_seed;
+        self.points().join(format!("{name}.seed-{seed}.{end}"))
+    }
+
+    fn file(&self, number: usize) -> PathBuf {
+        self.points().join(self.prefix(number) + "json")
+    }
+
+    /// Bytes of a point's file; 0 where it is not done.
+    pub fn size(&self, number: usize) -> u64 {
+        fs::metadata(self.file(number)).map_or(0, |file| file.len())
+    }
+
+    /// A point, if it is done.
+    pub fn read(&self, number: usize) -> Result<Option<Record>, Failure> {
+        let name = self.file(number);
+        if !name.exists() {
+            return Ok(None);
+        }
+        let advice = "remove it, and --resume runs the point again";
+        let wrong = |error| Failure::Usage(format!("{} {error}; {advice}", name.display()));
+        let text = file::read(&name.to_string_lossy(), file::MAX_RESULT)
+            .map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let record = Record::from_json(&text, &self.identity, number).map_err(wrong)?;
+        let missing = record.files.iter().find(|file| !self.points().join(file).is_file());
+        if let Some(missing) = missing {
+            return Err(wrong(format!("speaks of {missing}, which is not beside it")));
+        }
+        Ok(Some(record))
+    }
+
+    /// Keeps a point, with the files that go with it.
+    pub fn put(
+        &self,
+        number: usize,
+        point: Point,
+        expectations: Vec<Expectation>,
+        mut beside: Vec<Reserved>,
+    ) -> Result<Record, Failure> {
+        let name = |file: &Reserved| file.named().file_name().map(|name| name.to_string_lossy().into_owned());
+        let record = Record {
+            schema: record::RECORD.to_owned(),
+            sweep: self.identity.clone(),
+            number: number as u64,
+            files: beside.iter().filter_map(name).collect(),
+            point,
+            expectations,
+        };
+        beside.push(Reserved::new(&self.file(number))?.fill(record.to_json().as_bytes())?);
+        files::publish(beside)?;
+        files::settle(&self.points())?;
+        Ok(record)
+    }
+
+    /// Takes over a point of another directory of the same sweep, byte for byte.
+    pub fn take(&self, from: &Self, number: usize, record: &Record) -> Result<(), Failure> {
+        let own = self.file(number).file_name().map(|name| name.to_string_lossy().into_owned());
+        let mut copies = Vec::new();
+        for name in record.files.iter().chain(&own) {
+            let source = from.points().join(name);
+            let mut copy = Reserved::new(&self.points().join(name))?;
+            copy.copy(&source)?;
+            copies.push(copy.done()?);
+        }
+        files::publish(copies)?;
+        files::settle(&self.points())
+    }
+
+    /// Refuses what is in `points/` and of none of the points that belong here.
+    pub fn check_strays(&self) -> Result<(), Failure> {
+        let prefixes: BTreeSet<String> = self.numbers().map(|number| self.prefix(number)).collect();
+        for name in self.names()? {
+            let prefix = name.split_inclusive('.').next().unwrap_or_default();
+            if !prefixes.contains(prefix) {
+                let what = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
+                return Err(Failure::Usage(format!(
+                    "{} is of no point {what}",
+                    self.points().join(name).display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>, Failure> {
+        let points = self.points();
+        let entries = fs::read_dir(&points).map_err(|error| cannot_read(&points, &error))?;
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes a finished sweep, and nothing else: what says that it is finished comes first, so that no half of one looks
+    /// whole.
+    fn remove(self) -> Result<(), Failure> {
+        self.check_strays()?;
+        let points = self.points();
+        let mut old = vec![self.path.join("results.json"), self.path.join("report.html")];
+        old.extend(self.names()?.into_iter().map(|name| points.join(name)));
+        old.push(self.path.join(manifest::NAME));
+        old.iter().try_for_each(|file| remove(file))
+    }
+}
+
+fn remove(file: &Path) -> Result<(), Failure> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::Host(format!("cannot remove '{}': {error}", file.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The directory of the points.
+const POINTS: &str = "points";
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Host(format!("cannot read '{}': {error}", path.display()))
+}

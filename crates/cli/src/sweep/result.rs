@@ -1,0 +1,158 @@
+//! From a directory whose points are all done to what a whole race leaves: results.json, the report, the table. Point by
+//! point, so that no more than one is in memory.
+
+use super::Tally;
+use super::directory::Directory;
+use crate::files::{self, Reserved};
+use crate::out;
+use crate::race::{Kind, Outputs};
+use crate::{Done, Failure, complain, say};
+use anabranch_lab::report::{self, Captured, Framing};
+use anabranch_lab::results::{Point, Race, Series};
+use anabranch_lab::sweep::Manifest;
+use anabranch_lab::transports::Transports;
+use anabranch_lab::{compare, csv, json, table};
+use std::fs;
+use std::io::Write;
+
+/// Where pieces of a result go.
+enum Sink {
+    File(Reserved),
+    Stdout,
+}
+
+impl Sink {
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => file.write(text.as_bytes()),
+            Self::Stdout => say(text),
+        }
+    }
+}
+
+/// Writes it all; results.json comes last, so that where it is, everything is.
+pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failure> {
+    let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
+    let mut sinks = vec![(Kind::Json, Sink::File(Reserved::new(&directory.path.join("results.json"))?))];
+    sinks.extend(to_stdout.map(|kind| (kind, Sink::Stdout)));
+    sinks.extend(outputs.reserved.into_iter().map(|(kind, file)| (kind, Sink::File(file))));
+    let mut send = |wanted: Kind, text: &str| {
+        sinks.iter_mut().filter(|(kind, _)| *kind == wanted).try_for_each(|(_, sink)| sink.write(text))
+    };
+    let mut drawn = Drawn::of(directory);
+    let mut tally = Tally::new(directory, style);
+    let mut compared = String::new();
+    let mut factors: Vec<String> = Vec::new();
+    let frame = directory.manifest.frame();
+    send(Kind::Json, &json::around_points(&frame).0)?;
+    for number in directory.numbers() {
+        let record = directory.read(number)?.ok_or_else(|| {
+            Failure::Usage(format!("'{}': point {number} is not done", directory.path.display()))
+        })?;
+        tally.add(&record);
+        let point = record.point;
+        if number == 1 {
+            factors = csv::factors(Some(&point)).into_iter().map(str::to_owned).collect();
+        }
+        let factors: Vec<&str> = factors.iter().map(String::as_str).collect();
+        if number == 1 {
+            send(Kind::Csv, &csv::header(&factors))?;
+        }
+        send(Kind::Json, &json::point(&point, number == 1))?;
+        send(Kind::Csv, &csv::rows(&factors, &point))?;
+        if let Some(old) = &outputs.old {
+            compared += &compare::point(old, &point);
+        }
+        drawn.add(directory, number, point);
+    }
+    let whole = Race { expectations: tally.expectations.clone(), ..frame };
+    send(Kind::Json, &json::around_points(&whole).1)?;
+    let mut filled = Vec::new();
+    for (_, sink) in sinks {
+        if let Sink::File(file) = sink {
+            filled.push(file.done()?);
+        }
+    }
+    match drawn.html(whole, &directory.manifest) {
+        Some(html) => {
+            let report = Reserved::new(&directory.path.join("report.html"))?;
+            filled.push(report.fill(html.as_bytes())?);
+        }
+        None => complain(&format!("no report.html: it is drawn of {MOST_DRAWN} points at most")),
+    }
+    filled.reverse();
+    files::publish(filled)?;
+    files::settle(&directory.path)?;
+    let mut shown = tally.text(directory);
+    if outputs.old.is_some() {
+        shown += &format!("\n{}", compare::table(&compared));
+    }
+    if to_stdout.is_some() {
+        let _ = std::io::stderr().write_all(shown.as_bytes());
+    } else {
+        say(&shown)?;
+    }
+    Ok(tally.done())
+}
+
+/// Of points up to so many bytes in all the report draws everything.
+const WHOLE_BYTES: u64 = 128 << 20;
+/// Of more, up to so many points, it draws each contestant's median run.
+const MOST_DRAWN: usize = 400;
+
+/// What the report draws.
+struct Drawn {
+    points: Vec<Point>,
+    terms: Vec<Vec<String>>,
+    captures: Vec<Captured>,
+    whole: bool,
+    any: bool,
+}
+
+impl Drawn {
+    fn of(directory: &Directory) -> Self {
+        let bytes: u64 = directory.numbers().map(|number| directory.size(number)).sum();
+        let (whole, any) = (bytes <= WHOLE_BYTES, directory.count() <= MOST_DRAWN);
+        Self { points: Vec::new(), terms: Vec::new(), captures: Vec::new(), whole, any }
+    }
+
+    fn add(&mut self, directory: &Directory, number: usize, mut point: Point) {
+        if !self.any {
+            return;
+        }
+        self.terms.push(table::terms(&point, &Transports::standard()));
+        if number <= out::DRAWN_POINTS {
+            for (index, contestant) in point.contestants.iter().enumerate() {
+                // Without --pcap there is none, and the report is whole, too.
+                let Ok(packets) = fs::read(directory.capture(number, &point, index)) else { continue };
+                let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
+                let course = serde_json::from_str(&course).unwrap_or_default();
+                let place = (number - 1, index);
+                self.captures.extend(out::decoded(&packets, course, place, contestant.median_seed));
+            }
+        }
+        if !self.whole {
+            for contestant in &mut point.contestants {
+                let median = contestant.median_seed;
+                for run in contestant.runs.iter_mut().filter(|run| run.seed != median) {
+                    (run.objects, run.series) = (Vec::new(), Series::default());
+                }
+            }
+        }
+        self.points.push(point);
+    }
+
+    fn html(self, frame: Race, manifest: &Manifest) -> Option<String> {
+        let mut race = Race { points: self.points, ..frame };
+        if !self.whole {
+            race.warnings.push(
+                "this report draws objects and bytes of each contestant's median run alone; results.json has those of \
+                 all runs"
+                    .to_owned(),
+            );
+        }
+        let (command, inputs) = (manifest.command.as_str(), manifest.files.as_slice());
+        let framing = Framing { command, inputs, terms: &self.terms, captures: &self.captures };
+        self.any.then(|| report::html(&race, &framing))
+    }
+}

@@ -1,0 +1,347 @@
+//! Sweeps, as a user sees them: ended at any time, gone on with, divided and merged, and the same bytes every time.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{LONG, Scratch, anabranch, errors, run};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Twelve points with an expectation, each a few milliseconds.
+const PLAN: &str = r#"
+rtt = ["10ms", "40ms", "90ms"]
+loss = ["0", "1%", "2%", "4%"]
+objects = "3x20kB"
+runs = 6
+transport = ["six=tcp:connections=6", "sctp"]
+
+[[expect]]
+of = "sctp"
+versus = "six"
+ratio_max = 1.2
+"#;
+
+fn race(place: &Scratch, words: &[&str]) -> Command {
+    let mut command = anabranch();
+    command.current_dir(&place.0).args(["race", "--quiet", "--threads", "1"]).args(words);
+    command
+}
+
+/// A directory with the plan and what an undisturbed run of it leaves, in `whole`.
+fn place(name: &str) -> (Scratch, Files) {
+    let place = Scratch::new(name);
+    place.file("plan.toml", PLAN);
+    let output = run(&mut race(&place, &["plan.toml", "--out", "whole"]));
+    assert_eq!(output.status.code(), Some(1), "expectations are missed: {}", errors(&output));
+    let whole = files(&place.0.join("whole"));
+    (place, whole)
+}
+
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Every file below a directory.
+fn files(directory: &Path) -> Files {
+    let (mut found, mut waiting) = (Files::new(), vec![directory.to_owned()]);
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(next).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                let name = path.strip_prefix(directory).expect("below").to_owned();
+                found.insert(name, fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+/// The same files with the same bytes.
+fn same(found: &Files, expected: &Files, when: &str) {
+    let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(found), names(expected), "{when}");
+    let differs = found.iter().find(|(name, bytes)| expected[*name] != **bytes).map(|(name, _)| name);
+    assert_eq!(differs, None, "{when}");
+}
+
+fn is_point(name: &Path) -> bool {
+    name.starts_with("points") && name.extension().is_some_and(|extension| extension == "json")
+}
+
+fn points(directory: &Path) -> usize {
+    fs::read_dir(directory.join("points")).map_or(0, |entries| {
+        entries.flatten().filter(|entry| is_point(&Path::new("points").join(entry.file_name()))).count()
+    })
+}
+
+/// Ends with this code and one line that has all of `told`.
+fn refused(output: &Output, code: i32, told: &[&str]) {
+    let line = errors(output);
+    assert_eq!(output.status.code(), Some(code), "{told:?}: {line}");
+    assert!(line.lines().count() == 1 && told.iter().all(|word| line.contains(word)), "{told:?}: {line}");
+}
+
+/// Starts a command, and ends it by a signal when `directory` has so many points; what it said.
+fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    for _ in 0..LONG.as_millis() {
+        if points(directory) >= after {
+            break;
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "another process is waited for: its time is the machine's"
+        )]
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
+    child.wait_with_output().expect("it ends")
+}
+
+/// Whatever moment it is killed at: every set of files that can be there then, and half of one more.
+#[test]
+fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
+    let (place, whole) = place("sweep-moments");
+    // In the order in which they get their names: what is beside a point's file before it.
+    let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
+    let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
+    order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));
+    order.push(whole.get_key_value(Path::new("report.html")).expect("a report").0);
+    for kept in (0..=order.len()).step_by(7).chain([order.len()]) {
+        let directory = place.0.join("killed");
+        let _ = fs::remove_dir_all(&directory);
+        let put = |name: &Path, bytes: &[u8]| {
+            let path = directory.join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, bytes).expect("a file");
+        };
+        put(Path::new("sweep.json"), &whole[Path::new("sweep.json")]);
+        order[..kept].iter().for_each(|name| put(name, &whole[*name]));
+        put(Path::new("points/.anabranch.7.1.partial"), b"{\"schema\":");
+        put(Path::new(".anabranch.7.2.partial"), b"");
+        let output = run(&mut race(&place, &["--resume", "killed"]));
+        assert_eq!(output.status.code(), Some(1), "{kept}: {}", errors(&output));
+        same(&files(&directory), &whole, &format!("{kept} of {} files were there", order.len()));
+    }
+}
+
+#[test]
+fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
+    let (place, whole) = place("sweep-signals");
+    for (name, signal, after) in [("a", "-INT", 3), ("b", "-KILL", 2), ("c", "-KILL", 7), ("d", "-INT", 0)] {
+        let directory = place.0.join(name);
+        let output = ended(race(&place, &["plan.toml", "--out", name]), signal, &directory, after);
+        let done = points(&directory);
+        assert!((after..12).contains(&done), "{done} points when it ended");
+        if signal == "-INT" {
+            assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
+            let told = errors(&output);
+            let line = told.lines().last().unwrap_or_default();
+            // A directory that has nothing in it yet goes.
+            if directory.join("sweep.json").exists() {
+                assert!(line.ends_with(&format!("go on with: anabranch race --resume {name}")), "{told}");
+            }
+            if after > 0 {
+                let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(shown.contains("Of the points done so far ("), "{shown}");
+                let refusing = run(&mut race(&place, &["plan.toml", "--out", name]));
+                refused(&refusing, 2, &["is not finished", "--resume"]);
+            }
+        }
+        let output = run(&mut race(&place, &["plan.toml", "--resume", name]));
+        assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+        same(&files(&directory), &whole, name);
+    }
+}
+
+#[test]
+fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
+    let (place, whole) = place("sweep-shards");
+    for shard in 1..=8 {
+        let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
+        let words = ["plan.toml", "--shard", &part, "--resume", &name];
+        if shard % 3 == 1 {
+            // Of the points 1 and 9, 4 and 12, one is done.
+            ended(race(&place, &words), "-KILL", &place.0.join(&name), 1);
+        }
+        let output = run(&mut race(&place, &words));
+        assert!(output.status.code() <= Some(1), "{}", errors(&output));
+    }
+    let names: Vec<String> = (1..=8).rev().map(|shard| format!("s{shard}")).collect();
+    let merge = |names: &[&str], into: &str| {
+        run(anabranch().current_dir(&place.0).arg("merge").args(names).args(["-o", into]))
+    };
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    refused(&merge(&all[1..], "no"), 2, &["shard 8/8 is missing"]);
+    refused(&merge(&all[2..], "no"), 2, &["shards 7/8, 8/8 are missing"]);
+    refused(&merge(&["s1", "s2", "./s1"], "no"), 2, &["'./s1' is shard 1/8, as 's1' is"]);
+    refused(&merge(&["s1", "whole"], "no"), 2, &["'whole' is a whole sweep"]);
+    refused(&merge(&["s1", "plan.toml"], "no"), 2, &["'plan.toml' holds no sweep"]);
+
+    let other = |words: &[&str], what: &str| {
+        let words = [&["plan.toml", "--shard", "2/8", "--out", "other"], words].concat();
+        let output = run(&mut race(&place, &words));
+        assert!(output.status.code() <= Some(1), "{}", errors(&output));
+        refused(&merge(&["s1", "other"], "no"), 2, &["'other' is of another sweep than 's1'", what]);
+        fs::remove_dir_all(place.0.join("other")).expect("removed");
+    };
+    other(&["--seed", "7"], "seed differs");
+    other(&["--pcap", "off"], "--pcap off");
+
+    // A point too few, one too many, one that is another's, one that is damaged.
+    let (mine, moved) = (place.0.join("s3/points/03.json"), place.0.join("away"));
+    fs::rename(&mine, &moved).expect("moved");
+    refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
+    fs::copy(place.0.join("s4/points/04.json"), &mine).expect("copied");
+    refused(&merge(&all, "no"), 2, &["s3/points/03.json", "holds point 4"]);
+    fs::rename(&moved, &mine).expect("moved back");
+    let stray = place.0.join("s3/points/04.json");
+    fs::copy(&mine, &stray).expect("copied");
+    refused(&merge(&all, "no"), 2, &["s3/points/04.json is of no point of shard 3/8"]);
+    fs::remove_file(stray).expect("removed");
+    assert!(!place.0.join("no").exists(), "nothing is written before all is read");
+
+    let output = merge(&all, "merged");
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    same(&files(&place.0.join("merged")), &whole, "merged");
+}
+
+#[test]
+fn what_is_no_part_of_the_sweep_is_refused_in_one_line() {
+    let (place, whole) = place("sweep-refused");
+    let refuse = |words: &[&str], code, told: &[&str]| refused(&run(&mut race(&place, words)), code, told);
+    refuse(
+        &["--resume", "whole", "--rtt", "1ms,2ms", "--loss", "0"],
+        2,
+        &["'whole'", "another plan", "differs"],
+    );
+    refuse(&["plan.toml", "--seed", "2", "--resume", "whole"], 2, &["another plan: seed differs"]);
+    refuse(&["--resume", "whole", "--pcap", "all"], 2, &["--pcap median, and not all"]);
+    refuse(&["--resume", "whole", "--shard", "1/2"], 2, &["is whole, and not shard 1/2"]);
+    refuse(&["--resume", "nowhere"], 2, &["'nowhere' holds no sweep"]);
+    refuse(&["plan.toml", "--resume", "."], 2, &["'.' holds no sweep: it is not empty"]);
+    refuse(&["plan.toml", "--shard", "9/8", "--out", "x"], 2, &["'9/8'", "such as 3/8"]);
+    refuse(&["plan.toml", "--shard", "1/8"], 2, &["--shard", "--out DIR"]);
+    refuse(&["plan.toml", "--shard", "1/8", "--out", "x", "--json", "-"], 2, &["--json", "merge"]);
+    refuse(
+        &["plan.toml", "--loss", "0", "--rtt", "1ms", "--shard", "1/8", "--out", "x"],
+        2,
+        &["--shard", "one point"],
+    );
+    refuse(&["plan.toml", "--resume", "whole", "--out", "x"], 2, &["--resume", "--out"]);
+
+    let file = |name: &str| place.0.join("whole").join(name);
+    let changed = |name: &str, change: &dyn Fn(&str) -> String, told: &[&str]| {
+        let old = fs::read_to_string(file(name)).expect("a text");
+        fs::write(file(name), change(&old)).expect("written");
+        refuse(&["--resume", "whole"], 2, told);
+        fs::write(file(name), old).expect("written");
+    };
+    changed(
+        "points/05.json",
+        &|old| old.replacen("\"seed\":3", "\"seed\":4", 1),
+        &["points/05.json", "damaged", "remove it"],
+    );
+    changed("points/05.json", &|old| old[..old.len() / 2].to_owned(), &["points/05.json", "damaged"]);
+    changed("points/05.json", &|_| String::new(), &["points/05.json", "damaged"]);
+    changed("sweep.json", &|old| old[..old.len() / 2].to_owned(), &["sweep.json", "damaged"]);
+    changed("sweep.json", &|old| old.replace("\"runs\": \"6\"", "\"runs\": \"x\""), &["runs", "'x'"]);
+    changed("sweep.json", &|old| old.replace("\"arch\": \"", "\"arch\": \"x"), &["made by anabranch"]);
+    let har = whole.keys().find(|name| name.extension().is_some_and(|e| e == "har")).expect("a page load");
+    fs::rename(file(&har.to_string_lossy()), place.0.join("away")).expect("moved");
+    refuse(&["--resume", "whole"], 2, &["01.json", "which is not beside it"]);
+    fs::rename(place.0.join("away"), file(&har.to_string_lossy())).expect("moved back");
+    let output = run(&mut race(&place, &["--resume", "whole"]));
+    assert_eq!(output.status.code(), Some(1), "nothing is left to do: {}", errors(&output));
+    same(&files(&place.0.join("whole")), &whole, "after all that");
+}
+
+/// The page is another one, though the plan says the same.
+#[test]
+fn another_page_under_the_same_name_is_refused() {
+    let place = Scratch::new("sweep-inputs");
+    place.file("site/index.html", "<img src=a.png>");
+    place.file("site/a.png", vec![1; 5000]);
+    let words = ["--page", "site", "--loss", "0,1%", "--runs", "2", "--transport", "sctp"];
+    assert!(run(&mut race(&place, &[&words[..], &["--out", "out"]].concat())).status.success());
+    place.file("site/a.png", vec![1; 6000]);
+    let output = run(&mut race(&place, &["--resume", "out"]));
+    refused(&output, 2, &["'out' was made with other contents of the files"]);
+}
+
+/// The directory says what one file says, and files beside it are the same.
+#[test]
+fn a_sweep_is_the_race_in_one_file() {
+    let (place, whole) = place("sweep-one-file");
+    let files_of = ["--json", "one.json", "--csv", "one.csv"];
+    let table = |words: &[&str]| {
+        let output = run(&mut race(&place, &[&["plan.toml"], words].concat()));
+        assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let read = |name: &str| fs::read_to_string(place.0.join(name)).expect("a text");
+    let without_host = |text: &str| {
+        let (before, host) = text.split_once("  \"host\": {").expect("a host");
+        before.to_owned() + host.split_once("},").expect("its end").1
+    };
+    let one = table(&files_of);
+    let (json, csv) = (read("one.json"), read("one.csv"));
+    let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
+    assert!(without_host(&json) == without_host(&results));
+    // With other outputs, and the old result beside it; a finished sweep makes room.
+    let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
+    assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
+    assert!(read("one.json") == results && read("one.csv") == csv);
+    same(&files(&place.0.join("whole")), &whole, "again");
+}
+
+/// Memory does not grow with the number of points.
+#[test]
+fn a_sweep_of_many_points_takes_the_memory_of_few() {
+    let place = Scratch::new("sweep-memory");
+    let peak = |points: usize| {
+        let levels: Vec<String> = (1..=points / 2).map(|ms| format!("{ms}ms")).collect();
+        let out = format!("out-{points}");
+        let words = [
+            "--objects",
+            "1x1kB",
+            "--runs",
+            "4",
+            "--transport",
+            "tcp",
+            "--transport",
+            "sctp",
+            "--pcap",
+            "off",
+        ];
+        let mut command = race(&place, &words);
+        command.args(["--loss", "0,1%", "--rtt", &levels.join(","), "--out", &out]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+        let status = format!("/proc/{}/status", child.id());
+        let mut most = 0_u64;
+        while child.try_wait().expect("known").is_none() {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            most = most.max(kib.unwrap_or(0));
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "another process is waited for: its time is the machine's"
+            )]
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(child.wait().expect("ended").success());
+        let whole = fs::metadata(place.0.join(&out).join("results.json")).expect("a result").len() >> 10;
+        (most, whole)
+    };
+    // Past the points that a report draws.
+    let (few, many) = (peak(500), peak(2000));
+    println!(
+        "peak: {} KiB of 500 points ({} KiB of results), {} KiB of 2000 ({} KiB)",
+        few.0, few.1, many.0, many.1
+    );
+    assert!(many.1 > 3 * few.1, "four times the results");
+    assert!(many.0 < few.0 + 1500 * 16, "at most 16 KiB a point: {} KiB and {} KiB", few.0, many.0);
+}

@@ -178,7 +178,7 @@ mod tests {
 
     /// A race of which each rule speaks.
     const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
-        ("rto_min below the peer's delack", &[("transport", "sctp:rto_min=30ms")]),
+        ("rto_min below the peer's delack", &[("transport", "sctp:rto_min=30ms,rto_var_min=0ms")]),
         ("rto_initial below the round trip", &[("transport", "tcp:rto_initial=50ms")]),
         ("rto_max below the round trip", &[("transport", "tcp:rto_max=70ms,rto_min=10ms,rto_initial=70ms")]),
         ("rcvbuf below a bandwidth-delay product", &[("transport", "sctp:rcvbuf=16KiB")]),

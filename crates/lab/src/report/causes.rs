@@ -10,86 +10,14 @@ use super::chart::{self, Axis, Beside, Frame, Mark};
 use super::standing::Standing;
 use super::svg::escape;
 use super::words::explained;
-use crate::results::{Comparison, Point};
-use serde::Deserialize;
+use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
-/// A cause, as results have it.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Cause {
-    /// As typed: `iw=10`.
-    change: String,
-    was: String,
-    factor: String,
-    /// How many times as soon it makes the loser.
-    effect: f64,
-    ci: [f64; 2],
-    enough: bool,
-    with: Vec<String>,
-    either: Vec<String>,
-}
-
-/// A factor that was tried.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Tried {
-    factor: String,
-    change: String,
-    was: String,
-    alone: Effect,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
-struct Effect {
-    ratio: f64,
-    ci: [f64; 2],
-}
-
-/// What becomes of the gap where something is taken away for both.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Condition {
-    pub without: String,
-    pub gap: f64,
-    pub ci95: [f64; 2],
-    pub needed: bool,
-}
-
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Experiment {
-    winner: String,
-    loser: String,
-    /// Their places among all contestants, from 1: the winner's and the runner-up's come first.
-    ranks: [u64; 2],
-    gap: f64,
-    ci95: [f64; 2],
-    runs: u64,
-    factors: Vec<Tried>,
-    held_back_by: Vec<Cause>,
-    unexplained: Option<Effect>,
-    conditions: Vec<Condition>,
-    notes: Vec<String>,
-}
-
-/// What a comparison says of causes.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Found {
-    causes: Vec<Cause>,
-    experiment: Option<Experiment>,
-}
-
-/// The experiments of a point, if there were any.
-pub(super) fn of(point: &Point) -> Option<Found> {
-    let all = point.comparisons.iter().filter_map(of_comparison);
-    all.min_by_key(|found| found.experiment.as_ref().map(|experiment| experiment.ranks))
-}
-
-fn of_comparison(comparison: &Comparison) -> Option<Found> {
-    let found: Found = serde_json::to_value(comparison).and_then(serde_json::from_value).ok()?;
-    found.experiment.is_some().then_some(found)
+/// The comparison whose causes were looked for: of several, that of the best ranks.
+pub(super) fn of(point: &Point) -> Option<&Comparison> {
+    let tried = |comparison: &&Comparison| comparison.experiment.is_some();
+    let ranks = |comparison: &&Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
+    point.comparisons.iter().filter(tried).min_by_key(ranks)
 }
 
 /// `×1.6`.
@@ -97,35 +25,33 @@ fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-impl Cause {
-    /// `windows (iw=10 in place of 2)`.
-    fn subject(&self) -> String {
-        let explained = explained(&self.factor, about(&self.factor));
-        let change = match self.change.split_once(',') {
-            Some((first, rest)) => format!("{first} and {} more", rest.split(',').count()),
-            None if self.was.is_empty() => self.change.clone(),
-            None => format!("{} in place of {}", self.change, self.was),
-        };
-        format!("{explained} (<code>{}</code>)", escape(&change))
-    }
+/// `windows (iw=10 in place of 2)`.
+fn subject(cause: &Cause) -> String {
+    let explained = explained(&cause.factor, about(&cause.factor));
+    let change = match cause.change.split_once(',') {
+        Some((first, rest)) => format!("{first} and {} more", rest.split(',').count()),
+        None if cause.was.is_empty() => cause.change.clone(),
+        None => format!("{} in place of {}", cause.change, cause.was),
+    };
+    format!("{explained} (<code>{}</code>)", escape(&change))
+}
 
-    fn line(&self, loser: &str, gap: f64) -> String {
-        let mut text = format!(
-            "<b>{}</b>: with this one change, {} is {} sooner, of {} in all",
-            self.subject(),
-            escape(loser),
-            times(self.effect),
-            times(gap)
-        );
-        if !self.with.is_empty() {
-            let _ = write!(text, "; only together with <code>{}</code>", escape(&self.with.join(" or ")));
-        } else if !self.either.is_empty() {
-            let _ = write!(text, "; <code>{}</code> would do as well", escape(&self.either.join(" or ")));
-        } else if self.enough {
-            text.push_str("; that alone makes the two level");
-        }
-        text + "."
+fn line(cause: &Cause, loser: &str, gap: f64) -> String {
+    let mut text = format!(
+        "<b>{}</b>: with this one change, {} is {} sooner, of {} in all",
+        subject(cause),
+        escape(loser),
+        times(cause.effect),
+        times(gap)
+    );
+    if !cause.with.is_empty() {
+        let _ = write!(text, "; only together with <code>{}</code>", escape(&cause.with.join(" or ")));
+    } else if !cause.either.is_empty() {
+        let _ = write!(text, "; <code>{}</code> would do as well", escape(&cause.either.join(" or ")));
+    } else if cause.enough {
+        text.push_str("; that alone makes the two level");
     }
+    text + "."
 }
 
 /// What a group of settings is about.
@@ -160,8 +86,7 @@ fn place(without: &str) -> &str {
 }
 
 /// What takes the gap away, in words; empty where nothing was tried, or nothing does.
-pub(super) fn conditions(found: &Found) -> Vec<String> {
-    let Some(experiment) = &found.experiment else { return Vec::new() };
+pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     let said = |condition: &Condition| {
         let gap = times(condition.gap);
         let whole = times(experiment.gap);
@@ -184,9 +109,7 @@ pub(super) fn conditions(found: &Found) -> Vec<String> {
 
 /// The box on the first screen: at most three lines, and the picture of the control experiment.
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
-    let found = of(point);
-    let Some((found, experiment)) =
-        found.as_ref().and_then(|found| Some((found, found.experiment.as_ref()?)))
+    let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
     else {
         if standing.places.len() > 1 && standing.places[0].ms.is_some() {
             out.push_str(
@@ -205,7 +128,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
     let _ =
         write!(out, "<section class=\"why\"><h2>Why {} before {}</h2><ul>", escape(&winner), escape(&loser));
     let mut lines: Vec<String> =
-        found.causes.iter().take(2).map(|cause| cause.line(&loser, experiment.gap)).collect();
+        found.causes.iter().take(2).map(|cause| line(cause, &loser, experiment.gap)).collect();
     if lines.is_empty() {
         lines.push(match experiment.notes.first() {
             Some(note) if experiment.factors.is_empty() => escape(note) + ".",
@@ -213,8 +136,10 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
         });
     }
     if let Some(first) = experiment.held_back_by.first() {
-        lines.push(format!("Held back by {}, {}.", first.subject(), times(first.effect)));
-    } else if let Some(left) = experiment.unexplained.filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03) {
+        lines.push(format!("Held back by {}, {}.", subject(first), times(first.effect)));
+    } else if let Some(left) =
+        experiment.unexplained.as_ref().filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03)
+    {
         lines.push(format!("Not explained by settings: {}.", times(left.ratio)));
     }
     for line in lines {
@@ -286,35 +211,39 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
 mod tests {
     use super::*;
 
-    fn found() -> Found {
-        serde_json::from_value(serde_json::json!({
-            "causes": [{"change": "iw=10", "was": "2", "factor": "windows", "effect": 1.6, "ci": [1.4, 1.8], "enough": false,
-                        "with": [], "either": []}],
-            "experiment": {"winner": "tcp", "loser": "sctp", "gap": 2.0, "ci95": [1.8, 2.2], "runs": 200,
-                "factors": [{"factor": "windows", "change": "iw=10", "was": "2", "contestant": "sctp:iw=10",
-                             "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "last": null, "shapley": null, "reverse": null}],
-                "held_back_by": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
-                "conditions": [{"without": "loss", "gap": 1.01, "ci95": [0.98, 1.04], "needed": true}], "notes": []}
-        }))
+    fn cause() -> Cause {
+        serde_json::from_value(
+            serde_json::json!({"change": "iw=10", "was": "2", "factor": "windows", "effect": 1.6,
+            "ci": [1.4, 1.8], "enough": false, "with": [], "either": []}),
+        )
+        .expect("as results have it")
+    }
+
+    fn experiment() -> Experiment {
+        serde_json::from_value(serde_json::json!({"winner": "tcp", "loser": "sctp", "ranks": [1, 2], "gap": 2.0,
+            "ci95": [1.8, 2.2], "runs": 200,
+            "factors": [{"factor": "windows", "change": "iw=10", "was": "2", "contestant": "sctp:iw=10",
+                         "alone": {"ratio": 1.6, "ci": [1.4, 1.8]}, "last": null, "shapley": null, "reverse": null}],
+            "held_back_by": [], "unexplained": {"ratio": 1.25, "ci": [1.1, 1.4]},
+            "conditions": [{"without": "loss", "gap": 1.01, "ci95": [0.98, 1.04], "needed": true}], "notes": []}))
         .expect("as results have it")
     }
 
     #[test]
     fn a_cause_is_told_with_what_it_did() {
-        let found = found();
-        let line = found.causes[0].line("SCTP", 2.0);
+        let line = line(&cause(), "SCTP", 2.0);
         assert!(
             line.contains("<code>iw=10 in place of 2</code>")
                 && line.contains("SCTP is ×1.60 sooner, of ×2.00 in all"),
             "{line}"
         );
-        let conditions = conditions(&found);
+        let conditions = conditions(&experiment());
         assert_eq!(
             conditions,
             ["The gap is there only where packets are lost: without that it is ×1.01 in place of ×2.00."]
         );
         let mut out = String::new();
-        picture(&mut out, found.experiment.as_ref().expect("one"), "SCTP");
+        picture(&mut out, &experiment(), "SCTP");
         // What is left of the gap after the change: 2 / 1.6.
         assert!(out.contains("iw=10,1.2500,1.1111,1.4286"), "{out}");
     }

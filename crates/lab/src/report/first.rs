@@ -33,7 +33,10 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
         );
         bars::render(out, point, &standing, Width::Half);
         causes::render(out, point, &standing);
-        let conditions = causes::of(point).map(|found| causes::conditions(&found)).unwrap_or_default();
+        let conditions = causes::of(point)
+            .and_then(|found| found.experiment.as_ref())
+            .map(causes::conditions)
+            .unwrap_or_default();
         if let Some(first) = conditions.first() {
             let _ = write!(out, "<p class=\"note\">{first}</p>");
         }
@@ -90,8 +93,10 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
 
 /// What would change the answer, as far as it is known: conditions tried, other points, and how much there is to gain.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
-    let mut lines: Vec<String> =
-        causes::of(point).map(|found| causes::conditions(&found)).unwrap_or_default();
+    let mut lines: Vec<String> = causes::of(point)
+        .and_then(|found| found.experiment.as_ref())
+        .map(causes::conditions)
+        .unwrap_or_default();
     if let (Some(limit), Some(first)) = (bars::limit(point), standing.places.first())
         && let Some(ms) = first.ms
     {

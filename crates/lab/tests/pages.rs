@@ -1,5 +1,6 @@
 //! The pages for people say what plans and results hold: every key, every field, every rule, and no others.
 
+use anabranch_lab::causes::check;
 use anabranch_lab::plan::harmful::RULES;
 use anabranch_lab::plan::keys::{Group, KEYS};
 use anabranch_lab::plan::{Draft, Plan, expect};
@@ -46,6 +47,8 @@ fn each_key_of_a_plan_is_in_the_page() {
     }
     let fields: BTreeSet<String> = expect::FIELDS.iter().map(|field| (*field).to_owned()).collect();
     assert_eq!(rows(&page, "## `[[expect]]`"), fields);
+    let fields: BTreeSet<String> = check::FIELDS.iter().map(|field| (*field).to_owned()).collect();
+    assert_eq!(rows(&page, "## `[[cause]]`"), fields);
     for rule in RULES {
         assert!(
             page.contains(&format!("\n| {} |", rule.about)),

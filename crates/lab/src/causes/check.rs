@@ -12,7 +12,8 @@ use crate::run::batch::{Options, RaceError};
 use crate::stats::interval;
 use std::collections::BTreeMap;
 
-const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
+/// The keys of a table, but for factors.
+pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
 /// One change and what it is said to do.
 #[derive(Clone, Debug)]

@@ -217,14 +217,10 @@ impl Values {
             .is_some_and(|effect| self.passes(effect.decisive()) && effect.alone.mean <= self.threshold())
     }
 
-    /// Both together do what neither does alone.
+    /// Once the other is changed, it does something.
     fn passes_with(&self, factor: usize, other: usize) -> bool {
-        let both = 1 << factor | 1 << other;
-        // From nothing, and from each of them, to both.
-        [0, 1 << factor, 1 << other].into_iter().all(|from| {
-            let effect = || Some(self.get(from)?.less(self.get(both)?));
-            effect().is_some_and(|effect| self.passes(&effect))
-        })
+        let (before, after) = (self.get(1 << other), self.get(1 << other | 1 << factor));
+        before.zip(after).is_some_and(|(before, after)| self.passes(&before.less(after)))
     }
 
     fn is_enough(&self, factor: usize) -> bool {
@@ -238,9 +234,15 @@ impl Values {
     /// What is said of each factor.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
-        let named: Vec<bool> = (0..self.factors)
-            .map(|factor| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive())))
-            .collect();
+        let adverse = |factor: usize| {
+            self.effect(factor)
+                .is_some_and(|effect| effect.adverse().interval(self.level())[1] < -self.threshold())
+        };
+        let favourable =
+            |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
+        // What helps alone and harms last, or the other way round, is neither a cause nor against one.
+        let named: Vec<bool> =
+            (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
         let dispensable =
             |factor: usize| named[factor] && self.is_enough(factor) && !self.is_needed_last(factor);
@@ -256,10 +258,10 @@ impl Values {
                 };
                 return Finding::Cause { enough: self.is_enough(factor), with, either };
             }
-            let against = self
-                .effect(factor)
-                .is_some_and(|effect| effect.adverse().interval(self.level())[1] < -self.threshold());
-            if against { Finding::Against } else { Finding::Unnamed }
+            match adverse(factor) && !favourable(factor) {
+                true => Finding::Against,
+                false => Finding::Unnamed,
+            }
         };
         (0..self.factors).map(finding).collect()
     }
@@ -320,6 +322,12 @@ mod tests {
     }
 
     #[test]
+    fn one_that_acts_only_with_another_that_harms() {
+        let found = values(2, &[(0, 0.1), (1, 0.1), (2, 0.4), (3, 0.0)]).findings();
+        assert_eq!(found, [cause(false, &[1], &[]), Finding::Unnamed]);
+    }
+
+    #[test]
     fn what_is_not_sure_alone_is_not_called_nothing() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
         // Alone it does 0.2 in the mean, and 2 or so more or less in a seed.
@@ -337,6 +345,12 @@ mod tests {
     fn what_makes_the_winner_slower_is_against_it() {
         let found = values(2, &[(0, 0.5), (1, -0.3), (2, 0.8), (3, 0.0)]).findings();
         assert_eq!(found, [cause(false, &[], &[]), Finding::Against]);
+    }
+
+    #[test]
+    fn what_helps_or_harms_as_the_others_are_is_neither() {
+        let found = values(2, &[(0, 0.5), (1, 0.0), (2, 0.4), (3, 0.1)]).findings();
+        assert_eq!(found, [cause(true, &[], &[]), Finding::Unnamed]);
     }
 
     #[test]

@@ -140,9 +140,10 @@ impl Comparison {
             lines.extend(experiment.notes.iter().cloned());
         }
         if told.is_empty() && !experiment.factors.is_empty() {
-            lines.insert(0, "because of no setting alone".to_owned());
+            lines.insert(0, "no setting for sure".to_owned());
         }
-        lines.insert(0, format!("why {winner} before {loser}, {gap}:"));
+        let case = if self.exact { ", one case" } else { "" };
+        lines.insert(0, format!("why {winner} before {loser}, {gap}{case}:"));
         Some(lines)
     }
 

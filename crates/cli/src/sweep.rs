@@ -110,7 +110,7 @@ pub fn run(mut plan: Plan, request: &Request<'_>, outputs: Outputs<'_>) -> Resul
     // The plan, with one point: the one that is run.
     let mut single = plan;
     single.points.extend(points.first().cloned());
-    let runs = single.run_count();
+    let runs = single.most_runs();
     let progress = Progress::new(runs * missing.len(), request.quiet);
     for (before, &number) in missing.iter().enumerate() {
         single.points = vec![points[number - 1].clone()];

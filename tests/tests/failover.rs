@@ -161,8 +161,10 @@ fn the_failover_stands_in_json_table_and_report() {
     }
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{shown}");
-    let html =
-        report::html(&found, &report::Framing { command: "anabranch race", inputs: &[], captures: &[] });
+    let html = report::html(
+        &found,
+        &report::Framing { command: "anabranch race", inputs: &[], terms: &[], captures: &[] },
+    );
     for mark in
         ["path fails", "declared failed", "delivery goes on", "failure to next delivery", "service restored"]
     {

@@ -9,7 +9,7 @@ use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, Axis, Beside, Frame, Mark};
 use super::standing::Standing;
 use super::svg::escape;
-use super::words::explained;
+use super::words::{explained, is_plural};
 use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
@@ -25,33 +25,99 @@ fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// `windows (iw=10 in place of 2)`.
+/// What was changed, in words and as it is typed.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
-    let change = match cause.change.split_once(',') {
+    let typed = match cause.change.split_once(',') {
         Some((first, rest)) => format!("{first} and {} more", rest.split(',').count()),
         None if cause.was.is_empty() => cause.change.clone(),
         None => format!("{} in place of {}", cause.change, cause.was),
     };
-    format!("{explained} (<code>{}</code>)", escape(&change))
+    match plainly(&cause.change, &cause.was) {
+        Some(plain) => format!("<b>{plain}</b> ({explained}: <code>{}</code>)", escape(&typed)),
+        None => format!("<b>{explained}</b> (<code>{}</code>)", escape(&typed)),
+    }
 }
 
-fn line(cause: &Cause, loser: &str, gap: f64) -> String {
+/// A change of one setting, for who does not know its key.
+fn plainly(change: &str, was: &str) -> Option<String> {
+    let (key, value) = change.split_once('=').filter(|(_, value)| !value.contains(','))?;
+    let what = match (key, value) {
+        ("pipeline", "yes") => return Some("requests sent without waiting for earlier answers".to_owned()),
+        ("pipeline", "no") => return Some("each request sent after the answer before it".to_owned()),
+        ("connections", _) => return Some(format!("{} in place of {}", connections(value), escape(was))),
+        ("streams", _) => "streams",
+        ("outstanding", _) => "requests under way on a connection",
+        ("iw", _) => "packets sent at once at the start",
+        ("rcvbuf", _) => "receive buffer",
+        ("sndbuf", _) => "send buffer",
+        ("cc", _) => "congestion control",
+        ("rto_min", _) => "shortest wait before data is taken for lost",
+        ("delack", _) => "longest wait of an acknowledgement",
+        _ => return None,
+    };
+    Some(format!("{what}: {} in place of {}", escape(value), escape(was)))
+}
+
+fn connections(value: &str) -> String {
+    if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
+}
+
+/// What is left of the gap with this change alone: a ratio and its interval.
+fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
+    let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
+    let Effect { ratio, ci } = tried.alone;
+    let of = |effect: f64| experiment.gap / effect.max(1e-9);
+    Some((of(ratio), [of(ci[1]), of(ci[0])]))
+}
+
+/// How the two stand after the change, where that is another order.
+fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String> {
+    let (ratio, [_, high]) = left(experiment, cause)?;
+    if high < 1.0 && ratio <= 1.0 / 1.03 {
+        return Some(format!("{} would be ahead, by {}", escape(loser), times(1.0 / ratio)));
+    }
+    cause.enough.then(|| "the two would be level".to_owned())
+}
+
+fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     let mut text = format!(
-        "<b>{}</b>: with this one change, {} is {} sooner, of {} in all",
+        "{}: raced again with this one change, {} {} {} sooner. The gap is {}",
         subject(cause),
         escape(loser),
+        if is_plural(loser) { "were" } else { "was" },
         times(cause.effect),
-        times(gap)
+        times(experiment.gap)
     );
     if !cause.with.is_empty() {
         let _ = write!(text, "; only together with <code>{}</code>", escape(&cause.with.join(" or ")));
     } else if !cause.either.is_empty() {
         let _ = write!(text, "; <code>{}</code> would do as well", escape(&cause.either.join(" or ")));
-    } else if cause.enough {
-        text.push_str("; that alone makes the two level");
+    } else if let Some(turned) = turned(experiment, cause, loser) {
+        let _ = write!(text, ": with the change, {turned}");
     }
     text + "."
+}
+
+/// The changes of the loser's settings that end its being later, in words.
+pub(super) fn remedies(point: &Point) -> Vec<String> {
+    let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
+    else {
+        return Vec::new();
+    };
+    let (winner, loser) = (name(point, &experiment.winner), name(point, &experiment.loser));
+    let said = |cause: &Cause| {
+        let turned = turned(experiment, cause, &loser)?;
+        let (beside, change) = (escape(&winner), subject(cause));
+        Some(format!("For {} beside {beside}, {change}: {turned}.", escape(&loser)))
+    };
+    found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(said).collect()
+}
+
+/// A contestant in words.
+fn name(point: &Point, typed: &str) -> String {
+    let place = point.contestants.iter().position(|contestant| contestant.name == typed);
+    place.map_or_else(|| typed.to_owned(), |place| super::words::names(point).swap_remove(place))
 }
 
 /// What a group of settings is about.
@@ -96,10 +162,7 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
                 place(&condition.without)
             )
         } else {
-            format!(
-                "It stays where not: without {} the gap is {gap} ({whole} with it).",
-                escape(&condition.without)
-            )
+            format!("Without {} the gap is {gap}; it is {whole} with it.", escape(&condition.without))
         }
     };
     let needed = experiment.conditions.iter().filter(|condition| condition.needed);
@@ -119,16 +182,15 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
         }
         return;
     };
-    let name = |typed: &str| {
-        let names = super::words::names(point);
-        let place = point.contestants.iter().position(|contestant| contestant.name == typed);
-        place.map_or_else(|| typed.to_owned(), |place| names[place].clone())
-    };
-    let (winner, loser) = (name(&experiment.winner), name(&experiment.loser));
-    let _ =
-        write!(out, "<section class=\"why\"><h2>Why {} before {}</h2><ul>", escape(&winner), escape(&loser));
+    let (winner, loser) = (name(point, &experiment.winner), name(point, &experiment.loser));
+    let _ = write!(
+        out,
+        "<section class=\"why\"><h2>Why {} came in before {}</h2><ul>",
+        escape(&winner),
+        escape(&loser)
+    );
     let mut lines: Vec<String> =
-        found.causes.iter().take(2).map(|cause| line(cause, &loser, experiment.gap)).collect();
+        found.causes.iter().take(2).map(|cause| line(experiment, cause, &loser)).collect();
     if lines.is_empty() {
         lines.push(match experiment.notes.first() {
             Some(note) if experiment.factors.is_empty() => escape(note) + ".",
@@ -136,11 +198,14 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
         });
     }
     if let Some(first) = experiment.held_back_by.first() {
-        lines.push(format!("Held back by {}, {}.", subject(first), times(first.effect)));
+        lines.push(format!("It is held back by {}: {}.", subject(first), times(first.effect)));
     } else if let Some(left) =
         experiment.unexplained.as_ref().filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03)
     {
-        lines.push(format!("Not explained by settings: {}.", times(left.ratio)));
+        lines.push(format!(
+            "With every setting as the winner has it, a gap of {} is there: that is not explained by settings.",
+            times(left.ratio)
+        ));
     }
     for line in lines {
         let _ = write!(out, "<li>{line}</li>");
@@ -177,7 +242,8 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
             .collect::<Vec<_>>()
             .join("; "),
         note: format!(
-            "{} runs of the same seeds. At 1 it would be level with the winner; bars are intervals.",
+            "How many times the winner's time it takes; 1 is level. {} more runs in all, with the same seeds. Bars are \
+             intervals; without one, all runs are alike.",
             experiment.runs
         ),
         data,
@@ -231,10 +297,10 @@ mod tests {
 
     #[test]
     fn a_cause_is_told_with_what_it_did() {
-        let line = line(&cause(), "SCTP", 2.0);
+        let line = line(&experiment(), &cause(), "SCTP");
         assert!(
             line.contains("<code>iw=10 in place of 2</code>")
-                && line.contains("SCTP is ×1.60 sooner, of ×2.00 in all"),
+                && line.contains("SCTP was ×1.60 sooner. The gap is ×2.00."),
             "{line}"
         );
         let conditions = conditions(&experiment());

@@ -93,10 +93,9 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
 
 /// What would change the answer, as far as it is known: conditions tried, other points, and how much there is to gain.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
-    let mut lines: Vec<String> = causes::of(point)
-        .and_then(|found| found.experiment.as_ref())
-        .map(causes::conditions)
-        .unwrap_or_default();
+    let mut lines = causes::remedies(point);
+    let experiment = causes::of(point).and_then(|found| found.experiment.as_ref());
+    lines.extend(experiment.map(causes::conditions).unwrap_or_default());
     if let (Some(limit), Some(first)) = (bars::limit(point), standing.places.first())
         && let Some(ms) = first.ms
     {

@@ -5,6 +5,7 @@
 //! crossings are for such factors, the grid is for all.
 
 use super::bars::legend;
+use super::causes;
 use super::chart::backend::{CONTESTANTS, Ink};
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark};
@@ -248,15 +249,23 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
 /// What of network and workload would change who wins.
 pub(super) fn change(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
-    let lines: Vec<String> = factors.iter().flat_map(|factor| changes(points, factor, &names)).collect();
+    let crossings = factors.iter().flat_map(|factor| changes(points, factor, &names));
+    let mut lines: Vec<String> = crossings.map(|line| escape(&line) + ".").collect();
+    let remedies = |point| {
+        causes::remedies(point).into_iter().map(|line| format!("At {}: {line}", escape(&place(point))))
+    };
+    lines.extend(points.iter().take(MOST_REMEDIES).flat_map(remedies));
     if !lines.is_empty() {
         out.push_str("<section class=\"change\"><h2>What would change this</h2><ul>");
         for line in lines {
-            let _ = write!(out, "<li>{}.</li>", escape(&line));
+            let _ = write!(out, "<li>{line}</li>");
         }
         out.push_str("</ul></section>\n");
     }
 }
+
+/// Points whose changes of settings are told.
+const MOST_REMEDIES: usize = 4;
 
 /// Where who wins: the map over two factors, the times over each, and all points in figures.
 pub(super) fn render(out: &mut String, points: &[Point]) {

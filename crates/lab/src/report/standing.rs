@@ -172,7 +172,7 @@ impl Standing {
             return String::new();
         };
         let sure = match (found.exact, found.ci95) {
-            (true, _) => " (exact: nothing is left to chance)".to_owned(),
+            (true, _) => " (exact: all runs are alike)".to_owned(),
             (false, Some([low, high])) => format!(" (95 % interval {low:.2} to {high:.2})"),
             (false, None) => " (one run: no interval)".to_owned(),
         };
@@ -194,15 +194,19 @@ impl Standing {
                 match usual(found) {
                     Usual::NotAsked => String::new(),
                     Usual::Yes(percent) => {
-                        format!(" {} {wins} {percent} % of the seeds.", capital(&first.name))
+                        format!(
+                            " {} {wins} {percent} % of the runs against {}.",
+                            capital(&first.name),
+                            second.name
+                        )
                     }
                     Usual::No(percent) => format!(
-                        " Sooner on average, not usually: {} {wins} {percent} % of the seeds.",
+                        " Sooner on average, not usually: {} {wins} {percent} % of the runs.",
                         first.name
                     ),
                 }
             }
-            Verdict::Level => " That is level: no gap of 3 % either way.".to_owned(),
+            Verdict::Level => " A gap of less than 3 % counts as level.".to_owned(),
             Verdict::Less | Verdict::Undecided => match (found.more_seeds, found.bound) {
                 (Some(more), _) => {
                     format!(

@@ -272,7 +272,7 @@ fn a_plain_race_has_every_section() {
     race.expectations.push(Expectation { point: 0, expected, found: Some(0.64), met: true });
     let html = page("plain", &race);
     let sections = [
-        "SCTP wins: ",
+        "One SCTP connection wins: ",
         "Before you trust the numbers",
         "Page time: shorter is better",
         "What would change this",

@@ -8,7 +8,7 @@ use super::svg::{self, escape};
 use crate::results::{Contestant, Point, label};
 use std::fmt::Write;
 
-/// The contestants of a point in words, in order, no two alike: `six TCP connections`, `SCTP`. Those that words do not
+/// The contestants of a point in words, in order, no two alike: `six TCP connections`, `one SCTP connection`. Those that words do not
 /// tell apart have their nickname or their settings behind.
 pub(super) fn names(point: &Point) -> Vec<String> {
     let plain: Vec<String> = point.contestants.iter().map(in_words).collect();
@@ -47,8 +47,6 @@ fn in_words(contestant: &Contestant) -> String {
     }
     match setting("connections").and_then(|n| n.parse::<u64>().ok()) {
         Some(n) if n > 1 => format!("{} {transport} connections", number(n)),
-        // Where a connection has streams, one is all that is usual.
-        _ if setting("streams").is_some() => transport,
         _ => format!("one {transport} connection"),
     }
 }

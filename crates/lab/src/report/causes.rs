@@ -202,10 +202,15 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
     } else if let Some(left) =
         experiment.unexplained.as_ref().filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03)
     {
-        lines.push(format!(
-            "With every setting as the winner has it, a gap of {} is there: that is not explained by settings.",
-            times(left.ratio)
-        ));
+        lines.push(match found.causes.first() {
+            Some(first) if first.enough => {
+                format!("The rest of the winner's settings, taken over as well, would bring a gap of {} back.", times(left.ratio))
+            }
+            _ => format!(
+                "With every setting as the winner has it, a gap of {} is there: that is not explained by settings.",
+                times(left.ratio)
+            ),
+        });
     }
     for line in lines {
         let _ = write!(out, "<li>{line}</li>");

@@ -88,11 +88,11 @@ const KINDS: [(&str, &str); 8] = [
     ("together", "--together --page news --loss 1% --runs 3 --transport tcp:connections=6 --transport sctp"),
     (
         "sweep",
-        "--page news --loss 0,1%,3% --runs 3 --pcap none --transport tcp:connections=6 --transport sctp",
+        "--page news --loss 0,1%,3% --runs 3 --pcap off --transport tcp:connections=6 --transport sctp",
     ),
     (
         "map",
-        "--objects 8x20kB --loss 0,1%,3% --rate 2mbit,20mbit --runs 3 --pcap none --transport tcp --transport sctp",
+        "--objects 8x20kB --loss 0,1%,3% --rate 2mbit,20mbit --runs 3 --pcap off --transport tcp --transport sctp",
     ),
     (
         "emulated",
@@ -416,7 +416,7 @@ fn a_large_report_opens_at_once() {
     let Some(mut browser) = Browser::start() else { return };
     let place = Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
     fs::create_dir_all(&place.0).expect("a directory");
-    let words = "--objects 300x2kB --loss 1% --runs 30 --pcap none --transport tcp --transport tcp:connections=6 --transport sctp \
+    let words = "--objects 300x2kB --loss 1% --runs 30 --pcap off --transport tcp --transport tcp:connections=6 --transport sctp \
                  --transport tcp:iw=2 --transport sctp:iw=4 --transport sctp:streams=10";
     let report = report(&place.0, "large", words).expect("it runs");
     browser.open(&report.page, Look::ALL[0]);

@@ -100,6 +100,9 @@ const WHOLE_BYTES: u64 = 128 << 20;
 /// Of more, up to so many points, it draws each contestant's median run.
 const MOST_DRAWN: usize = 400;
 
+/// The largest capture that it draws packet by packet, bytes.
+const MOST_PACKETS: u64 = 256 << 20;
+
 /// What the report draws.
 struct Drawn {
     points: Vec<Point>,
@@ -124,7 +127,11 @@ impl Drawn {
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
                 // Without --pcap there is none, and the report is whole, too.
-                let Ok(packets) = fs::read(directory.capture(number, &point, index)) else { continue };
+                let capture = directory.capture(number, &point, index);
+                if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
+                    continue;
+                }
+                let Ok(packets) = fs::read(capture) else { continue };
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
                 let place = (number - 1, index);

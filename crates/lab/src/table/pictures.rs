@@ -1,5 +1,5 @@
 //! Small pictures for a terminal: a bar for each contestant's time with what arrived over time beside it, and the
-//! soonest contestant's median run object by object. Every picture fits in [`COLUMNS`](super::COLUMNS).
+//! soonest contestant's median run object by object. Every picture fits in [`COLUMNS`].
 
 use super::{COLUMNS, name_width, names};
 use crate::results::label::shortened;

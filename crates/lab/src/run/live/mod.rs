@@ -11,7 +11,7 @@
 //! - [`hosts`]: what runs in the namespaces
 //! - [`counters`]: what the kernel counts of its TCP
 //! - [`kernel`]: which kernel it is, and what its protocols are set to
-//! - [`gather`]: from all that to a [`Run`]
+//! - [`gather`]: from all that to a `Run`
 //! - [`notes`]: what there is to say beside the figures
 
 mod counters;

@@ -87,6 +87,33 @@ fn full_tries_every_pair_and_the_other_way_round() {
     }
 }
 
+/// An oracle: all connections are there before the page's time begins.
+#[test]
+fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
+    let without = |objects: &str, loser: &str| {
+        let race = race(
+            &plan(&format!(
+                "objects = '{objects}'\nloss = '0'\nruns = 12\ntransport = ['{loser}', '{}']",
+                loser.split(':').next().unwrap_or_default()
+            )),
+            1,
+        );
+        let [found] = explained(&race)[..] else { panic!("one pair") };
+        let experiment = found.experiment.as_ref().expect("it is there");
+        let condition = experiment.conditions.iter().find(|it| it.without == "handshake");
+        let condition = condition.expect("it is tried").clone();
+        (experiment.gap, condition, found.why(3).expect("said").join("\n"))
+    };
+    let (gap, condition, why) = without("1x1kB", "sctp:cookie_data=no");
+    assert!(gap > 1.3 && condition.needed && (condition.gap - 1.0).abs() < 1e-9, "{gap} {condition:?}");
+    assert!(why.contains("only where a handshake is waited for"), "{why}");
+    let (gap, condition, _) = without("1x20kB", "tcp:iw=2");
+    assert!(
+        !condition.needed && condition.gap > gap,
+        "without the handshake the rest is more of it: {condition:?}"
+    );
+}
+
 #[test]
 fn there_is_nothing_where_it_is_off_or_cannot_be() {
     let off = plan(&format!("{THREE}\ncauses = 'off'"));

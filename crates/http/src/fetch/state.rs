@@ -102,6 +102,11 @@ where
             first.push(i);
         }
     }
+    let head_start = policy.head_start;
+    if !head_start.is_zero() {
+        arrivals.iter_mut().for_each(|(at, _)| *at = *at + head_start);
+        arrivals.extend(first.drain(..).map(|object| (head_start, object)));
+    }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
     let server = || Server {
         mapping: Mapping::new(&policy, connector.streams()),
@@ -131,6 +136,9 @@ where
     {
         let mut this = fetch.borrow_mut();
         this.schedule(now, arrivals);
+        if !head_start.is_zero() {
+            this.preconnect();
+        }
         for object in first {
             this.issue(object);
         }
@@ -223,6 +231,15 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             }
         }
         self.dispatch_all();
+    }
+
+    /// Opens every connection that there may be. One that cannot be begun is asked for again when it is needed.
+    fn preconnect(&mut self) {
+        for server in 0..self.servers.len() {
+            for _ in 0..self.policy.connections.min(self.page.objects.len()) {
+                let _ = self.open(server);
+            }
+        }
     }
 
     fn server_of(&self, object: usize) -> usize {

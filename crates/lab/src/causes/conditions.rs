@@ -1,7 +1,8 @@
 //! What is no setting of a contestant: conditions of network and workload, taken away for both.
 //!
-//! They say where a gap is, never why it is. One of them is an oracle: messages that wait for no earlier one, which SCTP
-//! can have (`unordered=yes`), so that it is run, not reckoned. A handshake that takes no time is none that could be run.
+//! They say where a gap is, never why it is. Two of them are oracles, run as all else is: messages that wait for no earlier
+//! one, which SCTP can have (`unordered=yes`), and handshakes that cost a page nothing, because all connections are there
+//! before its time begins.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::time::Duration;
@@ -9,7 +10,7 @@ use anabranch_link::DirectionSpec;
 use anabranch_link::spec::{LossSpec, QueueSpec};
 
 /// The most of them, in runs of a contestant: two each.
-pub const MOST: usize = 2 * 6;
+pub const MOST: usize = 2 * 7;
 
 /// Two contestants where something is taken away.
 pub struct Without {
@@ -24,11 +25,30 @@ pub struct Without {
 /// Whether a point has this, and the point without it.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
+/// Time for handshakes, retransmissions included: three of a SYN, whose timer begins at a second.
+const HEAD_START: Duration = Duration::from_secs(10);
+
 /// What can be taken away, in the order of its weight.
-const CONDITIONS: [(&str, Change); 5] = [
+const CONDITIONS: [(&str, Change); 6] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
         with(point, lossy, |side| side.loss = LossSpec::None)
+    }),
+    ("handshake", |point| {
+        let workload = &point.workload;
+        let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
+        // What happens at a time of its own would happen at another one.
+        let timeless = point.network.fails.is_empty()
+            && point
+                .network
+                .paths
+                .iter()
+                .all(|path| path.up.outages.is_empty() && path.down.outages.is_empty());
+        (page && timeless).then(|| {
+            let mut without = point.clone();
+            without.workload.head_start = HEAD_START;
+            without
+        })
     }),
     ("failure", |point| {
         (!point.network.fails.is_empty()).then(|| {
@@ -61,7 +81,7 @@ const CONDITIONS: [(&str, Change); 5] = [
 
 /// Every condition that a point has, taken away; unless `all` are asked for, those that say most.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2], all: bool) -> Vec<Without> {
-    let most = if all { CONDITIONS.len() } else { 3 };
+    let most = if all { CONDITIONS.len() } else { 4 };
     let mut found: Vec<Without> = CONDITIONS[..most]
         .iter()
         .filter_map(|(name, change)| {

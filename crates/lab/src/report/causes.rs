@@ -145,6 +145,7 @@ fn place(without: &str) -> &str {
         "queue" => "the queue before the slowest wire is short",
         "rate" => "the network's rate is the bottleneck",
         "server time" => "the server takes its time",
+        "handshake" => "a handshake is waited for",
         "failure" => "a path fails",
         "order" => "a message must wait for an earlier one",
         other => other,

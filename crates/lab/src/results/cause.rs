@@ -90,7 +90,7 @@ pub struct Tried {
 /// What becomes of a gap under another condition, the same for both.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// What was taken away: `loss`, `queue`, `rate`, `server time`, `failure`; or `order`, the wait for earlier messages.
+    /// What was taken away: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`; or `order`, the wait for earlier messages.
     pub without: String,
     /// The gap without it.
     pub gap: f64,
@@ -108,6 +108,7 @@ impl Condition {
             "queue" => "where the queue is short",
             "rate" => "where capacity is the limit",
             "server time" => "where the server takes its time",
+            "handshake" => "where a handshake is waited for",
             "failure" => "where a path fails",
             "order" => "where a message waits for an earlier one",
             other => other,

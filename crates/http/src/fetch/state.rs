@@ -36,6 +36,8 @@ pub(super) struct Fetch<W: World, C: Connector, O> {
     servers: Vec<Server>,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
+    /// Until it begins: what comes at times of its own, and what is asked for at once.
+    held: Option<(Vec<(Duration, usize)>, Vec<usize>)>,
     /// Objects that are not over.
     left: usize,
     body_bytes: u64,
@@ -102,11 +104,6 @@ where
             first.push(i);
         }
     }
-    let head_start = policy.head_start;
-    if !head_start.is_zero() {
-        arrivals.iter_mut().for_each(|(at, _)| *at = *at + head_start);
-        arrivals.extend(first.drain(..).map(|object| (head_start, object)));
-    }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
     let server = || Server {
         mapping: Mapping::new(&policy, connector.streams()),
@@ -127,6 +124,7 @@ where
             servers,
             connections: Vec::new(),
             tasks: Vec::new(),
+            held: None,
             left: count,
             body_bytes: 0,
             moved: now,
@@ -135,14 +133,11 @@ where
     });
     {
         let mut this = fetch.borrow_mut();
-        this.schedule(now, arrivals);
-        if !head_start.is_zero() {
+        this.held = Some((arrivals, first));
+        if this.policy.preconnect {
             this.preconnect();
         }
-        for object in first {
-            this.issue(object);
-        }
-        this.dispatch_all();
+        this.begin();
     }
     fetch
 }
@@ -239,6 +234,21 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             for _ in 0..self.policy.connections.min(self.page.objects.len()) {
                 let _ = self.open(server);
             }
+        }
+    }
+
+    /// Issues what is known from the start, once; where connections are opened first, when no handshake is under way.
+    fn begin(&mut self) {
+        let waits = self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.over);
+        if waits {
+            return;
+        }
+        if let Some((arrivals, first)) = self.held.take() {
+            self.schedule(self.world.now(), arrivals);
+            for object in first {
+                self.issue(object);
+            }
+            self.dispatch_all();
         }
     }
 

@@ -80,9 +80,9 @@ pub struct Policy {
     /// Open loop: object *i* is issued so long after the start, whatever became
     /// of the others. Objects without an entry follow their initiators.
     pub arrivals: Option<Vec<Duration>>,
-    /// All connections are opened at once, and nothing is asked for until so long after; zero: they are opened as they are
-    /// needed. An experiment's way to take handshakes out of a page's time.
-    pub head_start: Duration,
+    /// All connections are opened at once, and nothing is asked for until each is established or over; else they are opened
+    /// as they are needed. An experiment's way to take handshakes out of a page's time.
+    pub preconnect: bool,
     /// An object is failed when nothing of it has moved for so long.
     pub timeout: Option<Duration>,
     /// The fetch ends after so long, whatever is left.
@@ -108,7 +108,7 @@ impl Default for Policy {
             when_full: WhenFull::Wait,
             think: Think::None,
             arrivals: None,
-            head_start: Duration::ZERO,
+            preconnect: false,
             timeout: None,
             deadline: Some(Duration::from_secs(600)),
             attempts: 4,

@@ -25,9 +25,6 @@ pub struct Without {
 /// Whether a point has this, and the point without it.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// Time for handshakes, retransmissions included: three of a SYN, whose timer begins at a second.
-const HEAD_START: Duration = Duration::from_secs(10);
-
 /// What can be taken away, in the order of its weight.
 const CONDITIONS: [(&str, Change); 6] = [
     ("loss", |point| {
@@ -46,7 +43,7 @@ const CONDITIONS: [(&str, Change); 6] = [
                 .all(|path| path.up.outages.is_empty() && path.down.outages.is_empty());
         (page && timeless).then(|| {
             let mut without = point.clone();
-            without.workload.head_start = HEAD_START;
+            without.workload.preconnect = true;
             without
         })
     }),

@@ -56,7 +56,10 @@ impl Causes {
 pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     let found = match point.workload.messages {
         Some(_) => metrics::value(run, "object_p95_ms").map(|ms| ms * 1e6),
-        None => run.page_ns.map(|ns| ns.saturating_sub(nanos(point.workload.head_start)) as f64),
+        None => run.page_ns.map(|ns| {
+            let begun = run.objects.iter().filter_map(|object| object.issued_ns).min();
+            ns.saturating_sub(begun.filter(|_| point.workload.preconnect).unwrap_or(0)) as f64
+        }),
     };
     // A network that takes no time has no logarithm.
     found.unwrap_or(nanos(point.workload.deadline) as f64).max(1.0)

@@ -43,8 +43,8 @@ pub struct Workload {
     pub deadline: Duration,
     /// Each load of a run begins later by less than this, drawn from the seed.
     pub start_jitter: Duration,
-    /// Connections are there so long before anything is asked for; zero in all plans: experiments alone set it.
-    pub head_start: Duration,
+    /// Connections are there before anything is asked for, and a page's time begins then. No plan says so: experiments do.
+    pub preconnect: bool,
 }
 
 /// Messages of one size at a fixed rate.
@@ -130,7 +130,7 @@ impl Workload {
             timeout: span("timeout")?,
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
             start_jitter,
-            head_start: Duration::ZERO,
+            preconnect: false,
         };
         if workload.deadline.is_zero() {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);

@@ -85,6 +85,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         if connection.over {
             return;
         }
+        self.begin();
+        let connection = &mut self.connections[name];
         let server = connection.server;
         let streams = connection.session.streams();
         for pipeline in connection.pipelines.split_off(&streams).values() {
@@ -109,8 +111,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         if std::mem::replace(&mut connection.over, true) {
             return;
         }
-        let (server, established) = (connection.server, connection.established);
+        let established = connection.established;
+        let server = connection.server;
         self.servers[server].mapping.closed(name);
+        self.begin();
         let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
         let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
         // The last goes to the front first, so that they keep their order.

@@ -36,8 +36,8 @@ pub(super) struct Fetch<W: World, C: Connector, O> {
     servers: Vec<Server>,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
-    /// Until it begins: what comes at times of its own, and what is asked for at once.
-    held: Option<(Vec<(Duration, usize)>, Vec<usize>)>,
+    /// What it begins with, until it does.
+    roots: Option<Roots>,
     /// Objects that are not over.
     left: usize,
     body_bytes: u64,
@@ -64,6 +64,14 @@ enum ObjectState {
     Riding { connection: usize, stream: u64, since: Instant },
     /// Delivered or failed.
     Over,
+}
+
+/// Objects that no other causes.
+struct Roots {
+    /// At times of their own, counted from the begin.
+    arrivals: Vec<(Duration, usize)>,
+    /// At once.
+    first: Vec<usize>,
 }
 
 struct Server {
@@ -124,7 +132,7 @@ where
             servers,
             connections: Vec::new(),
             tasks: Vec::new(),
-            held: None,
+            roots: None,
             left: count,
             body_bytes: 0,
             moved: now,
@@ -133,7 +141,7 @@ where
     });
     {
         let mut this = fetch.borrow_mut();
-        this.held = Some((arrivals, first));
+        this.roots = Some(Roots { arrivals, first });
         if this.policy.preconnect {
             this.preconnect();
         }
@@ -243,9 +251,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         if waits {
             return;
         }
-        if let Some((arrivals, first)) = self.held.take() {
-            self.schedule(self.world.now(), arrivals);
-            for object in first {
+        if let Some(roots) = self.roots.take() {
+            self.schedule(self.world.now(), roots.arrivals);
+            for object in roots.first {
                 self.issue(object);
             }
             self.dispatch_all();

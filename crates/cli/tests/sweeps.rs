@@ -133,23 +133,27 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
     let (place, whole) = place("sweep-signals");
     for (name, signal, after) in [("a", "-INT", 3), ("b", "-KILL", 2), ("c", "-KILL", 7), ("d", "-INT", 0)] {
         let directory = place.0.join(name);
-        let output = ended(race(&place, &["plan.toml", "--out", name]), signal, &directory, after);
-        let done = points(&directory);
-        assert!((after..12).contains(&done), "{done} points when it ended");
-        if signal == "-INT" {
+        // A machine that has other work may send the signal when all is done: then once more.
+        let ended_early = || {
+            let _ = fs::remove_dir_all(&directory);
+            let output = ended(race(&place, &["plan.toml", "--out", name]), signal, &directory, after);
+            let done = points(&directory);
+            assert!(done >= after, "{done} points when it ended");
+            (done < 12).then_some(output)
+        };
+        let output = (0..50).find_map(|_| ended_early()).expect("no signal came in time");
+        // Before it listens to signals, one ends it as it ends any program.
+        if signal == "-INT" && after == 0 {
+            assert!([Some(130), None].contains(&output.status.code()), "{}", errors(&output));
+        } else if signal == "-INT" {
             assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
             let told = errors(&output);
             let line = told.lines().last().unwrap_or_default();
-            // A directory that has nothing in it yet goes.
-            if directory.join("sweep.json").exists() {
-                assert!(line.ends_with(&format!("go on with: anabranch race --resume {name}")), "{told}");
-            }
-            if after > 0 {
-                let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-                assert!(shown.contains("Of the points done so far ("), "{shown}");
-                let refusing = run(&mut race(&place, &["plan.toml", "--out", name]));
-                refused(&refusing, 2, &["is not finished", "--resume"]);
-            }
+            assert!(line.ends_with(&format!("go on with: anabranch race --resume {name}")), "{told}");
+            let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(shown.contains("Of the points done so far ("), "{shown}");
+            let refusing = run(&mut race(&place, &["plan.toml", "--out", name]));
+            refused(&refusing, 2, &["is not finished", "--resume"]);
         }
         let output = run(&mut race(&place, &["plan.toml", "--resume", name]));
         assert_eq!(output.status.code(), Some(1), "{}", errors(&output));

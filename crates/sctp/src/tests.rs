@@ -514,3 +514,28 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }
+
+/// A HEARTBEAT with no room beside it for the DATA that is to be sent again, where DATA has to be signed: the packet
+/// that begins the batch is smaller than an AUTH chunk would be (RFC 4895 §6.2).
+#[test]
+fn a_heartbeat_before_a_whole_packet_of_lost_data() {
+    let mut config = Config::default();
+    config.set("auth", "yes").expect("a switch");
+    config.set("auth_chunks", "data").expect("chunks");
+    let (mut pair, id, _) = Pair::associated(&config);
+    pair.network.cut = vec![0];
+    pair.a.send(pair.now, id, Message::default(), &[7; 5_000]).expect("there is room");
+    pair.flush(Side::A);
+    let path = address(Side::B, 0).ip();
+    let after_a_timer = |pair: &mut Pair| {
+        let at = pair.a.poll_timeout().expect("a timer runs");
+        pair.a.handle_timeout(at);
+        pair.a.request_heartbeats(at, id, Some(path));
+        sent(&mut pair.a, at).iter().map(|packet| packet.bytes.len()).collect::<Vec<_>>()
+    };
+    let sizes: Vec<_> = (0..6).map(|_| after_a_timer(&mut pair)).collect();
+    assert!(
+        sizes.iter().any(|sizes| sizes[0] < 60 && sizes[1..].iter().any(|&size| size > 1_000)),
+        "{sizes:?}"
+    );
+}

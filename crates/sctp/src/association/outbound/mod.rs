@@ -130,15 +130,17 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // More of the same: DATA to the same path that fits the size of the batch.
+            // More of the same: DATA to the same path that fits the size of the batch. A first packet of control
+            // chunks may be smaller than an AUTH chunk.
             limit = limit.min(out.stride());
+            let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
                 Some(next @ Job::Data(path, allowed))
                     if path == index
                         && out.ecn == if self.extensions.ecn.is_on() { Ecn::Ect0 } else { Ecn::NotEct }
                         && !self.recv.sack_pending()
                         && !self.extensions.ecn.wants_cwr()
-                        && self.first_chunk_fits(allowed, limit - HEADER - self.extensions.auth_room()) =>
+                        && self.first_chunk_fits(allowed, room) =>
                 {
                     job = next;
                 }

@@ -158,6 +158,22 @@ impl Page {
         Ok(page)
     }
 
+    /// The page with an object of `body` bytes before all others, which waits for nothing and which every object waits for
+    /// that waited for nothing: file 0, of which the others keep their places and names.
+    ///
+    /// # Errors
+    /// [`PageError`] where that is no page.
+    pub fn with_first(mut self, body: u64) -> Result<Self, PageError> {
+        let digits = self.objects.len().to_string().len();
+        for object in &mut self.objects {
+            object.initiator = Some(object.initiator.map_or(0, |initiator| initiator + 1));
+        }
+        self.objects.insert(0, Object::new(format!("/object-{:0digits$}", 0), body));
+        self.name = format!("{}, then {}", Bytes(body), self.name);
+        self.validate()?;
+        Ok(self)
+    }
+
     /// Checks what every user of a page relies on: objects and hosts exist,
     /// initiators stand earlier (so there is no cycle), names are unique
     /// request targets, sizes are bounded.
@@ -236,6 +252,22 @@ mod tests {
         let bodies: Vec<_> = page.objects.iter().map(|o| o.body).collect();
         assert_eq!(bodies, [1_000, 10_000, 1_024, 1_024]);
         assert_eq!((page.depth(), page.body_bytes()), (1, 13_048));
+    }
+
+    #[test]
+    fn a_first_object_stands_before_all_and_is_waited_for() {
+        let page = Page::from_sizes("12x1kB").expect("a page").with_first(60_000).expect("a page");
+        assert_eq!((page.objects.len(), page.depth(), page.body_bytes()), (13, 2, 72_000));
+        assert_eq!((page.objects[0].initiator, page.objects[0].body), (None, 60_000));
+        assert!(page.objects[1..].iter().all(|object| object.initiator == Some(0)));
+        let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!((names[0], names[1], names[12]), ("/object-00", "/object-01", "/object-12"));
+        // Who waited for another object still does.
+        let mut page = Page::from_sizes("3x1kB").expect("a page");
+        page.objects[2].initiator = Some(1);
+        let page = page.with_first(1).expect("a page");
+        let initiators: Vec<_> = page.objects.iter().map(|object| object.initiator).collect();
+        assert_eq!(initiators, [None, Some(0), Some(0), Some(2)]);
     }
 
     #[test]

@@ -97,6 +97,7 @@ fn naming_a_default_changes_nothing() {
         "--duplicate 0",
         "--half-duplex=no",
         "--page news",
+        "--first-object none",
         "--origins merge",
         "--think none",
         "--server parallel",
@@ -351,6 +352,12 @@ fn wrong_workloads() {
             "--timeout 0s",
             "--messages 1/s --for 700s",
             "--server-time -1s",
+            "--first-object 60kB",
+            "--first-object 60kB --page news",
+            "--first-object 60kB --bulk 1MB",
+            "--first-object 60kB --messages 10/s",
+            "--first-object 60kB --objects 2x1kB --arrivals 25/s",
+            "--first-object 60 --objects 2x1kB",
         ],
         expect![[r#"
             --objects: objects '8x': '8x': '': a number was expected; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
@@ -371,6 +378,12 @@ fn wrong_workloads() {
             --timeout: no time; write one such as 15s, or leave it out for none
             --for: messages are sent for 700s, and a run ends after 600s; write a --deadline that is later, or fewer messages
             --server-time: '-1s': a number was expected; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
+            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
+            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
+            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
+            --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
+            --first-object: goes not with --arrivals: what is requested by the clock waits for no object
+            --first-object: '60': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; or none
         "#]],
     );
 }

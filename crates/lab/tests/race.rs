@@ -63,6 +63,34 @@ fn every_part_of_every_response_time_adds_up_and_nothing_beats_the_limit() {
     }
 }
 
+/// The others are asked for in the instant at which the first is there, on whatever carries them.
+#[test]
+fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
+    let plan = plan(&[
+        ("objects", "3x20kB"),
+        ("first-object", "60kB"),
+        ("loss", "0"),
+        ("runs", "1"),
+        ("transport", "tcp,sctp"),
+        ("transport", "tcp:connections=6"),
+    ]);
+    let found = race_on(1, &plan);
+    assert_eq!(runs(&found).count(), 3);
+    for run in runs(&found) {
+        let [first, rest @ ..] = run.objects.as_slice() else { panic!("no objects") };
+        assert_eq!((first.name.as_str(), first.bytes, first.issued_ns), ("/object-0", 60_000, Some(0)));
+        let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
+        assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
+        // 400 B up and 60,300 B down at 10 Mbit/s are 0.32 and 48.24 ms, with a round trip 128.56 ms; then 400 B and
+        // 3 x 20,300 B are 49.04 ms, with a round trip 129.04 ms.
+        assert_eq!(run.limit_ns, Some(257_600_000));
+        assert!(run.page_ns >= run.limit_ns);
+    }
+    assert_eq!(found.points[0].workload.objects, 4);
+    assert!(found.points[0].workload.name.starts_with("60kB, then 3x20kB (4 objects, 120 kB)"), "{found:?}");
+}
+
 /// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {

@@ -143,6 +143,11 @@ const OURS: &[Key] = &[
         several: Several::FactorRepeated,
         both: None,
     },
+    workload(
+        "first-object",
+        "SIZE",
+        "Before --objects one of this size, alone; the others are requested when it has arrived: 60kB [default: none]",
+    ),
     workload("bulk", "SIZE", "One transfer of this size: 100MB; with --messages it runs beside them"),
     workload("message-size", "SIZE", "Size of the server's writes to SCTP in a bulk transfer: 2048B"),
     workload("messages", "RATE", "Messages from the server at a fixed rate, each with its own delay: 100/s"),

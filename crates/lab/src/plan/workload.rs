@@ -317,6 +317,7 @@ pub fn readable(bytes: u64) -> String {
 }
 
 fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {
+    let first = first_object(concrete)?;
     if let Some(flow) = message_flow(concrete)? {
         let other = ["page", "objects"].iter().find_map(|name| concrete.setting(name));
         if let Some(setting) = other {
@@ -342,7 +343,7 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
     };
     let number = har_page(concrete, setting)?;
     let name = format!("{} {} {number:?}", setting.name, setting.value);
-    pages.remember(name, || match setting.name.as_str() {
+    let page = pages.remember(name.clone(), || match setting.name.as_str() {
         "page" => read_page(&setting.value, &setting.place, number.as_ref()),
         "objects" => Page::from_sizes(&setting.value).map_err(|error| PlanError::at(&setting.place, error)),
         _ => {
@@ -353,7 +354,31 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
             page.validate().map_err(|error| PlanError::at(&setting.place, error))?;
             Ok(page)
         }
-    })
+    })?;
+    match first {
+        None => Ok(page),
+        Some((size, place)) => pages.remember(format!("{name}, first {size}"), || {
+            (*page).clone().with_first(size.0).map_err(|error| PlanError::at(place, error))
+        }),
+    }
+}
+
+/// The size of an object that all others wait for, and where it is said.
+fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError> {
+    let Some(setting) = concrete.setting("first-object").filter(|setting| setting.value != "none") else {
+        return Ok(None);
+    };
+    let what = if concrete.setting("objects").is_none() {
+        "goes with objects: a page has a first object of its own, and nothing else has objects".to_owned()
+    } else if let Some(other) = concrete.setting("arrivals") {
+        format!("goes not with {}: what is requested by the clock waits for no object", other.place)
+    } else {
+        return match setting.value.parse() {
+            Ok(size) => Ok(Some((size, &setting.place))),
+            Err(error) => Err(PlanError::at(&setting.place, format!("{error}; or none"))),
+        };
+    };
+    Err(PlanError::at(&setting.place, what))
 }
 
 /// The messages that are asked for, if any.

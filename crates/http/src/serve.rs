@@ -27,6 +27,7 @@ mod stream;
 pub use access::{Access, Log};
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
+pub use stream::least_head;
 
 use crate::closing::{AckProgress, CLOSING};
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};

@@ -85,6 +85,31 @@ fn every_policy_delivers_every_byte() {
     }
 }
 
+/// Heads may be as small as what has to be in them, and then have exactly that size, on connections that end, too.
+#[test]
+fn heads_of_the_least_size_are_met_exactly() {
+    for (name, meeting, policy) in policies() {
+        let closes = policy.objects_per_connection.is_some();
+        for more in 0..12 {
+            let mut page = (*page(20_000, &[1, 5_000, 123_456])).clone();
+            for object in &mut page.objects {
+                let host = &page.hosts[object.host];
+                object.request_head = (fetch::request::least_head(&object.name, host, closes) + more) as u64;
+                object.response_head = (serve::least_head(object.body, closes) + more) as u64;
+            }
+            let page = Rc::new(page);
+            let (outcome, record) = load(&meeting, &page, policy.clone(), serve::Options::default());
+            assert_eq!(outcome.end, End::Done, "{name}");
+            for (object, sizes) in record.objects.iter().zip(&page.objects) {
+                let assigned = object.assigned.as_ref().expect("assigned");
+                let delivered = object.delivered.as_ref().expect("delivered");
+                assert_eq!(assigned.request.end - assigned.request.start, sizes.request_head, "{name}");
+                assert_eq!(delivered.response.end - delivered.response.start, sizes.response(), "{name}");
+            }
+        }
+    }
+}
+
 /// Every connection is there before anything is asked for, however little there is to ask first.
 #[test]
 fn connections_can_all_be_opened_first() {

@@ -112,6 +112,12 @@ pub struct Workload {
     pub objects: u64,
     /// Their body bytes in all.
     pub bytes: u64,
+    /// Bytes of each request's head; left out where the plan does not say them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_head: Option<u64>,
+    /// Bytes of each response's head; left out where the plan does not say them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_head: Option<u64>,
     /// When a run is ended, whatever is left of it, nanoseconds of its clock; null in results that do not tell.
     #[serde(default)]
     pub deadline_ns: Option<u64>,

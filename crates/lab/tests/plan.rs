@@ -358,6 +358,13 @@ fn wrong_workloads() {
             "--first-object 60kB --messages 10/s",
             "--first-object 60kB --objects 2x1kB --arrivals 25/s",
             "--first-object 60 --objects 2x1kB",
+            "--request-head 39B --objects 2x1kB",
+            "--request-head 58B --objects 2x1kB --transport tcp --transport tcp:per-object=yes",
+            "--response-head 80B --objects 2x1kB,10kB",
+            "--response-head 33kB --objects 2x1kB",
+            "--response-head 300 --objects 2x1kB",
+            "--response-head 300B --bulk 1MB",
+            "--request-head 300B --messages 10/s",
         ],
         expect![[r#"
             --objects: objects '8x': '8x': '': a number was expected; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
@@ -384,6 +391,13 @@ fn wrong_workloads() {
             --first-object: goes with objects: a page has a first object of its own, and nothing else has objects
             --first-object: goes not with --arrivals: what is requested by the clock waits for no object
             --first-object: '60': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; or none
+            --request-head: 39B: that of /object-2 has at least 40B
+            --transport tcp:per-object=yes: request-head 58B: that of /object-2 has at least 59B with Connection: close
+            --response-head: 80B: that of /object-3 has at least 82B
+            --response-head: '33kB': more than 32768B
+            --response-head: '300': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
+            --response-head: goes with a page or objects; --bulk has no heads
+            --request-head: goes with a page or objects; --messages has no heads
         "#]],
     );
 }

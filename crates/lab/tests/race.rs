@@ -91,6 +91,37 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     assert!(found.points[0].workload.name.starts_with("60kB, then 3x20kB (4 objects, 120 kB)"), "{found:?}");
 }
 
+/// Without loss a single object's bytes are those of its heads and its body, on any transport: one byte of head more is one
+/// byte more on the wire, and the bound knows of it.
+#[test]
+fn heads_have_the_sizes_that_the_plan_says() {
+    let sized = |request: u64, response: u64| {
+        let found = race(&[
+            ("objects", "1x1kB"),
+            ("request-head", &format!("{request}B")),
+            ("response-head", &format!("{response}B")),
+            ("loss", "0"),
+            ("runs", "1"),
+            ("transport", "tcp"),
+            ("transport", "tcp:per-object=yes"),
+        ]);
+        let workload = &found.points[0].workload;
+        assert_eq!((workload.request_head, workload.response_head), (Some(request), Some(response)));
+        let end = format!(
+            "1x1kB (1 object, 1.00 kB), request heads of {request} B, response heads of {response} B"
+        );
+        assert_eq!(workload.name, end);
+        found
+    };
+    let (small, large) = (sized(60, 247), sized(61, 257));
+    for (one, other) in runs(&small).zip(runs(&large)) {
+        assert_eq!(other.wire_bytes.up - one.wire_bytes.up, 1);
+        assert_eq!(other.wire_bytes.down - one.wire_bytes.down, 10);
+        // 60 B and 1247 B at 10 Mbit/s are 0.048 ms and 0.9976 ms.
+        assert_eq!((one.limit_ns, other.limit_ns), (Some(81_045_600), Some(81_054_400)));
+    }
+}
+
 /// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {

@@ -12,8 +12,8 @@ use std::fmt::Write;
 /// padding; where the gap is too small for a field, by spaces before a value,
 /// which a receiver strips (RFC 9112 §5.1).
 pub fn write_head(out: &mut Vec<u8>, target: &str, host: &str, close: bool, size: u64) -> usize {
-    let connection = if close { "Connection: close\r\n" } else { "" };
-    let necessary = "GET  HTTP/1.1\r\nHost: \r\n\r\n".len() + target.len() + host.len() + connection.len();
+    let connection = if close { CLOSE } else { "" };
+    let necessary = least_head(target, host, close);
     let gap = (bounded_head(size) as usize).saturating_sub(necessary);
     let (spaces, padding) = if gap >= PADDING_FIELD.len() + 2 { (0, Some(gap)) } else { (gap, None) };
 
@@ -30,6 +30,16 @@ pub fn write_head(out: &mut Vec<u8>, target: &str, host: &str, close: bool, size
     out.len() - before
 }
 
+/// Bytes of a GET with its necessary fields alone.
+#[must_use]
+pub fn least_head(target: &str, host: &str, close: bool) -> usize {
+    let connection = if close { CLOSE.len() } else { 0 };
+    "GET  HTTP/1.1\r\nHost: \r\n\r\n".len() + target.len() + host.len() + connection
+}
+
+/// Says that no request follows on this connection (RFC 9112 §9.6).
+const CLOSE: &str = "Connection: close\r\n";
+
 /// The name of the field that fills a head up, on both sides.
 pub const PADDING_FIELD: &str = "x-fill:";
 
@@ -41,6 +51,7 @@ mod tests {
     fn every_size_that_can_be_met_is_met_exactly_and_parses() {
         for close in [false, true] {
             let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, 0);
+            assert_eq!(least, least_head("/a?b=c", "host", close));
             for size in least..least + 40 {
                 let mut out = b"earlier".to_vec();
                 assert_eq!(write_head(&mut out, "/a?b=c", "host", close, size as u64), size);

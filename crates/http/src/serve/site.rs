@@ -175,9 +175,7 @@ impl PageSite {
         let resources = page.objects.iter().map(|object| {
             let resource = Resource {
                 content: Content::Pattern(Pattern::of(&object.name), object.body),
-                // The content is a pattern, not what the page's type promises: a decoder that believed the type
-                // would call it malformed.
-                content_type: "application/octet-stream".to_owned(),
+                content_type: PATTERN_TYPE.to_owned(),
                 head: Some(object.response_head),
             };
             (object.name.clone(), resource)
@@ -191,6 +189,9 @@ impl Site for PageSite {
         self.resources.get(target).cloned()
     }
 }
+
+/// The content is a pattern, not what the page's type promises: a decoder that believed the type would call it malformed.
+pub(super) const PATTERN_TYPE: &str = "application/octet-stream";
 
 /// What is read from a store at a time, at most.
 pub(super) const PIECE: usize = 64 * 1024;

@@ -5,7 +5,7 @@ use super::drain::drain;
 use super::exchanges::{Answering, Log};
 use super::fifo_lock::FifoGuard;
 use super::screen::{POISON, Screen};
-use super::site::{Answer, Asked, Content, PIECE, Site};
+use super::site::{Answer, Asked, Content, PATTERN_TYPE, PIECE, Site};
 use super::{Activity, ExchangePermit, Service};
 use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
@@ -263,14 +263,31 @@ fn respond<W: World, S: Site, O>(
     {
         fields.insert(DATE, date);
     }
-    let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
-    let least = status_line
-        + 2
-        + fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+    let least = head_size(status, fields);
     let wanted = resource.head.map_or(least, |head| bounded_head(head) as usize);
     let gap = wanted.saturating_sub(least);
     let padded = pad(fields, gap);
     (response, (least + padded) as u64)
+}
+
+/// Bytes of a response head with these fields.
+fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
+    let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
+    let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    status_line + 2 + fields.sum::<usize>()
+}
+
+/// Bytes of the head with which an object of a page is answered, of `body` bytes, with its necessary fields alone:
+/// those of a server without a clock, and where it is the connection's last answer, that it is.
+#[must_use]
+pub fn least_head(body: u64, close: bool) -> usize {
+    let mut fields = HeaderMap::new();
+    fields.insert(CONTENT_LENGTH, HeaderValue::from(body));
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(PATTERN_TYPE));
+    if close {
+        fields.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    head_size(StatusCode::OK, &fields)
 }
 
 /// Makes the head longer by `gap` bytes, with the spaces or the field that fit,

@@ -176,6 +176,16 @@ const OURS: &[Key] = &[
         "WHAT",
         "merge: all hosts of the page are one server; keep: one each [default: merge]",
     ),
+    workload(
+        "request-head",
+        "SIZE",
+        "Size of each request's head: 60B [default: the page's; 400B of --objects]",
+    ),
+    workload(
+        "response-head",
+        "SIZE",
+        "Size of each response's head: 247B [default: the page's; 300B of --objects]",
+    ),
     workload("timeout", "TIME", "Fail an object that makes no progress for this long: 15s [default: never]"),
     workload(
         "start-jitter",

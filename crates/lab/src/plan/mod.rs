@@ -13,6 +13,7 @@ pub mod error;
 pub mod expect;
 pub mod file;
 pub mod harmful;
+pub mod heads;
 pub mod keys;
 pub mod named;
 pub mod network;
@@ -255,7 +256,12 @@ impl Plan {
 /// # Errors
 /// [`PlanError`] naming the contestant.
 pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), PlanError> {
-    contestant.policy(point.workload.arrivals.is_some())?;
+    let closes = contestant.policy(point.workload.arrivals.is_some())?.objects_per_connection.is_some();
+    point
+        .workload
+        .heads
+        .check(&point.workload.page, closes)
+        .map_err(|(key, what)| PlanError::at(&contestant.place, format!("{key} {what}")))?;
     let paths = point.network.paths.len();
     if contestant.paths.is_some_and(|n| n > paths) {
         let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));

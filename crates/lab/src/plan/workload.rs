@@ -2,6 +2,7 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
+use super::heads::Heads;
 use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_interval, parse_span};
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub struct Workload {
     /// The objects.
     pub page: Arc<Page>,
+    /// What was said of their heads, which they have.
+    pub heads: Heads,
     /// One large transfer without HTTP, of so many bytes.
     pub bulk: Option<u64>,
     /// Messages at a fixed rate without HTTP; a bulk transfer is beside them, then.
@@ -73,7 +76,18 @@ impl Workload {
     /// # Errors
     /// [`PlanError`] naming the flag or field.
     pub fn interpret(concrete: &Concrete, pages: &mut Pages) -> Result<Self, PlanError> {
+        let heads = Heads::interpret(concrete)?;
         let page = page(concrete, pages)?;
+        heads.check(&page, false).map_err(|(key, what)| {
+            PlanError::at(concrete.setting(key).map_or(key, |setting| &setting.place), what)
+        })?;
+        let page = match heads == Heads::default() {
+            true => page,
+            // What is remembered stays where it is, so that its place names it.
+            false => {
+                pages.remember(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
+            }
+        };
         something_to_transfer(concrete, &page)?;
         let start_jitter = start_jitter(concrete)?;
         let message_size = match concrete.setting("message-size") {
@@ -118,6 +132,7 @@ impl Workload {
         without_effect(concrete)?;
         let workload = Self {
             page,
+            heads,
             bulk,
             messages,
             message_size,
@@ -214,6 +229,7 @@ impl Workload {
             some => text += &format!("; {some} objects without their TLS"),
         }
         text.push(')');
+        text += &self.heads.describe();
         if let Some(interval) = self.arrivals {
             let what = if self.arrivals_of_connections { "a connection's worth" } else { "one" };
             text += &format!(", {what} every {}", format_span(interval));

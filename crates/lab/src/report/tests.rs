@@ -178,6 +178,8 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
             name: "news".to_owned(),
             objects: objects as u64,
             bytes: 1_060_460,
+            request_head: None,
+            response_head: None,
             deadline_ns: Some(600_000_000_000),
             messages: false,
         },

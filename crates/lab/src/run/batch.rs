@@ -240,6 +240,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 name: planned.workload.describe(),
                 objects: planned.workload.page.objects.len() as u64,
                 bytes: planned.workload.page.body_bytes(),
+                request_head: planned.workload.heads.request,
+                response_head: planned.workload.heads.response,
                 deadline_ns: Some(nanos(planned.workload.deadline)),
                 messages,
             },

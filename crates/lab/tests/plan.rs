@@ -96,6 +96,8 @@ fn naming_a_default_changes_nothing() {
         "--ecn no",
         "--duplicate 0",
         "--half-duplex=no",
+        "--overhead 0B",
+        "--packet-time 0ms",
         "--page news",
         "--first-object none",
         "--origins merge",

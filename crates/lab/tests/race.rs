@@ -122,6 +122,37 @@ fn heads_have_the_sizes_that_the_plan_says() {
     }
 }
 
+/// A transfer that fills its link pays for each packet's framing and access, and the bound knows of the least of it.
+#[test]
+fn packets_pay_for_framing_and_access() {
+    let time = |costs: &[(&str, &str)]| {
+        let mut flags =
+            vec![("bulk", "3MB"), ("loss", "0"), ("runs", "1"), ("rtt", "10ms"), ("transport", "tcp,sctp")];
+        flags.extend(costs);
+        let found = race(&flags);
+        let runs: Vec<&Run> = runs(&found).collect();
+        assert!(
+            runs.iter().all(|run| run.page_ns >= run.limit_ns && run.outcome == Outcome::Done),
+            "{costs:?}"
+        );
+        let page = |i: usize| runs[i].page_ns.expect("done") as f64 / 1e6;
+        (page(0), page(1), runs[0].limit_ns.expect("there is one"))
+    };
+    let (tcp, sctp, limit) = time(&[]);
+    // 3 MB at 10 Mbit/s and two flights.
+    assert_eq!(limit, 2_410_000_000);
+    let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
+    // Packets of 1500 B take 1337.2 us instead of 1200: 8,973,976 bit/s are left, rounded up.
+    assert_eq!(framed_limit, 2_684_399_843);
+    for (with, without) in [(framed_tcp, tcp), (framed_sctp, sctp)] {
+        let ratio = with / without;
+        assert!((1.11..1.12).contains(&ratio), "{with} {without}: {ratio}");
+    }
+    // In one direction alone: acknowledgements are few.
+    let (up, _, up_limit) = time(&[("up-overhead", "24B"), ("up-packet-time", "118us")]);
+    assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
+}
+
 /// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {

@@ -55,7 +55,7 @@ pub use spec::{Fail, LinkSpec, SpecError};
 pub use table::Row;
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Instant, Ratio};
+use anabranch_base::{Bytes, Instant, Ratio};
 use spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec, TraceSpec};
 
 impairments! {
@@ -79,6 +79,12 @@ impairments! {
             "1%, nth:N[/first=K][/shared], ge:P/R[/..] (Gilbert-Elliott) or list:3/17 [default: 0,1%: a race \
              without and with]",
             passing Loss;
+        /// What the medium adds to each packet, in bytes of its rate.
+        overhead: Bytes = Bytes(0), rate::Overhead, "SIZE",
+            "What framing adds to each packet on the medium: 24B (Ethernet: 38B with its header) [default: 0B]";
+        /// What a packet takes on the medium beside its bytes.
+        packet_time as "packet-time": Duration = Duration::ZERO, rate::PacketTime, "TIME",
+            "What each packet takes on the medium beside its bytes: 118us (802.11) [default: 0]";
         /// How much waits at most.
         queue: QueueSpec = QueueSpec::ONE_BDP, queue::Bottleneck, "SIZE",
             "Drop-tail queue: 50p packets, 100kB, 1bdp [default: 1bdp, at least 10p]";

@@ -9,7 +9,9 @@ use crate::half_duplex::Medium;
 use crate::spec::{RateSpec, SpecError};
 use crate::table::{Impairment, Side};
 use crate::trace::TracePlayer;
-use anabranch_base::{BitRate, Instant};
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::{BitRate, Bytes, Instant};
 
 /// When a packet is serialized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +41,9 @@ impl Serializer {
             return Ok(Some(Self::Trace(Box::new(TracePlayer::new(trace.clone())))));
         }
         let Some(rate) = side.spec.rate.first() else { return Ok(None) };
-        let mut rate = Rate::new(rate).with_changes(side.spec.rate.changes());
+        let mut rate = Rate::new(rate)
+            .with_changes(side.spec.rate.changes())
+            .with_packet_cost(side.spec.overhead, side.spec.packet_time);
         if let Some(medium) = &side.medium {
             rate = rate.on(medium.clone());
         }
@@ -73,6 +77,8 @@ pub struct Rate {
     /// Changes still ahead, the next one last.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
+    /// What each packet takes beside its own bytes: bytes, and nanoseconds before them.
+    packet_cost: (u64, u64),
     /// The size asked last and its time: traffic is mostly of one size a
     /// direction, and a division costs more than the rest of this element.
     last_size: (u64, u64),
@@ -88,11 +94,63 @@ impl Impairment<RateSpec> for Rate {
     }
 }
 
+/// What framing adds to a packet (preamble, header, check sequence, gap): bytes that take time and that no host sees.
+pub(crate) struct Overhead;
+
+impl Impairment<Bytes> for Overhead {
+    fn read(text: &str) -> Result<Bytes, String> {
+        let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+        if bytes.0 > MAX_OVERHEAD {
+            Err(format!("'{text}': more than {}", Bytes(MAX_OVERHEAD)))
+        } else {
+            Ok(bytes)
+        }
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.overhead.0 == 0 { String::new() } else { spec.overhead.to_string() }
+    }
+
+    fn check(spec: &DirectionSpec) -> Result<(), String> {
+        needs_a_rate(spec, "overhead", spec.overhead.0 == 0)
+    }
+}
+
+/// What a packet takes beside its bytes, whatever the rate: access to the medium, a preamble, the receiver's answer.
+pub(crate) struct PacketTime;
+
+impl Impairment<Duration> for PacketTime {
+    fn read(text: &str) -> Result<Duration, String> {
+        let time = parse_span(text).map_err(|error| error.to_string())?;
+        if time > MAX_PACKET_TIME {
+            Err(format!("'{text}': more than {}", format_span(MAX_PACKET_TIME)))
+        } else {
+            Ok(time)
+        }
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.packet_time.is_zero() { String::new() } else { format_span(spec.packet_time) }
+    }
+
+    fn check(spec: &DirectionSpec) -> Result<(), String> {
+        needs_a_rate(spec, "packet-time", spec.packet_time.is_zero())
+    }
+}
+
+/// A recorded trace holds what the medium took.
+fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
+    if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
+        return Ok(());
+    }
+    Err(format!("{key} goes with a rate: it is what a packet takes of one"))
+}
+
 impl Rate {
     /// A constant rate.
     #[must_use]
     pub const fn new(rate: BitRate) -> Self {
-        Self { rate, changes: Vec::new(), medium: Medium::own(), last_size: (0, 0) }
+        Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), last_size: (0, 0) }
     }
 
     /// The rate changes at each of these instants, in any order.
@@ -100,6 +158,13 @@ impl Rate {
     pub fn with_changes(mut self, changes: &[(Instant, BitRate)]) -> Self {
         self.changes = changes.to_vec();
         self.changes.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        self
+    }
+
+    /// Each packet takes the time of so many bytes more, and a time of its own before its first bit.
+    #[must_use]
+    pub fn with_packet_cost(mut self, overhead: Bytes, time: Duration) -> Self {
+        self.packet_cost = (overhead.0, nanos(time));
         self
     }
 
@@ -133,15 +198,17 @@ impl Rate {
 
     #[cold]
     fn divide(&mut self, bytes: u64) {
-        self.last_size = (bytes, self.rate.nanos_for(bytes));
+        let (overhead, time) = self.packet_cost;
+        self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
     /// Walks the pieces of constant rate until the last bit is out.
     #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
-        let mut at = start;
+        let (overhead, time) = self.packet_cost;
+        let mut at = start.plus_nanos(time);
         // In bits × 10⁹, the unit in which rate × nanoseconds is whole.
-        let mut left = u128::from(bytes) * 8_000_000_000;
+        let mut left = u128::from(bytes + overhead) * 8_000_000_000;
         while let Some(&(change, rate)) = self.changes.last() {
             if change > at {
                 let room =
@@ -160,6 +227,12 @@ impl Rate {
         at.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
+
+/// Larger than a packet it would be no framing.
+const MAX_OVERHEAD: u64 = 65_535;
+
+/// A medium this slow carries nothing.
+const MAX_PACKET_TIME: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -194,6 +267,22 @@ mod tests {
         // Idle through a change.
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
+    }
+
+    #[test]
+    fn framing_and_access_cost_each_packet_the_same() {
+        let (overhead, time) = (Bytes(24), Duration::from_micros(118));
+        // (1500 + 24) and (40 + 24) bytes at 10 Mbit/s are 1219.2 and 51.2 us, and each packet takes 118 us more.
+        let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
+        assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
+        assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);
+        assert_eq!(link.transmit(us(9000), 1500).end.as_nanos(), 10_337_200);
+        // The time comes before the bits: 118 us, 482 us at 10 Mbit/s (4,820 bits), the other 7,372 at 2 Mbit/s.
+        let mut link = Rate::new(rate("10mbit"))
+            .with_changes(&[(us(600), rate("2mbit"))])
+            .with_packet_cost(overhead, time);
+        assert_eq!(link.transmit(us(0), 1500).end, us(600 + 3686));
+        assert_eq!(link.transmit(us(0), 40).end, us(4286 + 118 + 256));
     }
 
     #[test]

@@ -88,15 +88,25 @@ pub(crate) struct Side<'a> {
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
+/// The key of a row: its field's name, unless another is given.
+macro_rules! key {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $key:literal) => {
+        $key
+    };
+}
+
 /// Declares the table; see this module. A row of a direction is
-/// `field: type = default, element, value, help;`, with `passing NAME` behind it where its element decides at once, and
+/// `field: type = default, element, value, help;` (`field as "key"` where the key is no name of a field), with `passing NAME` behind it where its element decides at once, and
 /// `counts FIELD at N "phrase"` where that changes packets: N orders the counters in reports.
 macro_rules! impairments {
     ($(
         each direction {
             $(
                 $(#[$doc:meta])*
-                $field:ident: $kind:ty = $default:expr, $element:ty, $value:literal, $help:literal
+                $field:ident $(as $name:literal)?: $kind:ty = $default:expr, $element:ty, $value:literal, $help:literal
                 $(, passing $passing:ident)?
                 $(, counts $count:ident at $rank:literal $phrase:literal)?;
             )*
@@ -136,8 +146,11 @@ macro_rules! impairments {
             $(
                 $(
                     Row {
-                        key: stringify!($field),
-                        one_way: Some([concat!("up-", stringify!($field)), concat!("down-", stringify!($field))]),
+                        key: key!($field $($name)?),
+                        one_way: Some([
+                            concat!("up-", key!($field $($name)?)),
+                            concat!("down-", key!($field $($name)?)),
+                        ]),
                         value: $value,
                         help: $help,
                         scope: table::Scope::Direction {

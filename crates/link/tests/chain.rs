@@ -65,6 +65,8 @@ const LINKS: &[&str] = &[
     "rate=unlimited,delay=1ms,loss=list:5/6/7,duplicate=100%",
     "rate=3mbit,delay=1ms,loss=nth:9/first=2,half-duplex",
     "rate=3mbit,delay=0,loss=100%",
+    "rate=3mbit/500ms:30mbit,overhead=24B,packet-time=118us,delay=1ms,queue=40p",
+    "rate=3mbit,overhead=100B,packet-time=1ms,delay=1ms,aqm=fq-codel,queue=40p",
 ];
 
 fn build(text: &str, seed: u64) -> Chain<Blank> {
@@ -136,6 +138,23 @@ fn a_link_never_idles_while_a_packet_waits() {
         for (i, (at, _)) in out.iter().enumerate() {
             assert_eq!(*at, Instant::from_millis(i as u64 + 1), "{queue}");
         }
+    }
+}
+
+/// 1500 + 38 bytes at 12 Mbit/s and 100 us: 1,125,333.3 ns, whatever decides about the queue; rounded up each time.
+#[test]
+fn every_packet_pays_for_framing_and_access() {
+    for aqm in ["droptail", "red:min=900p/max=950p", "pie:target=1s", "codel:target=1s", "fq-codel:target=1s"]
+    {
+        let mut chain =
+            build(&format!("rate=12mbit,delay=0,overhead=38B,packet-time=100us,queue=1000p,aqm={aqm}"), 1);
+        for number in 0..20 {
+            chain.push(Instant::ZERO, Blank::numbered(1500, number));
+        }
+        let mut out = Vec::new();
+        run_to(&mut chain, Instant::MAX, &mut out);
+        let times: Vec<u64> = out.iter().map(|(at, _)| at.as_nanos()).collect();
+        assert_eq!(times, (1..=20).map(|n| n * 1_125_334).collect::<Vec<_>>(), "{aqm}");
     }
 }
 

@@ -5,9 +5,10 @@
 //! before its time begins.
 
 use crate::plan::{Contestant, PointPlan};
+use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_link::DirectionSpec;
-use anabranch_link::spec::{LossSpec, QueueSpec};
+use anabranch_link::spec::{LossSpec, QueueSpec, RateSpec};
 
 /// The most of them, in runs of a contestant: two each.
 pub const MOST: usize = 2 * 7;
@@ -69,9 +70,9 @@ const CONDITIONS: [(&str, Change); 6] = [
     ("rate", |point| {
         let limited = |side: &DirectionSpec| side.trace.is_none() && side.rate.first().is_some();
         with(point, limited, |side| {
-            if let Ok(unlimited) = "unlimited".parse() {
-                side.rate = unlimited;
-            }
+            side.rate = RateSpec::UNLIMITED;
+            // What is nothing without a rate.
+            (side.overhead, side.packet_time) = (Bytes(0), Duration::ZERO);
         })
     }),
 ];

@@ -2,8 +2,8 @@
 
 use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};
-use anabranch_base::Instant;
 use anabranch_base::time::nanos;
+use anabranch_base::{BitRate, Instant};
 use anabranch_link::trace::OPPORTUNITY_BYTES;
 use anabranch_link::{DirectionSpec, LinkSpec};
 
@@ -46,6 +46,19 @@ fn shortest(side: &DirectionSpec) -> u64 {
     nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
 }
 
+/// What is left of a rate when every packet is as large as may be, the cheapest way to pay for packets.
+fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
+    let rate = u128::from(rate.bits_per_second());
+    // In bits × 10⁹, as the serializer counts.
+    let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
+    // A packet may begin before a change and have all its bits after it: then its time is not counted.
+    let steady = side.rate.changes().is_empty() && side.outages.is_empty();
+    let time = if steady { rate * u128::from(nanos(side.packet_time)) } else { 0 };
+    let mtu = u64::from(side.mtu);
+    let net = (rate * bits(mtu)).div_ceil(bits(mtu + side.overhead.0) + time);
+    u64::try_from(net).unwrap_or(u64::MAX)
+}
+
 fn capacity(side: &DirectionSpec) -> Capacity {
     let capacity = match (&side.trace, side.rate.first()) {
         (Some(spec), _) if spec.trace.is_some() => {
@@ -55,8 +68,8 @@ fn capacity(side: &DirectionSpec) -> Capacity {
         }
         (_, None) => Capacity::constant(limit::UNLIMITED),
         (_, Some(rate)) => {
-            let later = side.rate.changes().iter().map(|(at, rate)| (at.as_nanos(), rate.bits_per_second()));
-            Capacity::stepwise(std::iter::once((0, rate.bits_per_second())).chain(later).collect())
+            let later = side.rate.changes().iter().map(|(at, rate)| (at.as_nanos(), net_rate(side, *rate)));
+            Capacity::stepwise(std::iter::once((0, net_rate(side, rate))).chain(later).collect())
         }
     };
     side.outages.iter().fold(capacity, |capacity, down| {

@@ -32,6 +32,7 @@ fn what_is_written_is_read_back() {
         "up-rate=1mbit,down-rate=8mbit,up-loss=list:3/17,delay=0,queue=unlimited",
         "up-delay=10ms,down-delay=30ms,reorder=1%/5ms,duplicate=0.5%,corrupt=0.1%,half-duplex",
         "trace=walk.up,aqm=codel:target=10ms",
+        "rate=10mbit,overhead=24B,up-packet-time=138us,down-packet-time=118us,half-duplex",
         "rate=unlimited,rtt=81ns",
     ] {
         let link = parse(text);
@@ -103,6 +104,13 @@ fn what_is_wrong_is_said_in_one_line_with_the_place_and_the_forms() {
         ("reorder=1%/50ms", "reorder", "40ms"),
         ("mtu=0", "mtu", "68"),
         ("mtu=70000", "mtu", "65535"),
+        ("overhead=24", "overhead", "unit"),
+        ("overhead=1MB", "overhead", "65535B"),
+        ("overhead=24B,rate=unlimited", "overhead", "rate"),
+        ("overhead=24B,trace=x", "overhead", "rate"),
+        ("packet-time=118", "packet-time", "unit"),
+        ("packet-time=11s", "packet-time", "10s"),
+        ("up-packet-time=118us,rate=unlimited", "packet-time", "rate"),
         ("half-duplex,aqm=codel", "half-duplex", "pie"),
         ("half-duplex=perhaps", "half-duplex", "yes or no"),
         ("rate=unlimited,aqm=pie", "aqm", "rate"),

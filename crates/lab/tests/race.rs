@@ -153,6 +153,31 @@ fn packets_pay_for_framing_and_access() {
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
+/// The server's processor does one request after the other, whatever carries them, and the answers' packets behind.
+#[test]
+fn requests_take_the_servers_processor() {
+    let ended = |transport: &str| {
+        let flags =
+            [("objects", "3x100B"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "20ms"), ("runs", "1")];
+        let found = race(&[&flags[..], &[("transport", transport)]].concat());
+        let ended: Vec<u64> =
+            runs(&found).flat_map(|run| &run.objects).map(|o| o.delivered_ns.expect("it came")).collect();
+        ended
+    };
+    for transport in ["tcp:connections=3", "tcp:pipeline=yes", "sctp"] {
+        let free = ended(transport);
+        let first = free[0];
+        // The answers leave in order when the last request is done with: all three were there at once.
+        let paid =
+            ended(&format!("{transport}{}request-cost=3ms", if transport.contains(':') { "," } else { ":" }));
+        assert!(
+            paid.iter().all(|at| (first + 3_000_000..=first + 9_000_000).contains(at)),
+            "{transport}: {free:?} {paid:?}"
+        );
+        assert_eq!(paid.iter().max(), Some(&(first + 9_000_000)), "{transport}: {free:?} {paid:?}");
+    }
+}
+
 /// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {

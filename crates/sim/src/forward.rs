@@ -270,8 +270,8 @@ impl State {
     }
 
     /// A program charges the processor for something other than packets.
-    pub(crate) fn charge_connection(&mut self, node: u32) {
-        let cost = self.nodes[node as usize].processor.cost.per_connection;
+    pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
+        let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
             self.work(node, Work::Busy(cost));
         }

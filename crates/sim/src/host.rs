@@ -2,8 +2,8 @@
 //!
 //! A socket's queue is bounded in bytes; what does not fit is dropped and
 //! counted, as an operating system does. A processor costs nothing unless it
-//! is told to: then packets in and out, and the connections that programs
-//! charge for, wait their turn in one queue.
+//! is told to: then packets in and out, and the connections and requests that
+//! programs charge for, wait their turn in one queue.
 
 use crate::events::Slot;
 use crate::parcel::Parcel;
@@ -23,6 +23,18 @@ pub struct Cost {
     pub per_byte: Duration,
     /// For each connection accepted (charged by programs, see `World::charge`).
     pub per_connection: Duration,
+    /// For each request taken up (charged likewise).
+    pub per_request: Duration,
+}
+
+impl Cost {
+    /// What a piece of work of a program takes.
+    pub(crate) fn of(self, work: anabranch_world::Work) -> Duration {
+        match work {
+            anabranch_world::Work::Connection => self.per_connection,
+            anabranch_world::Work::Request => self.per_request,
+        }
+    }
 }
 
 /// One piece of a processor's work.

@@ -102,9 +102,7 @@ impl World for SimWorld {
     }
 
     fn charge(&self, work: Work) {
-        match work {
-            Work::Connection => self.shared.state.borrow_mut().charge_connection(self.node),
-        }
+        self.shared.state.borrow_mut().charge(self.node, work);
     }
 
     async fn bind(&self, at: Local) -> io::Result<SimSocket> {

@@ -22,6 +22,7 @@ fn packets_wait_for_the_processor_both_ways() {
         per_packet: Duration::from_micros(50),
         per_byte: Duration::from_nanos(100),
         per_connection: Duration::from_millis(3),
+        per_request: Duration::from_millis(7),
     };
     network.processing_cost(server, cost);
     let (here, there) = (network.world(client), network.world(server));
@@ -41,12 +42,18 @@ fn packets_wait_for_the_processor_both_ways() {
             send(&b, at("10.0.0.2:0"), at("10.0.0.1:0"), &[2; 980]).await;
             recv(&a).await;
             instants.push(here.now());
+            there.charge(Work::Request);
+            send(&b, at("10.0.0.2:0"), at("10.0.0.1:0"), &[2; 980]).await;
+            recv(&a).await;
+            instants.push(here.now());
             instants
         },
         LATE,
     );
-    let answered = 1458 + 3000 + 150 + 8 + 1000;
-    assert_eq!(instants.expect_done(), [micros(1158), micros(1308), micros(1458), micros(answered)]);
+    let accepted = 1458 + 3000 + 150 + 8 + 1000;
+    let answered = accepted + 7000 + 150 + 8 + 1000;
+    let instants = instants.expect_done();
+    assert_eq!(instants, [1158, 1308, 1458, accepted, answered].map(micros));
 }
 
 #[test]

@@ -125,6 +125,8 @@ pub trait Timer: 'static {
 pub enum Work {
     /// A connection or association was accepted.
     Connection,
+    /// A request was taken up.
+    Request,
 }
 
 /// What a socket is bound to.

@@ -13,7 +13,7 @@ use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
 use crate::page::bounded_head;
 use anabranch_transport::{Session, Stream};
-use anabranch_world::World;
+use anabranch_world::{Work, World};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, HeaderName, HeaderValue, SERVER};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -181,6 +181,7 @@ where
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
     service.observer.serving(exchange, service.world.now());
     let serving = Serving::begin(&activity);
+    service.world.charge(Work::Request);
     if !service.options.service_time.is_zero() {
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
         service.world.sleep_until(service.world.now() + service.options.service_time).await;

@@ -160,6 +160,7 @@ pub const SETTINGS: &[Setting] = &[
     row("packet-cost", HOSTS),
     row("byte-cost", HOSTS),
     row("connection-cost", HOSTS),
+    row("request-cost", HOSTS),
     row("profile", No("a name for values of the others, each of which counts itself")),
     row("http", No("it has one value")),
     row("auth", SECURITY),

@@ -74,6 +74,7 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         ALL,
         "processor time of its servers for each accepted connection: 50us; default 0",
     ),
+    key("request-cost", ALL, "processor time of its servers for each request: 200us; default 0"),
     key("profile", ALL, "a named, sourced set of knobs (see --list profiles)"),
 ];
 
@@ -260,7 +261,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// The keys it was given that say which request takes which connection or stream.
+    /// The keys it was given that say which request takes which connection or stream, or what one costs.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -270,6 +271,7 @@ impl Contestant {
             ("outstanding", choices.outstanding.is_some()),
             ("pipeline", choices.pipeline.is_some()),
             ("when-full", choices.when_full.is_some()),
+            ("request-cost", !self.cost.per_request.is_zero()),
         ];
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
@@ -328,6 +330,7 @@ impl Contestant {
             ("packet-cost", cost.per_packet),
             ("byte-cost", cost.per_byte),
             ("connection-cost", cost.per_connection),
+            ("request-cost", cost.per_request),
         ] {
             set(key, format_span(span));
         }
@@ -410,6 +413,7 @@ impl Contestant {
             "packet-cost" => self.cost.per_packet = span(key, value)?,
             "byte-cost" => self.cost.per_byte = span(key, value)?,
             "connection-cost" => self.cost.per_connection = span(key, value)?,
+            "request-cost" => self.cost.per_request = span(key, value)?,
             "http" if value == "1" => {}
             "http" if value == "2" => return Err("http=2 comes in a later version; write http=1".to_owned()),
             "http" => return Err(format!("http={value}: write 1")),

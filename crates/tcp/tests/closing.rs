@@ -1,6 +1,7 @@
 //! Closing in every order (RFC 9293 §3.6).
 
 use crate::common::*;
+use anabranch_tcp::testing::Pair;
 use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
@@ -101,6 +102,71 @@ fn half_closed() {
         "#]],
     );
     assert_eq!(pair.received[0], pattern(2500));
+}
+
+/// By default a FIN rides with data that has not left yet; alone it follows in a segment of its own, and is repaired so.
+#[test]
+fn the_fin_travels_with_data_or_alone() {
+    let run = |fin: &str, lost: &'static [u64], expect| {
+        let mut pair = opened(&plain_with(&[("iw", "2"), ("fin", fin)]));
+        let script = |pair: &mut Pair| {
+            pair.lose_data(Left, lost, 1000);
+            pair.write(Left, &pattern(2500));
+            pair.finish(Left);
+            pair.run_until(at(5_000));
+        };
+        check_on(&format!("fin={fin}, {} lost", lost.len()), &mut pair, script, expect);
+        assert_eq!(pair.received[1], pattern(2500));
+    };
+    run("data", &[], expect![[r#"
+        scenario: fin=data, 0 lost
+           0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+           0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+           0.250  A ──► B   FIN PSH ACK   seq=2001 len=500 ack=1 win=60000
+           0.300          B sees the end
+           0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
+    "#]]);
+    run("alone", &[], expect![[r#"
+        scenario: fin=alone, 0 lost
+           0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+           0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+           0.250  A ──► B   PSH ACK       seq=2001 len=500 ack=1 win=60000
+           0.250  A ──► B   FIN ACK       seq=2501 ack=1 win=60000
+           0.300  A ◄── B   ACK           seq=1 ack=2501 win=59500
+           0.300          B sees the end
+           0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
+    "#]]);
+    // The last data is repaired without it.
+    run("data", &[3], expect![[r#"
+        scenario: fin=data, 1 lost
+           0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+           0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+           0.250  A ──► B   FIN PSH ACK   seq=2001 len=500 ack=1 win=60000     ✗ lost
+           1.250  A ──► B   FIN PSH ACK   seq=2001 len=500 ack=1 win=60000
+           1.300          B sees the end
+           1.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
+    "#]]);
+    run("alone", &[3], expect![[r#"
+        scenario: fin=alone, 1 lost
+           0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+           0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+           0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+           0.250  A ──► B   PSH ACK       seq=2001 len=500 ack=1 win=60000     ✗ lost
+           0.250  A ──► B   FIN ACK       seq=2501 ack=1 win=60000
+           0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+           1.250  A ──► B   PSH ACK       seq=2001 len=500 ack=1 win=60000
+           1.250  A ──► B   FIN ACK       seq=2501 ack=1 win=60000
+           1.300          B sees the end
+           1.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
+           1.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
+    "#]]);
 }
 
 /// The FIN is data to the retransmission timer.

@@ -121,6 +121,7 @@ pub const SETTINGS: &[Setting] = &[
     row("quickack", Own(Timers)),
     row("ack_push", Own(Timers)),
     row("push", Own(Timers)),
+    row("fin", Own(Timers)),
     row("nagle", Shared(Timers)),
     row("sack_path", Own(Timers)),
     row("hb_interval", Own(Timers)),

@@ -2,7 +2,7 @@
 //!
 //! Every reader says in one line what would have been right.
 
-use super::{Cc, CwndUnit, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
+use super::{Cc, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
 use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
 use anabranch_base::time::Duration;
@@ -41,6 +41,7 @@ pub(super) const CWND_UNIT: Names<CwndUnit> =
 pub(super) const SSTHRESH: Names<Ssthresh> =
     Names(&[("flight", Ssthresh::Flight), ("window", Ssthresh::Window)]);
 pub(super) const PUSH: Names<Push> = Names(&[("write", Push::Writes), ("burst", Push::Bursts)]);
+pub(super) const FIN: Names<Fin> = Names(&[("data", Fin::Data), ("alone", Fin::Alone)]);
 pub(super) const HYSTART: Names<Option<SlowStartExit>> =
     Names(&[("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))]);
 pub(super) const SAMPLING: Names<RttSampling> =

@@ -3,10 +3,10 @@
 //! The defaults are the profile `modern`: Linux 6.
 
 use super::forms::{
-    BURST, Buffer, CC, COUNTING, CWND_UNIT, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE, Number, PUSH,
+    BURST, Buffer, CC, COUNTING, CWND_UNIT, FIN, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE, Number, PUSH,
     RECOVERY, SAMPLING, SEGMENT, SSTHRESH, SWITCH, SYNCOOKIES, Span, SpanOrZero,
 };
-use super::{Cc, CwndUnit, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
+use super::{Cc, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
 use anabranch_base::time::Duration;
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
@@ -127,6 +127,9 @@ anabranch_base::knobs! {
         /// PSH is set on the last segment of each write, or of each burst, too.
         push: Push = Push::Bursts, "Linux 5.4 and later set PSH on the last of segments that leave together (TSO)",
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
+        /// What the FIN travels with.
+        fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
+            FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
         /// Largest segment, bytes of payload and options; `None` takes what the MTU allows.
         mss: Option<u32> = None, "the interface's MTU",
             SEGMENT, "largest segment: a size of 88B to 65495B, or auto for what the MTU allows";

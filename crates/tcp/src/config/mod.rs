@@ -84,6 +84,15 @@ pub enum Push {
     Bursts,
 }
 
+/// What the FIN travels with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fin {
+    /// The last data, if that has not left yet.
+    Data,
+    /// Nothing: a segment of its own, as when a program closes after all has left.
+    Alone,
+}
+
 /// When a small segment waits for what is unacknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {

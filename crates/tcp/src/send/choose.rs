@@ -191,7 +191,7 @@ impl SendHalf {
             self.limit = if last { Limit::Pacing } else { Limit::Receiver };
             return None;
         }
-        let fin = last && self.finished;
+        let fin = last && self.finished && (length == 0 || !self.fin_alone);
         Some(Choice {
             range: next..next + length + u64::from(fin),
             cause: SendCause::New,

@@ -21,7 +21,7 @@ pub(crate) use rack::LossTimer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
 
-use crate::config::{Cc, Config, CwndUnit, Nagle, Push, RecoveryKind, RttSampling, Ssthresh};
+use crate::config::{Cc, Config, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh};
 use anabranch_base::Instant;
 use anabranch_base::trace::Limit;
 use anabranch_congestion::{
@@ -42,6 +42,8 @@ pub(crate) struct SendHalf {
     pub(crate) rtt: RttEstimator,
     /// The application will write no more.
     pub(crate) finished: bool,
+    /// The FIN takes no data along.
+    fin_alone: bool,
     /// Largest payload of a segment.
     mss: u64,
     /// Position up to which the peer's window reaches.
@@ -104,6 +106,7 @@ impl SendHalf {
             controller: Algorithm::new(config.controller(), Params::new(mss, config.iw)),
             rtt: RttEstimator::new(config.rtt()),
             finished: false,
+            fin_alone: config.fin == Fin::Alone,
             mss,
             edge: 0,
             farthest_edge: 0,

@@ -1,8 +1,8 @@
-//! RED: random early detection, with the gentle slope.
+//! RED: random early detection, with the gentle slope or without.
 //!
 //! Floyd and Jacobson, "Random Early Detection Gateways for Congestion
 //! Avoidance", 1993; the gentle variant is Floyd's of 2000, which ns-2 takes by
-//! default. The averaged queue, in packets, and all probabilities are fixed
+//! default. Queues are measured in packets. The averaged queue, in packets, and all probabilities are fixed
 //! point: no floating point takes part in a decision.
 
 use super::{Admission, Backlog};
@@ -15,18 +15,28 @@ pub struct RedConfig {
     pub min: u64,
     /// At this average the probability reaches `max_probability`, in packets.
     pub max: u64,
-    /// The probability at `max`; above it rises to 1 at twice `max`.
+    /// The probability at `max`.
     pub max_probability: Ratio,
-    /// The weight of a sample in the average is 2 to the minus this.
-    pub weight_shift: u32,
+    /// The weight of a sample in the average.
+    pub weight: Ratio,
+    /// Above `max` the probability rises to 1 at twice `max`; else it is 1 there (1993).
+    pub gentle: bool,
     /// Marks ECN-capable packets instead of dropping them (below `max`).
     pub ecn: bool,
 }
 
 impl Default for RedConfig {
-    /// Floyd's recommendation and ns-2's default: 5, 15, 10 %, about 0.002.
+    /// Floyd's recommendation and ns-2's default: 5, 15, 10 %, about 0.002 (1/512).
     fn default() -> Self {
-        Self { min: 5, max: 15, max_probability: TENTH, weight_shift: 9, ecn: false }
+        let share = |parts, of| Ratio::new(parts, of).unwrap_or(Ratio::ONE);
+        Self {
+            min: 5,
+            max: 15,
+            max_probability: share(1, 10),
+            weight: share(1, 512),
+            gentle: true,
+            ecn: false,
+        }
     }
 }
 
@@ -34,6 +44,8 @@ impl Default for RedConfig {
 #[derive(Clone, Debug)]
 pub struct Red {
     config: RedConfig,
+    /// The weight of a sample, in parts of [`ONE`].
+    weight: u64,
     /// The averaged queue in packets, 32 bits after the point.
     average: u64,
     /// Packets since the last one that was marked or dropped.
@@ -47,8 +59,16 @@ pub struct Red {
 impl Red {
     /// RED with an empty queue.
     #[must_use]
-    pub const fn new(config: RedConfig, rng: Rng) -> Self {
-        Self { config, average: 0, count: 0, service: 0, last_at: Instant::ZERO, rng }
+    pub fn new(config: RedConfig, rng: Rng) -> Self {
+        Self {
+            config,
+            weight: ratio_to_fixed(config.weight),
+            average: 0,
+            count: 0,
+            service: 0,
+            last_at: Instant::ZERO,
+            rng,
+        }
     }
 
     /// Whether the queue marks rather than drops.
@@ -90,14 +110,13 @@ impl Red {
             let idle_from = backlog.empty_from().max(self.last_at);
             let idle = at.as_nanos().saturating_sub(idle_from.as_nanos());
             let could_have_left = idle.checked_div(self.service).unwrap_or(0);
-            self.average = decay(self.average, self.config.weight_shift, could_have_left.saturating_add(1));
+            self.average = decay(self.average, self.weight, could_have_left.saturating_add(1));
         } else {
             let sample = waiting << POINT;
-            let shift = self.config.weight_shift;
             self.average = if sample >= self.average {
-                self.average + ((sample - self.average) >> shift)
+                self.average + weighed(sample - self.average, self.weight)
             } else {
-                self.average - ((self.average - sample) >> shift)
+                self.average - weighed(self.average - sample, self.weight)
             };
         }
         self.last_at = at;
@@ -117,7 +136,7 @@ impl Red {
             0
         } else if self.average < max {
             slope(self.average - min, max - min, top)
-        } else if self.average < 2 * max {
+        } else if self.config.gentle && self.average < 2 * max {
             top + slope(self.average - max, max, ONE - top)
         } else {
             ONE
@@ -130,9 +149,14 @@ fn slope(part: u64, whole: u64, height: u64) -> u64 {
     (u128::from(part) * u128::from(height) / u128::from(whole.max(1))) as u64
 }
 
-/// `average · (1 − 2^−shift)^samples`, by repeated squaring.
-fn decay(average: u64, shift: u32, mut samples: u64) -> u64 {
-    let mut base = u128::from(ONE - (ONE >> shift));
+/// `value · weight`.
+fn weighed(value: u64, weight: u64) -> u64 {
+    ((u128::from(value) * u128::from(weight)) >> POINT) as u64
+}
+
+/// `average · (1 − weight)^samples`, by repeated squaring.
+fn decay(average: u64, weight: u64, mut samples: u64) -> u64 {
+    let mut base = u128::from(ONE - weight);
     let mut factor = u128::from(ONE);
     while samples > 0 && factor > 0 {
         if samples & 1 == 1 {
@@ -154,11 +178,6 @@ const POINT: u32 = 32;
 /// Certainty.
 const ONE: u64 = 1 << POINT;
 
-const TENTH: Ratio = match Ratio::new(1, 10) {
-    Some(ratio) => ratio,
-    None => Ratio::ONE,
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,13 +191,13 @@ mod tests {
         let start = 20 << POINT;
         let mut stepwise = start;
         for _ in 0..700 {
-            stepwise = decay(stepwise, 9, 1);
+            stepwise = decay(stepwise, ONE >> 9, 1);
         }
-        let at_once = decay(start, 9, 700);
+        let at_once = decay(start, ONE >> 9, 700);
         assert!(stepwise.abs_diff(at_once) < 1 << 12, "{stepwise} {at_once}");
         // (1 − 1/512)^700 = 0.2545: 5.09 packets are left.
         assert_eq!((at_once * 100) >> POINT, 508);
-        assert_eq!(decay(start, 9, u64::MAX), 0);
+        assert_eq!(decay(start, ONE >> 9, u64::MAX), 0);
     }
 
     #[test]
@@ -191,6 +210,37 @@ mod tests {
         // 5 – 15: to 10 %; 15 – 30: to 100 %. In thousandths, rounded down.
         let found: Vec<u64> = [4, 5, 10, 15, 20, 25, 30, 40].into_iter().map(&mut percent).collect();
         assert_eq!(found, [0, 0, 49, 99, 399, 699, 1000, 1000]);
+    }
+
+    /// Without the gentle slope certainty begins at `max`, as in 1993.
+    #[test]
+    fn the_probability_jumps_to_certainty_without_the_gentle_slope() {
+        let config = RedConfig { gentle: false, ..RedConfig::default() };
+        let mut red = Red::new(config, Rng::new(1));
+        let mut percent = |packets: u64| {
+            red.average = packets << POINT;
+            (red.probability() as u128 * 1000 / u128::from(ONE)) as u64
+        };
+        let found: Vec<u64> = [4, 5, 10, 14, 15, 20, 30].into_iter().map(&mut percent).collect();
+        assert_eq!(found, [0, 0, 49, 89, 1000, 1000, 1000]);
+    }
+
+    /// The average of a queue of ten after so many samples is 10 · (1 − (1 − w)^n): w = 1/512 is exactly a shift by nine,
+    /// 0.2 % is Floyd and Jacobson's.
+    #[test]
+    fn the_average_follows_the_queue_by_its_weight() {
+        let mut backlog = Backlog::default();
+        (0..10).for_each(|_| backlog.add(Instant::MAX, 1500));
+        let average = |weight: Ratio, samples: u64| {
+            let mut red = Red::new(RedConfig { weight, ..RedConfig::default() }, Rng::new(1));
+            (0..samples).for_each(|n| red.observe(Instant::from_millis(n), &backlog));
+            (red.average * 1000) >> POINT
+        };
+        assert_eq!(ratio_to_fixed(RedConfig::default().weight), ONE >> 9);
+        assert_eq!(average(RedConfig::default().weight, 1), 19);
+        assert_eq!(average(RedConfig::default().weight, 100), 1775);
+        assert_eq!(average("0.2%".parse().expect("a share"), 100), 1814);
+        assert_eq!(average("2%".parse().expect("a share"), 100), 8673);
     }
 
     /// Offered 110 % of the rate without a reaction, RED sheds the tenth that is

@@ -63,8 +63,8 @@ fn behind<P: Carried>(side: &Side<'_>, serializer: Serializer) -> Stage<P> {
             EcnSpec::Above(threshold) => Policy::DropTail(Some(Threshold(threshold))),
             EcnSpec::No | EcnSpec::Yes => Policy::DropTail(None),
         },
-        AqmSpec::Red { min, max, probability } => {
-            let config = RedConfig { min, max, max_probability: probability, ecn, ..RedConfig::default() };
+        AqmSpec::Red { min, max, probability, weight, gentle } => {
+            let config = RedConfig { min, max, max_probability: probability, weight, gentle, ecn };
             Policy::Red(Box::new(Red::new(config, side.rng.fork("red"))))
         }
         AqmSpec::Pie { target } => {

@@ -277,8 +277,8 @@ pub enum AqmSpec {
     FqCodel { target: Duration, interval: Duration },
     /// RFC 8033.
     Pie { target: Duration },
-    /// Floyd and Jacobson, gentle.
-    Red { min: u64, max: u64, probability: Ratio },
+    /// Floyd and Jacobson.
+    Red { min: u64, max: u64, probability: Ratio, weight: Ratio, gentle: bool },
 }
 
 impl FromStr for AqmSpec {
@@ -294,6 +294,7 @@ impl FromStr for AqmSpec {
             target = PieConfig::default().target;
         }
         let (mut min, mut max, mut probability) = (red.min, red.max, red.max_probability);
+        let (mut weight, mut gentle) = (red.weight, red.gentle);
         for part in rest.split('/').filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').ok_or_else(|| wrong("parameters are key=value"))?;
             let packets = || value.strip_suffix('p').and_then(counted);
@@ -303,6 +304,8 @@ impl FromStr for AqmSpec {
                 ("red", "min") => min = packets().ok_or_else(|| wrong("min is in packets"))?,
                 ("red", "max") => max = packets().ok_or_else(|| wrong("max is in packets"))?,
                 ("red", "p") => probability = value.parse().map_err(unit)?,
+                ("red", "weight") => weight = value.parse().map_err(unit)?,
+                ("red", "gentle") => gentle = yes_or_no(value)?,
                 _ => return Err(wrong(&format!("'{key}' is unknown here"))),
             }
         }
@@ -317,7 +320,8 @@ impl FromStr for AqmSpec {
             "red" if min >= max || max > MAX_RED => {
                 Err(wrong("min must lie below max, and max below 1000000p"))
             }
-            "red" => Ok(Self::Red { min, max, probability }),
+            "red" if weight == Ratio::ZERO => Err(wrong("a weight of 0 never sees the queue")),
+            "red" => Ok(Self::Red { min, max, probability, weight, gentle }),
             _ => Err(wrong("unknown")),
         }
     }
@@ -335,7 +339,13 @@ impl fmt::Display for AqmSpec {
                 write!(f, "fq-codel:target={}/interval={}", span(target), span(interval))
             }
             Self::Pie { target } => write!(f, "pie:target={}", span(target)),
-            Self::Red { min, max, probability } => write!(f, "red:min={min}p/max={max}p/p={probability}"),
+            Self::Red { min, max, probability, weight, gentle } => {
+                write!(f, "red:min={min}p/max={max}p/p={probability}")?;
+                if *weight != RedConfig::default().weight {
+                    write!(f, "/weight={weight}")?;
+                }
+                f.write_str(if *gentle { "" } else { "/gentle=no" })
+            }
         }
     }
 }
@@ -456,7 +466,7 @@ fn thousandths(text: &str) -> Option<u64> {
 const LOSS_FORMS: &str = "1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17";
 const QUEUE_FORMS: &str = "50p (packets), 100kB, 1bdp or unlimited";
 const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or \
-                         red (:min=5p/max=15p/p=10%)";
+                         red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)";
 
 /// Keeps RED's fixed-point average far from overflow.
 const MAX_RED: u64 = 1_000_000;

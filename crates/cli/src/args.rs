@@ -325,17 +325,42 @@ fn features() -> Command {
 
 fn study() -> Command {
     let name = || Arg::new("name").value_name("NAME").help("A study, as `study list` names it");
+    let set = || {
+        Arg::new("set")
+            .long("set")
+            .value_name("KEY=VALUE")
+            .action(ArgAction::Append)
+            .help("Change an assumption: a key of the plan, or CONTESTANT:KEY=VALUE (* is every one)")
+    };
+    let quick =
+        || Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Few seeds, for a first look");
     Command::new("study")
         .about("Repeat published measurements: their numbers beside ours")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Command::new("list").about("The studies there are"))
         .subcommand(
-            Command::new("show").about("A study's source, assumptions and plan").arg(name().required(true)),
+            Command::new("show").about("A study's source, tables, parameters and causes").arg(name().required(true)),
+        )
+        .subcommand(
+            Command::new("plan")
+                .about("The plan of a table, which `race` runs to the same numbers")
+                .arg(
+                    Arg::new("name")
+                        .value_name("NAME[/TABLE]")
+                        .help("A study, as `study list` names it, and one of its tables [default: the first]")
+                        .required(true),
+                )
+                .arg(set())
+                .arg(quick()),
         )
         .subcommand(
             Command::new("run")
-                .about("Race a study's plan and print every published cell beside ours")
+                .about("Race a study's plans: every published cell beside ours, every claim, every cause")
+                .after_help(
+                    "Exit code 1: a cause is not as the study says.\n\nExample:\n  anabranch study run rajamani-2002 \
+                     --set rtt=160ms",
+                )
                 .arg(name().num_args(0..).action(ArgAction::Append))
                 .arg(
                     Arg::new("all")
@@ -344,18 +369,14 @@ fn study() -> Command {
                         .help("Every study")
                         .conflicts_with("name"),
                 )
-                .arg(
-                    Arg::new("quick")
-                        .long("quick")
-                        .action(ArgAction::SetTrue)
-                        .help("Few seeds, for a first look"),
-                )
+                .arg(quick())
+                .arg(set())
                 .arg(
                     Arg::new("runs")
                         .long("runs")
                         .value_name("N")
                         .value_parser(value_parser!(u64).range(1..=1_000_000))
-                        .help("Seeds [default: 30, or the study's own number with --quick]"),
+                        .help("Seeds [default: as many as each table says]"),
                 )
                 .arg(
                     Arg::new("seed")
@@ -376,7 +397,13 @@ fn study() -> Command {
                     Arg::new("out")
                         .long("out")
                         .value_name("DIR")
-                        .help("Write each study's results.json below DIR"),
+                        .help("Write cells.csv, claims.csv and causes.csv of each study below DIR"),
+                )
+                .arg(
+                    Arg::new("resume")
+                        .long("resume")
+                        .action(ArgAction::SetTrue)
+                        .help("Go on with what the same command has left in DIR"),
                 )
                 .arg(
                     Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),

@@ -67,7 +67,7 @@ enum Done {
 
 impl Failure {
     /// What it is, for people.
-    fn line(self) -> String {
+    pub fn line(self) -> String {
         match self {
             Self::Usage(line) | Self::Host(line) | Self::Internal(line) => line,
             Self::Interrupted => "interrupted".to_owned(),

@@ -1,20 +1,28 @@
-//! `anabranch study`: the papers.
+//! `anabranch study`: the papers. Owns the directory that `--out` names: figures as they are done, then what they say.
 
+use crate::progress::Progress;
+use crate::race::STOP;
 use crate::{Done, Failure, args, files, race, say};
-use anabranch_lab::study::{self, Study, comparison_table, description, listing};
-use anabranch_lab::{json, table};
+use anabranch_lab::run::batch::Options;
+use anabranch_lab::study::figures::hex;
+use anabranch_lab::study::{
+    self, Bench, Change, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
+};
 use clap::ArgMatches;
-use std::path::Path;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Does what the flags say.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     match matches.subcommand() {
         Some(("show", show)) => {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
-            say(&description(&open(name)?))?;
+            say(&text::description(&open(name)?))?;
         }
+        Some(("plan", plan)) => say(&plan_of(plan)?)?,
         Some(("run", run)) => return run_studies(run),
-        _ => say(&listing())?,
+        _ => say(&text::listing())?,
     }
     Ok(Done::Well)
 }
@@ -23,37 +31,181 @@ fn open(name: &str) -> Result<Study, Failure> {
     study::open(name).map_err(Failure::Usage)
 }
 
+/// The plan of a study's table: of its first, or of that behind a slash.
+fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
+    let name = matches.get_one::<String>("name").map_or("", String::as_str);
+    let (name, table) = match study::open(name) {
+        Ok(_) => (name, None),
+        Err(_) => name.rsplit_once('/').map_or((name, None), |(name, table)| (name, Some(table))),
+    };
+    let study = open(name)?;
+    let found = match table {
+        None => study.tables.first(),
+        Some(table) => study.table(table),
+    };
+    let tables: Vec<&str> = study.tables.iter().map(|table| table.name.as_str()).collect();
+    let table = found.ok_or_else(|| {
+        Failure::Usage(format!(
+            "study {name}: no table '{}'; there are {}",
+            table.unwrap_or(""),
+            tables.join(", ")
+        ))
+    })?;
+    let runs = if matches.get_flag("quick") { table.definition.quick_runs } else { table.definition.runs };
+    let (changes, seeds) = (changes(matches)?, Seeds { runs, first: 1, changes: &[] });
+    if let Some(line) = study.misfit(&changes) {
+        return Err(Failure::Usage(format!("--set: {line}")));
+    }
+    let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
+    let draft = draft.map_err(Failure::Usage)?;
+    Ok(toml::to_string(&draft.to_toml()).unwrap_or_default())
+}
+
+fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
+    let texts = matches.get_many::<String>("set").into_iter().flatten();
+    texts.map(|text| Change::parse(text).map_err(|error| Failure::Usage(format!("--set: {error}")))).collect()
+}
+
 fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
     if names.is_empty() {
         return Err(Failure::Usage("study run: name a study (see `study list`), or --all".to_owned()));
     }
-    // Every name is looked up, and every place tried, before the first race.
+    // Every name is looked up, every change tried, and every place, before the first race.
     let studies = names.iter().map(|name| open(name)).collect::<Result<Vec<_>, _>>()?;
-    let out = matches.get_one::<String>("out").map(Path::new);
-    if let Some(directory) = out {
-        files::reserve_directory(directory)?;
-    }
-    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(1);
-    let mut met = true;
-    for (position, study) in studies.iter().enumerate() {
-        let usual = if matches.get_flag("quick") { study.definition.quick_runs } else { 30 };
-        let runs = matches.get_one::<u64>("runs").copied().unwrap_or(usual);
-        let plan = study.plan(runs, seed).map_err(Failure::Internal)?;
-        let found = race::perform(&plan, args::threads(matches), matches.get_flag("quiet"))?;
-        let cells = study.compare(&found).map_err(Failure::Internal)?;
-        if position > 0 {
-            say("\n")?;
+    let changes = changes(matches)?;
+    let size = match matches.get_one::<u64>("runs") {
+        Some(runs) => Size::Runs(*runs),
+        None if matches.get_flag("quick") => Size::Quick,
+        None => Size::Full,
+    };
+    let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
+    let seeds = Seeds { runs: 0, first, changes: &changes };
+    let mut counts = Vec::new();
+    for study in &studies {
+        let set = |line: String| Failure::Usage(format!("--set: {line}"));
+        if let Some(line) = study.misfit(&changes) {
+            return Err(set(line));
         }
-        say(&comparison_table(study, &cells))?;
-        say(&table::expectations(&found.expectations))?;
-        met &= found.expectations.iter().all(|expectation| expectation.met);
-        if let Some(directory) = out {
-            let directory = directory.join(&study.definition.name);
-            files::reserve_directory(&directory)?;
-            files::write(&directory.join("results.json"), json::render(&found).as_bytes())?;
+        let wrong = |line| if changes.is_empty() { Failure::Usage(line) } else { set(line) };
+        counts.push(study.run_count(size, &seeds).map_err(wrong)?);
+    }
+    let out = matches.get_one::<String>("out").map(Path::new);
+    let directory = match out {
+        Some(path) => {
+            Some(Directory::begin(path, &identity(&studies, size, &seeds), matches.get_flag("resume"))?)
+        }
+        None if matches.get_flag("resume") => {
+            return Err(Failure::Usage("--resume: goes with --out DIR".to_owned()));
+        }
+        None => None,
+    };
+    let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
+    let whole = studies.len() == 1;
+    let mut met = true;
+    for (study, runs) in studies.iter().zip(counts) {
+        let progress = Progress::new(runs, quiet);
+        let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
+        let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
+        let findings = study.run(size, &seeds, &mut Bench::new(&options, store));
+        progress.finish();
+        let findings = findings.map_err(failure)?;
+        say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
+        met &= findings.is_met();
+        if let Some(directory) = &directory {
+            directory.publish(study, &findings)?;
         }
     }
     Ok(if met { Done::Well } else { Done::Badly })
+}
+
+fn failure(error: StudyError) -> Failure {
+    match error {
+        StudyError::Race(error) => race::failure(error),
+        StudyError::Store(line) => Failure::Host(line),
+        StudyError::Change(line) => Failure::Usage(line),
+    }
+}
+
+/// What tells one use of `study run` from another: all that its files follow from.
+fn identity(studies: &[Study], size: Size, seeds: &Seeds<'_>) -> String {
+    let mut text = format!("{} {size:?} {} {:?}\n", env!("CARGO_PKG_VERSION"), seeds.first, seeds.changes);
+    for study in studies {
+        text += &format!("{study:?}\n");
+    }
+    hex(text.as_bytes())
+}
+
+/// The file that says what a directory is of.
+const IDENTITY: &str = "study-run";
+
+/// Where `--out` leads.
+struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// A new or empty directory; with `resume`, one that the same command began.
+    fn begin(path: &Path, identity: &str, resume: bool) -> Result<Self, Failure> {
+        files::reserve_directory(path)?;
+        let own = Self { path: path.to_owned() };
+        let shown = path.display();
+        match fs::read_to_string(path.join(IDENTITY)) {
+            Ok(_) if !resume => {
+                return Err(Failure::Usage(format!(
+                    "--out: '{shown}' holds a run already; add --resume, or name another"
+                )));
+            }
+            Ok(found) if found.trim_end() != identity => {
+                return Err(Failure::Usage(format!(
+                    "--resume: '{shown}' holds a run of other studies, settings or of another version"
+                )));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let mut entries =
+                    fs::read_dir(path).map_err(|e| Failure::Host(format!("cannot read '{shown}': {e}")))?;
+                if entries.next().is_some() {
+                    return Err(Failure::Usage(format!(
+                        "--out: '{shown}' is not empty; name another directory"
+                    )));
+                }
+                files::write(&path.join(IDENTITY), format!("{identity}\n").as_bytes())?;
+            }
+            Err(error) => return Err(Failure::Host(format!("cannot read '{shown}': {error}"))),
+        }
+        files::reserve_directory(&path.join("figures"))?;
+        Ok(own)
+    }
+
+    /// Writes what a study says.
+    fn publish(&self, study: &Study, findings: &Findings) -> Result<(), Failure> {
+        let folder = self.path.join(&study.definition.name);
+        files::reserve_directory(&folder)?;
+        let written = [
+            ("cells.csv", text::cells_csv(findings)),
+            ("claims.csv", text::claims_csv(findings)),
+            ("causes.csv", text::causes_csv(findings)),
+        ];
+        for (name, content) in written {
+            files::write(&folder.join(name), content.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for Directory {
+    fn load(&self, name: &str) -> Result<Option<String>, String> {
+        let path = self.path.join("figures").join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("cannot read '{}': {error}", path.display())),
+        }
+    }
+
+    fn save(&self, name: &str, text: &str) -> Result<(), String> {
+        files::write(&self.path.join("figures").join(name), text.as_bytes()).map_err(Failure::line)
+    }
 }

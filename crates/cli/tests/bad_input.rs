@@ -301,7 +301,10 @@ const WRONG: &[(&str, &str)] = &[
     ("race --compare words.har", "--compare: words.har: not JSON: expected ident at line 1 column 2"),
     ("race --json - --csv -", "--json and --csv cannot both go to standard output"),
     ("rcae", "unrecognized subcommand 'rcae'; a similar subcommand exists: 'race' (see --help)"),
-    ("study run nothing", "no study 'nothing'; there are osterdahl-2005, rajamani-2002"),
+    (
+        "study run nothing",
+        "no study 'nothing'; there are osterdahl-2005, rajamani-2002, and folders with a study.toml",
+    ),
 ];
 
 /// Files that a user may have.

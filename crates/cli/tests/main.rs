@@ -41,6 +41,7 @@ mod running;
 mod session_slots;
 mod smuggling;
 mod stalled;
+mod study;
 mod sweeps;
 mod threads;
 mod threads_ip;

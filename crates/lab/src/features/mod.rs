@@ -209,6 +209,24 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     })
 }
 
+/// Runs the probes of one row, of either table.
+///
+/// # Errors
+/// One line: there is no such row, or as [`run`].
+pub fn line(feature: &str) -> Result<Line, String> {
+    let all = [(published_rows::ROWS, true), (extra_rows::ROWS, false)];
+    let mut rows = all.iter().flat_map(|(rows, published)| rows.iter().map(move |row| (row, *published)));
+    let (row, published) = rows
+        .find(|(row, _)| row.name == feature)
+        .ok_or_else(|| format!("no row '{feature}' in the features"))?;
+    let cells = Kind::ALL.into_iter().map(|kind| column(row, kind, published));
+    Ok(Line {
+        feature: row.name.to_owned(),
+        done: row.done.to_owned(),
+        cells: cells.collect::<Result<_, _>>()?,
+    })
+}
+
 fn column(row: &Row, kind: Kind, published: bool) -> Result<Column, String> {
     let cell = (row.probe)(kind).map_err(|error| format!("{}, {}: {error}", row.name, kind.name()))?;
     let published = if published { self::published(row.name, kind) } else { None };

@@ -1,131 +1,184 @@
-//! One printed cell beside the measured one.
+//! One printed cell beside the measured one, and the verdict, whose bounds were set before any run.
 
-use super::definition::{Definition, Metric};
-use super::published::Row;
-use crate::results::{Outcome, Race, Run};
+use super::figures::Figures;
+use super::printed::Row;
+use super::table::Table;
 use crate::stats::interval;
+use anabranch_base::Rng;
 use std::collections::BTreeMap;
 
-/// A printed number and what the race found in its place.
+/// Ratio up to which a cell agrees.
+pub const AGREES: f64 = 1.1;
+/// Ratio up to which a cell is near.
+pub const NEAR: f64 = 1.5;
+/// Draws of the mean of as many runs as the paper averaged.
+const DRAWS: usize = 2_000;
+/// A range of ours that is wider than this could hold nearly anything.
+const INFORMATIVE: f64 = 2.0;
+
+/// A printed number and what the runs give in its place.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Column to label, as printed.
     pub labels: BTreeMap<String, String>,
     /// The number as printed.
-    pub published: f64,
+    pub printed: f64,
     /// Mean over the runs that have the number; `None` without one.
-    pub measured: Option<f64>,
-    /// The mean's 95 % t-interval; `None` without spread.
-    pub ci95: Option<[f64; 2]>,
+    pub ours: Option<f64>,
+    /// The 95 % interval of ours over print; the two ends are alike where nothing is drawn from the seed.
+    pub ratio: Option<[f64; 2]>,
+    /// What as many runs as the paper averaged would give, from the 2.5th to the 97.5th percentile.
+    pub range: Option<[f64; 2]>,
     /// Runs, and how many of them did not finish.
     pub runs: (usize, usize),
     /// What the two say together.
     pub verdict: Verdict,
+    /// What the cell is evidence of.
+    pub evidence: Evidence,
+    /// Causes whose change brings it near print.
+    pub explained: Vec<String>,
 }
 
 /// How far a measured cell lies from the printed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The cell set one of our inputs: no evidence.
-    Calibrated,
-    /// Within 10 % of the printed number.
+    /// The whole interval of ours over print is within a factor of 1.1.
     Agrees,
-    /// Within a factor of 1.5.
+    /// It is within a factor of 1.5.
     Near,
-    /// Farther away.
+    /// It is wholly outside that.
     Differs,
+    /// It is partly within.
+    Undetermined,
     /// No run has the number.
     Missing,
 }
 
+/// What a cell is evidence of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// The transports.
+    Transport,
+    /// The arrivals, or arithmetic alone.
+    Arithmetic,
+    /// Nothing: it set an input of ours.
+    Calibrated,
+}
+
 impl Verdict {
-    /// One word for the table.
+    /// One word for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Calibrated => "(input)",
             Self::Agrees => "agrees",
             Self::Near => "near",
             Self::Differs => "differs",
+            Self::Undetermined => "undetermined",
             Self::Missing => "missing",
         }
     }
 
-    fn of(published: f64, measured: Option<f64>) -> Self {
-        let Some(measured) = measured.filter(|m| *m > 0.0) else { return Self::Missing };
-        let off = (measured / published).max(published / measured);
-        if off <= 1.1 {
-            Self::Agrees
-        } else if off <= 1.5 {
-            Self::Near
-        } else {
-            Self::Differs
+    /// The word behind a number of cells.
+    #[must_use]
+    pub const fn of_several(self) -> &'static str {
+        match self {
+            Self::Agrees => "agree",
+            Self::Differs => "differ",
+            other => other.word(),
+        }
+    }
+
+    fn of(ratio: Option<[f64; 2]>) -> Self {
+        let Some([low, high]) = ratio else { return Self::Missing };
+        let within = |bound: f64| low >= 1.0 / bound && high <= bound;
+        match () {
+            () if within(AGREES) => Self::Agrees,
+            () if within(NEAR) => Self::Near,
+            () if low > NEAR || high < 1.0 / NEAR => Self::Differs,
+            () => Self::Undetermined,
         }
     }
 }
 
-/// The race's counterpart of a printed row.
-pub(super) fn measure(definition: &Definition, row: &Row, race: &Race) -> Result<Cell, String> {
-    let missing = |what: String| format!("study {}: {what}", definition.name);
-    let point = race
-        .points
-        .iter()
-        .find(|point| definition.factors.iter().all(|f| point.factors.get(f) == row.labels.get(f)))
-        .ok_or_else(|| missing(format!("no point of the plan for {:?}", row.labels)))?;
-    let contestant = definition.contestants.get(&row.labels["arm"]);
-    let contestant = contestant
-        .and_then(|name| point.contestants.iter().find(|contestant| contestant.name == *name))
-        .ok_or_else(|| missing(format!("no contestant for '{}'", row.labels["arm"])))?;
-    let values: Vec<f64> = contestant
-        .runs
-        .iter()
-        .filter_map(|run| match definition.metric {
-            Metric::ObjectEnd => object_end(run, row.labels.get("object")?),
-            Metric::NetIo => net_io(run),
+impl Evidence {
+    /// One word for files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Arithmetic => "arithmetic",
+            Self::Calibrated => "calibrated",
+        }
+    }
+}
+
+impl Cell {
+    /// The printed number is one that as many runs as the paper averaged give, 19 times of 20.
+    #[must_use]
+    pub fn is_inside(&self) -> Option<bool> {
+        self.range.map(|[low, high]| (low..=high).contains(&self.printed))
+    }
+
+    /// The range excludes something.
+    #[must_use]
+    pub fn is_informative(&self) -> bool {
+        self.range.is_some_and(|[low, high]| high <= low * INFORMATIVE)
+    }
+
+    /// It differs from print, or nothing is there to compare.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self.verdict, Verdict::Differs | Verdict::Missing)
+    }
+
+    /// What the figures give in the place of a printed row.
+    #[must_use]
+    pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
+        let point = figures.at(&row.labels);
+        let values = point.map_or(Vec::new(), |point| {
+            point.values(row.contestant(), table.definition.metric, row.object())
+        });
+        let all = point.and_then(|point| point.contestants.get(row.contestant()));
+        let unfinished = all.map_or(0, |runs| runs.iter().filter(|run| !run.is_done()).count());
+        let ours = interval::mean(&values);
+        let ratio = ours.map(|mean| {
+            let [low, high] = interval::ci95(&values).unwrap_or([mean, mean]);
+            [low / row.value, high / row.value]
+        });
+        let evidence = match () {
+            () if table.calibrates(&row.labels) => Evidence::Calibrated,
+            () if table.is_arithmetic(&row.labels) => Evidence::Arithmetic,
+            () => Evidence::Transport,
+        };
+        Self {
+            labels: row.labels.clone(),
+            printed: row.value,
+            ours,
+            ratio,
+            range: range_of_means(&values, table.definition.averaged),
+            runs: (all.map_or(0, Vec::len), unfinished),
+            verdict: Verdict::of(ratio),
+            evidence,
+            explained: Vec::new(),
+        }
+    }
+}
+
+/// The 2.5th and 97.5th percentile of means of `averaged` values, drawn anew from these.
+fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
+    if values.is_empty() || averaged == 0 {
+        return None;
+    }
+    // The same draws for every cell of as many runs.
+    let mut rng = Rng::new(1).fork("means of runs");
+    let mut means: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            let drawn = (0..averaged).map(|_| values[rng.below(values.len() as u64) as usize]);
+            drawn.sum::<f64>() / averaged as f64
         })
         .collect();
-    let measured = interval::mean(&values);
-    let unfinished = contestant.runs.iter().filter(|run| run.outcome != Outcome::Done).count();
-    let verdict = if definition.calibrates(&row.labels) {
-        Verdict::Calibrated
-    } else {
-        Verdict::of(row.value, measured)
-    };
-    Ok(Cell {
-        labels: row.labels.clone(),
-        published: row.value,
-        measured,
-        ci95: interval::ci95(&values),
-        runs: (contestant.runs.len(), unfinished),
-        verdict,
-    })
-}
-
-/// Seconds until the object was delivered.
-fn object_end(run: &Run, number: &str) -> Option<f64> {
-    let index = number.parse::<usize>().ok()?.checked_sub(1)?;
-    run.objects.get(index)?.delivered_ns.map(seconds)
-}
-
-/// KiB of HTTP per second, as httperf counts it.
-fn net_io(run: &Run) -> Option<f64> {
-    let ends = run.objects.iter().filter_map(|object| object.delivered_ns);
-    let last = seconds(ends.max()?);
-    let bytes: u64 = run
-        .objects
-        .iter()
-        .filter(|object| object.delivered_ns.is_some())
-        .map(|object| object.bytes + REQUEST_AND_RESPONSE_HEADS)
-        .sum();
-    (last > 0.0).then(|| bytes as f64 / 1024.0 / last)
-}
-
-/// What a request and a response head have together in the study's rig: the value that the loss-free rows of
-/// Osterdahl's tables 1 and 2 imply (1.96 s for 50 starts at 25 a second).
-const REQUEST_AND_RESPONSE_HEADS: u64 = 307;
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
+    means.sort_by(f64::total_cmp);
+    Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
 #[cfg(test)]
@@ -133,12 +186,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdicts_are_symmetric_ratios() {
-        assert_eq!(Verdict::of(10.0, Some(10.9)), Verdict::Agrees);
-        assert_eq!(Verdict::of(10.9, Some(10.0)), Verdict::Agrees);
-        assert_eq!(Verdict::of(10.0, Some(14.0)), Verdict::Near);
-        assert_eq!(Verdict::of(10.0, Some(20.0)), Verdict::Differs);
-        assert_eq!(Verdict::of(20.0, Some(10.0)), Verdict::Differs);
-        assert_eq!(Verdict::of(10.0, None), Verdict::Missing);
+    fn verdicts_are_of_whole_intervals() {
+        for (ratio, verdict) in [
+            (Some([0.95, 1.05]), Verdict::Agrees),
+            (Some([1.0 / 1.1, 1.1]), Verdict::Agrees),
+            (Some([0.95, 1.2]), Verdict::Near),
+            (Some([0.7, 1.49]), Verdict::Near),
+            (Some([1.2, 1.6]), Verdict::Undetermined),
+            (Some([0.5, 2.0]), Verdict::Undetermined),
+            (Some([1.51, 1.6]), Verdict::Differs),
+            (Some([0.4, 0.66]), Verdict::Differs),
+            (None, Verdict::Missing),
+        ] {
+            assert_eq!(Verdict::of(ratio), verdict, "{ratio:?}");
+        }
+    }
+
+    #[test]
+    fn means_of_more_runs_spread_less() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
+        // One of 1 to 100, 95 % of the time: 3 to 98.
+        assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
+        // The deviation of a mean of five is 28.9 / sqrt 5 = 12.9: 50.5 -+ 25.3.
+        assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");
+        assert_eq!(range_of_means(&[2.0; 4], 3), Some([2.0, 2.0]));
+        assert_eq!(range_of_means(&[], 1), None);
     }
 }

@@ -1,109 +1,199 @@
-//! The papers: published numbers beside ours.
+//! The papers: published numbers and claims beside ours.
 //!
-//! A study is a folder of `studies/`: `study.toml` (where the numbers come
-//! from, what is assumed, the race plan that redoes them, how a result becomes
-//! a cell) and `published.csv` (the printed cells). Running one races its plan
-//! in the virtual network and sets every printed cell beside the measured one,
-//! with a verdict. No number of ours is ever fitted to a printed one except
-//! where `study.toml` says so under `calibrated`.
+//! A study is a folder of `studies/`: `study.toml` (source, question, parameters with their origin), for each table its plan
+//! (`TABLE.toml`) and printed cells (`TABLE.csv`), what the paper says in words (`claims.csv`), findings, each a change and
+//! its effect (`causes.toml`), and a page of prose (`page.md`). [`bench`] runs plans, [`figures`] is what is kept of them;
+//! [`cell`], [`order`], [`cause`] and [`check`] say what the figures mean. No number of ours is ever fitted to a printed one
+//! but where `study.toml` says `calibrated`.
 
-mod cell;
+pub mod bench;
+pub mod cause;
+pub mod cell;
+mod change;
+pub mod check;
+pub mod claim;
 mod definition;
-mod published;
-mod table;
+pub mod effect;
+pub mod figures;
+pub mod findings;
+pub mod metric;
+pub mod order;
+mod printed;
+mod shipped;
+pub mod table;
+pub mod text;
 
-pub use cell::{Cell, Verdict};
-pub use definition::{Definition, Metric};
-pub use published::Published;
-pub use table::{comparison_table, description, listing};
+pub use bench::{Bench, Forgetful, Store, StudyError};
+pub use cause::{Cause, Seeds};
+pub use change::Change;
+pub use claim::Claim;
+pub use definition::{Definition, Origin, Parameter};
+pub use findings::{Findings, Size, TableFound};
+pub use metric::Metric;
+pub use table::Table;
 
-use crate::causes::Causes;
-use crate::plan::{Draft, Plan};
-use crate::results::Race;
-
-/// The studies that the program contains, by name.
-const SHIPPED: &[(&str, &str, &str)] = &[
-    (
-        "osterdahl-2005",
-        include_str!("../../../../studies/osterdahl-2005/study.toml"),
-        include_str!("../../../../studies/osterdahl-2005/published.csv"),
-    ),
-    (
-        "rajamani-2002",
-        include_str!("../../../../studies/rajamani-2002/study.toml"),
-        include_str!("../../../../studies/rajamani-2002/published.csv"),
-    ),
-];
+use crate::plan;
+use check::{Check, Relation};
+use shipped::SHIPPED;
+use std::path::Path;
 
 /// A study, ready to run.
 #[derive(Debug)]
 pub struct Study {
-    /// What it is and how it is redone.
+    /// What it is.
     pub definition: Definition,
-    /// The printed cells.
-    pub published: Published,
+    /// Its tables; the first is the main one.
+    pub tables: Vec<Table>,
+    /// Its findings.
+    pub causes: Vec<Cause>,
+    /// What the paper says in words.
+    pub claims: Vec<Claim>,
+    /// The page of prose, Markdown.
+    pub page: String,
 }
 
 /// The names of the studies that the program contains.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    SHIPPED.iter().map(|(name, _, _)| *name)
+    SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// The study of this name.
+/// The study of this name, or that of a folder with a `study.toml`.
 ///
 /// # Errors
-/// One line that names the studies there are.
+/// One line that names the studies there are; or which file of the folder is wrong, and how.
 pub fn open(name: &str) -> Result<Study, String> {
-    let Some((name, definition, published)) = SHIPPED.iter().find(|(known, _, _)| *known == name) else {
+    if Path::new(name).join(MAIN).is_file() {
+        let file = |file: &str| {
+            let path = Path::new(name).join(file);
+            match path.exists() {
+                true => plan::file::read(&path.to_string_lossy(), plan::file::MAX_PLAN).map(Some),
+                false => Ok(None),
+            }
+        };
+        return Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')));
+    }
+    let Some((name, files)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         let known: Vec<_> = names().collect();
-        return Err(format!("no study '{name}'; there are {}", known.join(", ")));
+        return Err(format!("no study '{name}'; there are {}, and folders with a {MAIN}", known.join(", ")));
     };
-    Ok(Study {
-        definition: Definition::parse(definition).map_err(|e| format!("studies/{name}/study.toml: {e}"))?,
-        published: Published::parse(published).map_err(|e| format!("studies/{name}/published.csv: {e}"))?,
-    })
+    let file = |wanted: &str| {
+        let found = files.iter().find(|(name, _)| *name == wanted);
+        Ok(found.map(|(_, text)| (*text).to_owned()))
+    };
+    Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
 }
 
+/// The file of a folder that makes it a study.
+const MAIN: &str = "study.toml";
+
 impl Study {
-    /// The race that redoes the table, with `runs` seeds from `seed` on.
-    ///
-    /// # Errors
-    /// One line: the study's plan is wrong, an error of ours.
-    pub fn plan(&self, runs: u64, seed: u64) -> Result<Plan, String> {
-        let file = format!("studies/{}/study.toml [plan]", self.definition.name);
-        let draft = Draft::from_toml(&file, &self.definition.race_plan(runs, seed));
-        let plan = draft.and_then(Plan::interpret).map_err(|error| error.to_string())?;
-        // Cells are times, whatever their causes; those that a study names are in `[[cause]]`.
-        Ok(Plan { causes: Causes::Off, ..plan })
+    fn parse(find: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Self, String> {
+        let find = |name: &str| find(name).map_err(|error| format!("{name}: {error}"));
+        let file = |name: &str| find(name)?.ok_or_else(|| format!("{name}: there is no such file"));
+        let definition = Definition::parse(&file(MAIN)?)?;
+        if definition.tables.is_empty() {
+            return Err(format!("{MAIN}: tables: at least one is needed"));
+        }
+        let tables = definition.tables.iter().map(|name| {
+            let printed = find(&format!("{name}.csv"))?;
+            Table::parse(name, &file(&format!("{name}.toml"))?, printed.as_deref())
+        });
+        let study = Self {
+            tables: tables.collect::<Result<_, String>>()?,
+            causes: cause::parse(&file("causes.toml")?)?,
+            claims: claim::parse(&file("claims.csv")?)?,
+            page: file("page.md")?,
+            definition,
+        };
+        study.check()?;
+        Ok(study)
     }
 
-    /// Every printed cell beside what the race found.
-    ///
-    /// # Errors
-    /// One line when a printed cell has no counterpart in the race: the plan
-    /// and the table do not belong together.
-    pub fn compare(&self, race: &Race) -> Result<Vec<Cell>, String> {
-        self.published.rows.iter().map(|row| cell::measure(&self.definition, row, race)).collect()
+    /// What of these changes no table has a place for.
+    #[must_use]
+    pub fn misfit(&self, changes: &[Change]) -> Option<String> {
+        let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));
+        let one = changes.iter().find(|change| !fits(change))?;
+        let mut names: Vec<String> = self.tables.iter().flat_map(Table::names).collect();
+        names.sort();
+        names.dedup();
+        Some(format!(
+            "{one}: {} has no such contestant; there are {}",
+            self.definition.name,
+            names.join(", ")
+        ))
+    }
+
+    /// The table of this name.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// Everything that is named is there.
+    fn check(&self) -> Result<(), String> {
+        for cause in &self.causes {
+            self.table(&cause.table)
+                .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
+            cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
+        }
+        for claim in &self.claims {
+            for check in &claim.checks {
+                self.is_known(check).map_err(|error| format!("claims.csv: {}: {error}", claim.id))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_known(&self, check: &Check) -> Result<(), String> {
+        match check {
+            Check::Cause(id) if self.causes.iter().any(|cause| cause.id == *id) => Ok(()),
+            Check::Cause(id) => Err(format!("no cause '{id}'")),
+            Check::Prediction(table) if self.table(table).is_some() => Ok(()),
+            Check::Prediction(table) => Err(format!("no table '{table}'")),
+            Check::Table { table, relation, .. } => {
+                let known = self.table(table).ok_or_else(|| format!("no table '{table}'"))?;
+                let (plan, names) = (&known.definition.plan, known.names());
+                let is_known = |term: &&check::Term| names.iter().any(|name| name == term.contestant());
+                let unknown = relation.terms().into_iter().find(|term| !is_known(term));
+                if let Relation::Trend(_, _, factor) = relation
+                    && !plan.get(factor).is_some_and(toml::Value::is_array)
+                {
+                    return Err(format!("'{factor}' is no factor of {table}"));
+                }
+                match unknown {
+                    Some(term) => Err(format!("no contestant '{}' in {table}", term.contestant())),
+                    None => Ok(()),
+                }
+            }
+            Check::Feature { .. } | Check::Undecidable(_) => Ok(()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
-    fn every_shipped_study_opens() {
+    fn every_shipped_study_opens_and_its_plans_have_every_printed_cell() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(study.definition.name, name);
-            study.plan(2, 1).unwrap_or_else(|e| panic!("{e}"));
-            assert!(!study.published.rows.is_empty());
-            for row in &study.published.rows {
-                let contestant = &row.labels["arm"];
-                assert!(
-                    study.definition.contestants.contains_key(contestant),
-                    "{name}: printed contestant '{contestant}' is not raced"
-                );
+            for table in &study.tables {
+                let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
+                let places =
+                    table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{name}/{e}"));
+                for row in table.printed.iter().flat_map(|printed| &printed.rows) {
+                    let at = |place: &&table::Place| {
+                        place.factors.iter().all(|(key, level)| row.labels.get(key) == Some(level))
+                    };
+                    let place =
+                        places.iter().find(at).unwrap_or_else(|| panic!("{name}/{}: {row:?}", table.name));
+                    let raced = place.plan.contestants.iter().any(|c| c.label == row.contestant());
+                    assert!(raced, "{name}/{}: '{}' is not raced", table.name, row.contestant());
+                }
             }
         }
         let error = open("rajamani").expect_err("no such study");

@@ -1,139 +1,185 @@
-//! Studies as text: the list, the description, the comparison.
+//! One table of a study: its plan, the number that a run becomes, and what of the printed cells it is held to.
+//!
+//! `TABLE.toml` holds it, `TABLE.csv` the printed cells; a table without one (a curve that is lost, an experiment of ours)
+//! is a prediction.
 
-use super::{Cell, Study, Verdict};
-use std::fmt::Write;
+use super::change::Change;
+use super::metric::Metric;
+use super::printed::Printed;
+use crate::causes::Causes;
+use crate::plan::{Draft, Plan, PointPlan};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
-/// One line a study.
-#[must_use]
-pub fn listing() -> String {
-    let mut out = String::new();
-    for name in super::names() {
-        if let Ok(study) = super::open(name) {
-            let _ = writeln!(out, "{name:<16} {}", study.definition.question);
-        }
-    }
-    out
+/// A table, ready to run.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its file's name, without the ending.
+    pub name: String,
+    /// The content of its file.
+    pub definition: Definition,
+    /// The printed cells.
+    pub printed: Option<Printed>,
 }
 
-/// What a study is, what it assumes, and the plan that redoes it.
-#[must_use]
-pub fn description(study: &Study) -> String {
-    let d = &study.definition;
-    let mut out = format!("{}: {}\n{}\n\n{}\n", d.name, d.title, d.source, d.question);
-    for (title, lines) in
-        [("Assumptions", &d.assumptions), ("Calibrated", &d.calibrated), ("Findings", &d.findings)]
-    {
-        if !lines.is_empty() {
-            let _ = writeln!(out, "\n{title}:");
-            for line in lines {
-                out.push_str(&wrapped(line, 98));
+/// The content of a `TABLE.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// What the table shows, in a few words.
+    pub title: String,
+    /// Where in the paper it stands; for an experiment of ours, what it is for.
+    pub source: String,
+    /// Title of the printed unit.
+    pub unit: String,
+    /// How a run becomes a cell.
+    pub metric: Metric,
+    /// Runs whose mean a printed cell is: as the paper says, else 1.
+    #[serde(default = "one")]
+    pub averaged: usize,
+    /// Bytes of a request and its response's head together, for metrics that count them.
+    #[serde(default)]
+    pub heads: u64,
+    /// Columns whose combinations are independent of each other: cells within a row share their causes.
+    #[serde(default)]
+    pub rows: Vec<String>,
+    /// Cells that set an input of ours and so prove nothing: labels that all must match.
+    #[serde(default)]
+    pub calibrated: Vec<BTreeMap<String, String>>,
+    /// Cells that show arrivals or arithmetic and nothing of the transport: labels that all must match.
+    #[serde(default)]
+    pub arithmetic: Vec<BTreeMap<String, String>>,
+    /// Seeds.
+    pub runs: u64,
+    /// Seeds of a quick run.
+    pub quick_runs: u64,
+    /// The plan, without `runs` and `seed`.
+    pub plan: toml::Table,
+}
+
+const fn one() -> usize {
+    1
+}
+
+/// One combination of a table's factors, as a plan of its own.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Factor to level.
+    pub factors: BTreeMap<String, String>,
+    /// The plan, of one point.
+    pub plan: Plan,
+}
+
+impl Table {
+    /// Reads a table from the texts of its files.
+    ///
+    /// # Errors
+    /// One line: the file, and what is wrong.
+    pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
+        let definition: Definition = toml::from_str(definition)
+            .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
+        let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
+        Ok(Self { name: name.to_owned(), definition, printed })
+    }
+
+    /// The contestants' names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let contestants = self.definition.plan.get("transport").and_then(toml::Value::as_array);
+        let texts = contestants.into_iter().flatten().filter_map(toml::Value::as_str);
+        texts.map(|text| crate::results::label::shown(text).to_owned()).collect()
+    }
+
+    /// The plan as a file: what `race` runs to the same numbers.
+    ///
+    /// # Errors
+    /// One line: the changes do not fit, or the plan is wrong, which is an error of ours.
+    pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
+        let mut plan = self.definition.plan.clone();
+        for (key, value) in [("runs", runs), ("seed", seed)] {
+            plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
+        }
+        // Cells are times, whatever their causes; those that a study names are experiments of their own.
+        plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
+        let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
+        changes.iter().try_fold(draft, |draft, change| change.apply(draft))
+    }
+
+    /// Every combination of the plan's factors as a plan of its own; `only` these levels, and these contestants. Where
+    /// nothing is drawn from the seed, one seed is all.
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft); and where `only` names what is not there.
+    pub fn places(
+        &self,
+        draft: &Draft,
+        only: &BTreeMap<String, String>,
+        contestants: Option<&[String]>,
+    ) -> Result<Vec<Place>, String> {
+        let text = |error: crate::plan::PlanError| error.to_string();
+        let whole = Plan::interpret(draft.clone()).map_err(text)?;
+        let mut places = Vec::new();
+        for point in points(&whole) {
+            // An `object` or another column that is no factor chooses among the numbers of a run.
+            let other =
+                only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
+            if other {
+                continue;
+            }
+            let mut draft = at_point(&whole.draft, &point.factors);
+            if let Some(names) = contestants {
+                draft
+                    .transports
+                    .retain(|(text, _)| names.iter().any(|name| name == crate::results::label::shown(text)));
+            }
+            let mut plan = Plan::interpret(draft).map_err(text)?;
+            if !plan.points.iter().any(PointPlan::has_chance) && plan.cross.is_none() {
+                plan.seeds.truncate(1);
+            }
+            plan.causes = Causes::Off;
+            places.push(Place { factors: point.factors.clone(), plan });
+        }
+        if places.is_empty() {
+            return Err(format!("{}: no point has {only:?}", self.name));
+        }
+        Ok(places)
+    }
+
+    /// The cell of these labels was used to set an input.
+    #[must_use]
+    pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
+        covers(&self.definition.calibrated, labels)
+    }
+
+    /// The cell of these labels shows nothing of the transport.
+    #[must_use]
+    pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
+        covers(&self.definition.arithmetic, labels)
+    }
+}
+
+fn points(plan: &Plan) -> &[PointPlan] {
+    &plan.points
+}
+
+fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<String, String>) -> bool {
+    cells.iter().any(|cell| cell.iter().all(|(column, value)| labels.get(column) == Some(value)))
+}
+
+/// The draft with each factor at one level.
+fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
+    let mut draft = draft.clone();
+    for given in &mut draft.given {
+        if let Some(level) = factors.get(given.key.name) {
+            given.levels = vec![level.clone()];
+        }
+    }
+    for (number, path) in draft.paths.iter_mut().enumerate() {
+        for (key, levels) in &mut path.entries {
+            if let Some(level) = factors.get(&format!("path.{}.{key}", number + 1)) {
+                *levels = vec![level.clone()];
             }
         }
     }
-    let _ = writeln!(out, "\nContestants:");
-    for (printed, contestant) in &d.contestants {
-        let _ = writeln!(out, "  {printed:<8} {contestant}");
-    }
-    let _ = writeln!(out, "\nPlan:\n{}", toml::to_string(&d.plan).unwrap_or_default().trim_end());
-    let _ = writeln!(out, "\n{} printed cells in {}.", study.published.rows.len(), d.unit);
-    out
-}
-
-/// Every printed cell beside ours, and how many agree.
-#[must_use]
-pub fn comparison_table(study: &Study, cells: &[Cell]) -> String {
-    let columns = &study.published.columns;
-    let width = |column: &String| {
-        cells
-            .iter()
-            .filter_map(|c| c.labels.get(column))
-            .map(String::len)
-            .chain([heading(column).len()])
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = columns.iter().map(width).collect();
-    let mut out = format!(
-        "{}: {}\n{}; in {}\n\n",
-        study.definition.name, study.definition.title, study.definition.source, study.definition.unit
-    );
-    for (column, width) in columns.iter().zip(&widths) {
-        let _ = write!(out, "{:<width$}  ", heading(column));
-    }
-    let _ = writeln!(
-        out,
-        "{:>10}  {:>10}  {:>21}  {:>7}  {:>8}  verdict",
-        "published", "ours", "95 % interval", "ratio", "runs"
-    );
-    for cell in cells {
-        for (column, width) in columns.iter().zip(&widths) {
-            let _ = write!(out, "{:<width$}  ", cell.labels.get(column).map_or("", String::as_str));
-        }
-        let ours = cell.measured.map_or("-".to_owned(), figure);
-        let interval =
-            cell.ci95.map_or("-".to_owned(), |[low, high]| format!("{} - {}", figure(low), figure(high)));
-        let ratio = cell.measured.map_or("-".to_owned(), |m| format!("{:.2}", m / cell.published));
-        let (runs, unfinished) = cell.runs;
-        let runs = if unfinished == 0 { runs.to_string() } else { format!("{runs} ({unfinished}!)") };
-        let _ = writeln!(
-            out,
-            "{:>10}  {ours:>10}  {interval:>21}  {ratio:>7}  {runs:>8}  {}",
-            figure(cell.published),
-            cell.verdict.word()
-        );
-    }
-    out.push('\n');
-    out.push_str(&verdict_line(cells));
-    if cells.iter().any(|cell| cell.runs.1 > 0) {
-        out.push_str("(n!): runs in which at least one object failed or was not done at the deadline.\n");
-    }
-    out
-}
-
-/// What a column of a published table is called: files call a contestant `arm`.
-fn heading(column: &str) -> &str {
-    if column == "arm" { "contestant" } else { column }
-}
-
-fn verdict_line(cells: &[Cell]) -> String {
-    let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
-    let mut parts = vec![
-        format!("{} agree (within 10 %)", count(Verdict::Agrees)),
-        format!("{} near (within a factor of 1.5)", count(Verdict::Near)),
-        format!("{} differ", count(Verdict::Differs)),
-    ];
-    for (verdict, what) in [(Verdict::Missing, "missing"), (Verdict::Calibrated, "calibrated our inputs")] {
-        let n = count(verdict);
-        if n > 0 {
-            parts.push(format!("{n} {what}"));
-        }
-    }
-    format!("{} cells: {}.\n", cells.len(), parts.join(", "))
-}
-
-/// Four significant figures, without an exponent.
-fn figure(value: f64) -> String {
-    match value.abs() {
-        v if v >= 1000.0 => format!("{value:.0}"),
-        v if v >= 100.0 => format!("{value:.1}"),
-        v if v >= 10.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-/// A bullet broken at `width` columns.
-fn wrapped(text: &str, width: usize) -> String {
-    let mut out = String::from("  -");
-    let mut column = 3;
-    for word in text.split_whitespace() {
-        if column + 1 + word.len() > width {
-            out.push_str("\n   ");
-            column = 3;
-        }
-        out.push(' ');
-        out.push_str(word);
-        column += 1 + word.len();
-    }
-    out.push('\n');
-    out
+    draft
 }

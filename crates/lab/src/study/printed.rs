@@ -1,13 +1,13 @@
-//! The printed cells of a study, one a row.
+//! The printed cells of a table, one a row.
 //!
-//! `published.csv`: comment lines begin with `#`, then a header, then rows. The
-//! last column is the number; the others label it (`contestant`, the factors, `object`).
+//! `TABLE.csv`: comment lines begin with `#`, then a header, then rows. The last column is the number; the others label it
+//! (`contestant`, the factors, `object`).
 
 use std::collections::BTreeMap;
 
 /// A printed table in long form.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct Printed {
     /// The label columns, in order.
     pub columns: Vec<String>,
     /// The cells, in printed order.
@@ -23,8 +23,22 @@ pub struct Row {
     pub value: f64,
 }
 
-impl Published {
-    /// Reads a `published.csv`.
+impl Row {
+    /// Whose number it is.
+    #[must_use]
+    pub fn contestant(&self) -> &str {
+        self.labels.get("contestant").map_or("", String::as_str)
+    }
+
+    /// Which object's, from 1, where it is of one.
+    #[must_use]
+    pub fn object(&self) -> Option<usize> {
+        self.labels.get("object")?.parse().ok()
+    }
+}
+
+impl Printed {
+    /// Reads a table.
     ///
     /// # Errors
     /// One line with the number of the line that is wrong.
@@ -34,8 +48,8 @@ impl Published {
         let (_, header) = lines.next().ok_or("no header")?;
         let mut columns: Vec<String> = header.split(',').map(str::to_owned).collect();
         columns.pop();
-        if !columns.iter().any(|column| column == "arm") {
-            return Err("no column 'arm'".to_owned());
+        if !columns.iter().any(|column| column == "contestant") {
+            return Err("no column 'contestant'".to_owned());
         }
         let mut rows = Vec::new();
         for (number, line) in lines {
@@ -44,7 +58,11 @@ impl Published {
             if fields.len() != columns.len() + 1 {
                 return Err(at(&format!("{} fields where {} are needed", fields.len(), columns.len() + 1)));
             }
-            let value = fields[columns.len()].parse().map_err(|_| at("the last field is not a number"))?;
+            let value: f64 =
+                fields[columns.len()].parse().map_err(|_| at("the last field is not a number"))?;
+            if !value.is_finite() || value <= 0.0 {
+                return Err(at("the last field is no number above 0"));
+            }
             let labels =
                 columns.iter().cloned().zip(fields.iter().map(|field| (*field).to_owned())).collect();
             rows.push(Row { labels, value });
@@ -59,12 +77,13 @@ mod tests {
 
     #[test]
     fn rows_keep_their_labels() {
-        let table = Published::parse("# note\narm,loss,seconds\ntcp,1%,4.93\n").expect("a table");
-        assert_eq!(table.columns, ["arm", "loss"]);
+        let table = Printed::parse("# note\ncontestant,loss,seconds\ntcp,1%,4.93\n").expect("a table");
+        assert_eq!(table.columns, ["contestant", "loss"]);
         assert_eq!(table.rows[0].labels["loss"], "1%");
         assert_eq!(table.rows[0].value, 4.93);
-        assert!(Published::parse("arm,s\ntcp\n").expect_err("short").contains("line 2"));
-        assert!(Published::parse("arm,s\ntcp,x\n").is_err());
-        assert!(Published::parse("").is_err());
+        assert!(Printed::parse("contestant,s\ntcp\n").expect_err("short").contains("line 2"));
+        assert!(Printed::parse("contestant,s\ntcp,x\n").is_err());
+        assert!(Printed::parse("contestant,s\ntcp,0\n").is_err());
+        assert!(Printed::parse("").is_err());
     }
 }

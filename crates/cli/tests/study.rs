@@ -1,0 +1,196 @@
+//! Studies, as a user sees them: ended and gone on with, damaged, changed; and the plan that `race` runs to the same numbers.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Scratch, anabranch, errors, run};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// A study of two points, each a few milliseconds.
+const FILES: [(&str, &str); 6] = [
+    (
+        "own/study.toml",
+        "name = 'own'\ntitle = 'A study'\nsource = 'nobody'\nquestion = 'Which is first?'\ntables = ['pages']\n\
+         [[parameter]]\nname = 'rtt'\nvalue = '40ms'\nis = 'stated'\nwhy = 'table 1.'\n",
+    ),
+    (
+        "own/pages.toml",
+        "title = 'pages'\nsource = 'table 1'\nunit = 's'\nmetric = 'page'\nrows = ['loss']\nruns = 8\nquick_runs = 2\n\
+         [plan]\nrtt = '40ms'\nloss = ['0', '5%']\nobjects = '5x20kB'\ntransport = ['one=tcp', 'many=sctp:streams=5']\n",
+    ),
+    ("own/pages.csv", "contestant,loss,seconds\none,0,0.2\nmany,0,0.25\none,5%,0.5\nmany,5%,3\n"),
+    (
+        "own/causes.toml",
+        "[[cause]]\nid = 'rtt'\ntable = 'pages'\nchange = ['rtt=400ms']\nof = 'one'\nat = { loss = '0' }\n\
+         effect = [3, 12]\nsays = 'Ten times the round trip: {}.'\n",
+    ),
+    (
+        "own/claims.csv",
+        "id,place,kind,claim,check\nx1,table 1,measurement,loss costs time,pages: one rises over loss\n\
+         x2,text,measurement,one is first,pages: one < many; cause rtt\nx3,text,citation,others say so,undecidable a book\n",
+    ),
+    ("own/page.md", "# Own\n"),
+];
+
+fn place(name: &str) -> Scratch {
+    let place = Scratch::new(name);
+    fs::create_dir_all(place.0.join("own")).expect("a folder");
+    for (file, content) in FILES {
+        fs::write(place.0.join(file), content).expect("written");
+    }
+    place
+}
+
+fn study(place: &Scratch, words: &[&str]) -> Command {
+    let mut command = anabranch();
+    command.current_dir(&place.0).arg("study").args(words);
+    command
+}
+
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for folder in [directory.to_owned(), directory.join("own"), directory.join("figures")] {
+        for entry in fs::read_dir(folder).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                found.insert(
+                    path.to_string_lossy().replace(&*directory.to_string_lossy(), ""),
+                    fs::read(&path).expect("read"),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// Whatever of the figures is there when a run goes on, the end is that of an undisturbed one.
+#[test]
+fn a_study_that_was_ended_goes_on_to_the_same_files() {
+    let place = place("study-resume");
+    let whole = run(&mut study(&place, &["run", "own", "--quiet", "--out", "whole"]));
+    assert!(whole.status.success(), "{}", errors(&whole));
+    let expected = files(&place.0.join("whole"));
+    let figures: Vec<&String> = expected.keys().filter(|name| name.contains("figures")).collect();
+    assert!(figures.len() >= 3 && expected.keys().any(|name| name.ends_with("/cells.csv")), "{figures:?}");
+    for kept in 0..figures.len() {
+        let part = format!("part-{kept}");
+        fs::create_dir_all(place.0.join(&part).join("figures")).expect("a folder");
+        for name in figures.iter().take(kept).copied().chain([&"/study-run".to_owned()]) {
+            fs::write(place.0.join(format!("{part}{name}")), &expected[name]).expect("written");
+        }
+        let again = run(&mut study(&place, &["run", "own", "--quiet", "--resume", "--out", &part]));
+        assert!(again.status.success(), "{}", errors(&again));
+        assert_eq!(again.stdout, whole.stdout);
+        assert!(files(&place.0.join(&part)) == expected, "with {kept} figures kept");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
+    let place = place("study-refused");
+    assert!(
+        run(&mut study(&place, &["run", "own", "--quiet", "--quick", "--out", "there"])).status.success()
+    );
+    let before = files(&place.0.join("there"));
+    fs::create_dir(place.0.join("other")).expect("a folder");
+    place.file("other/mine", "mine");
+    for (words, told) in [
+        (&["run", "own", "--quick", "--out", "there"][..], "holds a run already; add --resume"),
+        (
+            &["run", "own", "--runs", "3", "--resume", "--out", "there"],
+            "of other studies, settings or of another version",
+        ),
+        (&["run", "own", "--quick", "--set", "rtt=9ms", "--resume", "--out", "there"], "of other studies"),
+        (&["run", "own", "--out", "other"], "is not empty"),
+        (&["run", "own", "--out", "other/mine"], "mine"),
+        (&["run", "own", "--resume"], "--out DIR"),
+        (&["run", "nothing"], "no study 'nothing'"),
+        (&["run"], "name a study"),
+        (&["run", "own", "--set", "rtt"], "KEY=VALUE"),
+        (&["run", "own", "--set", "speed=1"], "unknown flag 'speed'"),
+        (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
+        (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),
+        (&["plan", "own/nothing"], "no table 'nothing'; there are pages"),
+    ] {
+        let output = run(&mut study(&place, words));
+        let said = errors(&output);
+        assert!(!output.status.success() && said.contains(told), "{words:?}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{words:?}: {said}");
+    }
+    assert!(files(&place.0.join("there")) == before && place.0.join("other/mine").is_file());
+    // A file of figures that is damaged is told, and not believed.
+    let name = before.keys().find(|name| name.contains("figures")).expect("figures");
+    place.file(&format!("there{name}"), String::from_utf8_lossy(&before[name]).replace('1', "2"));
+    let output = run(&mut study(&place, &["run", "own", "--quick", "--resume", "--out", "there"]));
+    assert!(errors(&output).contains("is damaged") && !output.status.success(), "{}", errors(&output));
+}
+
+/// What a file of a study has wrong is told with its name.
+#[test]
+fn a_wrong_file_is_named() {
+    for (file, wrong, told) in [
+        ("own/study.toml", "name = 'own'", "own/study.toml: "),
+        ("own/study.toml", &FILES[0].1.replace("pages", "sizes"), "own/sizes.toml: there is no such file"),
+        ("own/pages.toml", &FILES[1].1.replace("'page'", "'speed'"), "own/pages.toml: "),
+        ("own/pages.csv", "contestant,loss,seconds\none,0,fast\n", "own/pages.csv: line 2"),
+        (
+            "own/causes.toml",
+            &FILES[3].1.replace("'pages'", "'sizes'"),
+            "own/causes.toml: rtt: no table 'sizes'",
+        ),
+        ("own/causes.toml", &FILES[3].1.replace("[3, 12]", "[12, 3]"), "rtt: effect"),
+        ("own/claims.csv", &FILES[4].1.replace("one rises", "two rises"), "x1: no contestant 'two' in pages"),
+        ("own/claims.csv", &FILES[4].1.replace("over loss", "over rtt"), "x1: 'rtt' is no factor of pages"),
+        ("own/claims.csv", &FILES[4].1.replace("cause rtt", "cause loss"), "x2: no cause 'loss'"),
+    ] {
+        let place = place("study-wrong");
+        place.file(file, wrong);
+        let output = run(&mut study(&place, &["run", "own", "--quiet"]));
+        let said = errors(&output);
+        assert!(
+            !output.status.success() && said.contains(told) && said.trim_end().lines().count() == 1,
+            "{told}: {said}"
+        );
+    }
+}
+
+/// `study plan` prints a plan that `race` runs to the numbers of the study's cells.
+#[test]
+fn race_runs_the_plan_to_the_same_numbers() {
+    let place = place("study-plan");
+    assert!(
+        run(&mut study(&place, &["run", "own", "--quick", "--quiet", "--out", "out", "--set", "one:iw=2"]))
+            .status
+            .success()
+    );
+    let plan = run(&mut study(&place, &["plan", "own/pages", "--quick", "--set", "one:iw=2"]));
+    place.file("p.toml", &plan.stdout);
+    let mut race = anabranch();
+    race.current_dir(&place.0).args(["race", "p.toml", "--quiet", "--json", "p.json"]);
+    assert!(run(&mut race).status.success());
+    let results = fs::read_to_string(place.0.join("p.json")).expect("results");
+    let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    let cells = fs::read_to_string(place.0.join("out/own/cells.csv")).expect("cells");
+    let mut compared = 0;
+    for point in results["points"].as_array().expect("points") {
+        for contestant in point["arms"].as_array().expect("contestants") {
+            let pages: Vec<f64> = contestant["runs"]
+                .as_array()
+                .expect("runs")
+                .iter()
+                .map(|run| run["page_ns"].as_f64().expect("done") / 1e9)
+                .collect();
+            let mean = pages.iter().sum::<f64>() / pages.len() as f64;
+            let name = contestant["arm"].as_str().expect("a name").split('=').next().expect("a nickname");
+            let labels =
+                format!("contestant={name} loss={}", point["factors"]["loss"].as_str().expect("a level"));
+            let row = cells.lines().find(|line| line.contains(&labels)).unwrap_or_else(|| panic!("{labels}"));
+            let ours: f64 = row.split(',').nth(3).expect("ours").parse().expect("a number");
+            assert!((ours / mean - 1.0).abs() < 1e-12, "{labels}: {ours} and {mean}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 4);
+}

@@ -1,0 +1,184 @@
+//! Findings: one assumption changed, what that does, and whether it still does what the study says.
+//!
+//! `causes.toml` holds them. A cause that explains cells is run over the whole table: it explains those that differ from
+//! print without the change and do not with it.
+
+use super::bench::{Bench, StudyError};
+use super::change::Change;
+use super::effect::{Estimate, Subject, difference};
+use super::metric::Metric;
+use super::table::Table;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// One `[[cause]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// A name of its own.
+    pub id: String,
+    /// The table whose plan is changed.
+    pub table: String,
+    /// What is changed.
+    pub change: Vec<String>,
+    /// Whose number is looked at: a contestant, or one over another.
+    pub of: String,
+    /// Which of its numbers; that of the table unless given.
+    pub metric: Option<Metric>,
+    /// Factor, or `object`, to level: where.
+    #[serde(default)]
+    pub at: BTreeMap<String, String>,
+    /// Bounds of the number with the change over that without.
+    pub effect: [f64; 2],
+    /// The finding, in a sentence; `{}` is the effect.
+    pub says: String,
+    /// It is run over the whole table, and what it brings near print is explained by it.
+    #[serde(default)]
+    pub explains: bool,
+    /// It is false, and put there so that the check is seen to find that.
+    #[serde(default)]
+    pub planted: bool,
+    /// It was found by looking at many variants, and proves nothing by itself.
+    #[serde(default)]
+    pub exploratory: bool,
+}
+
+/// A cause that was run.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What it says.
+    pub cause: Cause,
+    /// The number with the change over that without; `None` where it has none.
+    pub effect: Option<Estimate>,
+    /// The effect is as the study says: within its bounds, and on the side of 1 on which they are.
+    pub holds: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    cause: Vec<Cause>,
+}
+
+/// Reads `causes.toml`.
+///
+/// # Errors
+/// One line: what is wrong.
+pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
+    let file: File =
+        toml::from_str(text).map_err(|e| format!("causes.toml: {}", e.to_string().replace('\n', " ")))?;
+    for cause in &file.cause {
+        let [low, high] = cause.effect;
+        if !(0.0 < low && low <= high) {
+            return Err(format!(
+                "causes.toml: {}: effect: two bounds above 0 are needed, the lower first",
+                cause.id
+            ));
+        }
+    }
+    Ok(file.cause)
+}
+
+impl Cause {
+    /// The changes, understood.
+    ///
+    /// # Errors
+    /// One line: which is none.
+    pub fn changes(&self) -> Result<Vec<Change>, String> {
+        self.change.iter().map(|text| Change::parse(text)).collect()
+    }
+
+    /// Where the changed plan is looked at. What is changed may be what tells the place: where the changed plan has it
+    /// no longer, it is everywhere.
+    ///
+    /// # Errors
+    /// As [`changes`](Self::changes).
+    pub fn place_when_changed(&self) -> Result<BTreeMap<String, String>, String> {
+        let changed: Vec<String> = self.changes()?.iter().filter_map(Change::factor).collect();
+        let mut at = self.at.clone();
+        at.retain(|key, _| !changed.contains(key));
+        Ok(at)
+    }
+
+    /// As it is to be, given what was found: a planted one is to be refuted.
+    #[must_use]
+    pub fn is_met(&self, holds: bool) -> bool {
+        holds != self.planted
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`StudyError`].
+    pub fn run(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Found, StudyError> {
+        let subject = Subject::parse(&self.of);
+        let object = self.at.get("object").and_then(|number| number.parse().ok());
+        let metric = self.metric.unwrap_or(table.definition.metric);
+        let mut logs = Vec::new();
+        for changes in [&[][..], &self.changes().map_err(StudyError::Change)?] {
+            let all = seeds.changes_of(table, changes);
+            let draft = table.draft(seeds.runs, seeds.first, &all).map_err(StudyError::Change)?;
+            let at = if changes.is_empty() {
+                self.at.clone()
+            } else {
+                self.place_when_changed().map_err(StudyError::Change)?
+            };
+            // Where all of the table is run with the change, these are runs of the table.
+            let names = (!self.explains).then(|| subject.names());
+            let places = table.places(&draft, &at, names.as_deref()).map_err(StudyError::Change)?;
+            let figures = bench.figures(&places, table.definition.heads)?;
+            logs.push(
+                figures
+                    .points
+                    .iter()
+                    .flat_map(|point| subject.logs(point, metric, object))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let effect = Estimate::of(&difference(&logs[1], &logs[0]));
+        let [low, high] = self.effect;
+        let holds = effect.is_some_and(|effect| {
+            let within = (low..=high).contains(&effect.mean);
+            // An effect that is said to be one must be told from none.
+            let told = (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
+            within && told
+        });
+        Ok(Found { cause: self.clone(), effect, holds })
+    }
+}
+
+impl Found {
+    /// The finding in a sentence, with the effect that was measured.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
+        self.cause.says.replace("{}", &effect)
+    }
+
+    /// It is as it is to be.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.cause.is_met(self.holds)
+    }
+}
+
+/// With which seeds a study is run, and what is changed in all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds<'a> {
+    /// How many.
+    pub runs: u64,
+    /// The first.
+    pub first: u64,
+    /// What `--set` says.
+    pub changes: &'a [Change],
+}
+
+impl Seeds<'_> {
+    /// What is changed in a table: what has a place there of what is changed everywhere, then what is changed there.
+    #[must_use]
+    pub fn changes_of(&self, table: &Table, changes: &[Change]) -> Vec<Change> {
+        let names = table.names();
+        self.changes.iter().filter(|change| change.is_of(&names)).chain(changes).cloned().collect()
+    }
+}

@@ -1,0 +1,137 @@
+//! One assumption, changed: a key of the plan, or a setting of contestants.
+//!
+//! `mtu=1500` is a key of the plan; `tcp:iw=10` a setting of the contestant `tcp`, `*:iw=10` of every one, and
+//! `sctp-*:nagle=no` of those whose names begin so.
+
+use crate::plan::{Draft, PlanError};
+use crate::results::label;
+use std::fmt;
+
+/// A change, as it is written.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Change {
+    /// Whose setting it is; `None` of a key of the plan.
+    of: Option<String>,
+    key: String,
+    value: String,
+}
+
+impl Change {
+    /// Reads a change.
+    ///
+    /// # Errors
+    /// One line: what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("'{text}' where KEY=VALUE or CONTESTANT:KEY=VALUE was expected, as rtt=80ms or tcp:iw=10")
+        };
+        let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+        let (of, key) = match key.split_once(':') {
+            Some((of, key)) => (Some(of.to_owned()), key),
+            None => (None, key),
+        };
+        if key.is_empty() || value.is_empty() || of.as_ref().is_some_and(String::is_empty) {
+            return Err(wrong());
+        }
+        Ok(Self { of, key: key.to_owned(), value: value.to_owned() })
+    }
+
+    /// The key of the plan that it gives a value.
+    #[must_use]
+    pub fn factor(&self) -> Option<String> {
+        self.of.is_none().then(|| self.key.clone())
+    }
+
+    /// Whether it has a place in a plan with these contestants.
+    #[must_use]
+    pub fn is_of(&self, contestants: &[String]) -> bool {
+        self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
+    }
+
+    /// The plan with this change.
+    ///
+    /// # Errors
+    /// One line: the plan has no such key, or no such contestant.
+    pub fn apply(&self, draft: Draft) -> Result<Draft, String> {
+        let Some(of) = &self.of else {
+            let change = Draft::from_flags([(self.key.as_str(), self.value.as_str())]);
+            return Ok(draft.overlaid(change.map_err(|error: PlanError| error.to_string())?));
+        };
+        let mut draft = draft;
+        let mut met = false;
+        for (text, _) in &mut draft.transports {
+            if matches(of, label::shown(text)) {
+                *text = with_setting(text, &self.key, &self.value);
+                met = true;
+            }
+        }
+        let names: Vec<&str> = draft.transports.iter().map(|(text, _)| label::shown(text)).collect();
+        if met { Ok(draft) } else { Err(format!("no contestant '{of}'; there are {}", names.join(", "))) }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(of) = &self.of {
+            write!(f, "{of}:")?;
+        }
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+/// Whether a contestant is meant: by its name, or by how that begins.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => name == pattern,
+    }
+}
+
+/// A contestant's text with one setting given, or given anew.
+fn with_setting(text: &str, key: &str, value: &str) -> String {
+    let (nick, spec) = label::split(text);
+    let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));
+    let others = settings.split(',').filter(|one| !one.is_empty() && one.split('=').next() != Some(key));
+    let mut settings: Vec<String> = others.map(str::to_owned).collect();
+    settings.push(format!("{key}={value}"));
+    let nick = nick.map_or(String::new(), |nick| format!("{nick}="));
+    format!("{nick}{transport}:{}", settings.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft() -> Draft {
+        let plan = "rtt = \"80ms\"\ntransport = [\"tcp=tcp:profile=reno-2002,iw=2\", \"s1=sctp\", \"s2=sctp:streams=2\"]";
+        Draft::from_toml("plan", plan).expect("a plan")
+    }
+
+    fn changed(text: &str) -> Result<Vec<String>, String> {
+        let draft = Change::parse(text)?.apply(draft())?;
+        let rtt = draft.value("rtt").map(|given| format!("rtt={}", given.levels.join("|")));
+        Ok(rtt.into_iter().chain(draft.transports.into_iter().map(|(text, _)| text)).collect())
+    }
+
+    #[test]
+    fn keys_of_the_plan_and_settings_of_contestants_change() {
+        assert_eq!(changed("rtt=160ms").expect("a key")[0], "rtt=160ms");
+        assert_eq!(changed("tcp:iw=10").expect("a contestant")[1], "tcp=tcp:profile=reno-2002,iw=10");
+        let all = changed("s*:streams=9").expect("two");
+        assert_eq!(all[2..], ["s1=sctp:streams=9", "s2=sctp:streams=9"]);
+        assert_eq!(all[1], "tcp=tcp:profile=reno-2002,iw=2", "not meant");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        for (change, told) in [
+            ("rtt", "KEY=VALUE"),
+            (":iw=1", "KEY=VALUE"),
+            ("udp:iw=1", "there are tcp, s1, s2"),
+            ("speed=1", "speed"),
+        ] {
+            let error = changed(change).expect_err(change);
+            assert!(error.contains(told), "{change}: {error}");
+        }
+    }
+}

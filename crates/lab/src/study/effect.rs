@@ -1,0 +1,124 @@
+//! A number of a point's runs with its 95 % interval: the value of one contestant, or the ratio of two, over the same seeds.
+
+use super::figures::Point;
+use super::metric::Metric;
+use crate::stats::interval;
+
+/// Whose number it is: one contestant's, or that of the first over that of the second.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subject {
+    /// The contestant.
+    pub of: String,
+    /// The one it is divided by.
+    pub over: Option<String>,
+}
+
+impl Subject {
+    /// Reads `tcp`, or `tcp/sctp`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((of, over)) => Self { of: of.trim().to_owned(), over: Some(over.trim().to_owned()) },
+            None => Self { of: text.trim().to_owned(), over: None },
+        }
+    }
+
+    /// The contestants in it.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        std::iter::once(&self.of).chain(&self.over).cloned().collect()
+    }
+
+    /// Its logarithm, run by run; a run without the number is `None`.
+    #[must_use]
+    pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
+        let logs = |name: &str| -> Vec<Option<f64>> {
+            let runs = point.contestants.get(name).map_or(&[][..], Vec::as_slice);
+            let log = |value: f64| (value > 0.0).then(|| value.ln());
+            runs.iter().map(|run| run.value(metric, object).and_then(log)).collect()
+        };
+        let of = logs(&self.of);
+        match &self.over {
+            None => of,
+            Some(over) => difference(&of, &logs(over)),
+        }
+    }
+}
+
+/// One less the other, seed by seed. Where nothing was drawn from the seeds of one side, its one run stands for all.
+#[must_use]
+pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
+    let count = if one.is_empty() || other.is_empty() { 0 } else { one.len().max(other.len()) };
+    let at = |values: &[Option<f64>], i: usize| {
+        values.get(if values.len() == 1 { 0 } else { i }).copied().flatten()
+    };
+    (0..count).map(|i| Some(at(one, i)? - at(other, i)?)).collect()
+}
+
+/// A geometric mean with its 95 % interval; without spread the three are alike.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// The geometric mean.
+    pub mean: f64,
+    /// Its interval.
+    pub interval: [f64; 2],
+}
+
+impl Estimate {
+    /// Of logarithms; `None` where none is known.
+    #[must_use]
+    pub fn of(logs: &[Option<f64>]) -> Option<Self> {
+        let known: Vec<f64> = logs.iter().copied().flatten().collect();
+        let mean = interval::mean(&known)?;
+        let [low, high] = interval::ci95(&known).unwrap_or([mean, mean]);
+        Some(Self { mean: mean.exp(), interval: [low.exp(), high.exp()] })
+    }
+
+    /// The whole interval is within these bounds.
+    #[must_use]
+    pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
+        self.interval[0] >= low && self.interval[1] <= high
+    }
+
+    /// The whole interval is on one side of these bounds.
+    #[must_use]
+    pub fn is_outside(&self, [low, high]: [f64; 2]) -> bool {
+        self.interval[1] < low || self.interval[0] > high
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [low, high] = self.interval;
+        write!(f, "{}", figure(self.mean))?;
+        if low < high { write!(f, " ({}-{})", figure(low), figure(high)) } else { Ok(()) }
+    }
+}
+
+/// Three to four significant figures, without an exponent.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 => format!("{value:.0}"),
+        v if v >= 100.0 => format!("{value:.1}"),
+        v if v >= 10.0 => format!("{value:.2}"),
+        v if v >= 0.1 || v == 0.0 => format!("{value:.3}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_stands_for_all_where_nothing_is_drawn() {
+        let logs = difference(&[Some(1.0), Some(2.0), None], &[Some(0.5)]);
+        assert_eq!(logs, [Some(0.5), Some(1.5), None]);
+        assert!(difference(&[], &[Some(1.0)]).is_empty());
+        assert_eq!(Estimate::of(&[None]), None);
+        let alone = Estimate::of(&[Some(0.0)]).expect("one");
+        assert_eq!((alone.mean, alone.interval), (1.0, [1.0, 1.0]));
+        assert!(alone.is_within([1.0, 1.0]) && !alone.is_outside([0.9, 1.1]) && alone.is_outside([1.1, 2.0]));
+    }
+}

@@ -1,0 +1,160 @@
+//! The numbers of one plan's runs: what is kept of a race so that every cell, claim and cause can be told from it.
+//!
+//! A file of figures ends with a digest of itself, so that a damaged one is told and never believed.
+
+use super::metric::{Metric, OF_RUNS, seconds};
+use crate::results::{Outcome, Race, Run};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Objects whose own times are kept: pages of more are judged as a whole.
+const MOST_OBJECTS: usize = 64;
+
+/// Before the digest, which is that of all before this.
+const DIGEST: &str = "\ndigest ";
+
+/// One combination of the factors.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Factor to level.
+    pub factors: BTreeMap<String, String>,
+    /// By the contestants' names.
+    pub contestants: BTreeMap<String, Vec<Numbers>>,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Every object was delivered.
+    done: bool,
+    /// In the order of [`OF_RUNS`].
+    of_run: Vec<Option<f64>>,
+    /// Of each object: from the start to its request, and to its delivery, seconds.
+    objects: Vec<[Option<f64>; 2]>,
+}
+
+/// All that a plan's runs gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figures {
+    /// The combinations of the factors, in the order of the plan.
+    pub points: Vec<Rc<Point>>,
+}
+
+impl Numbers {
+    fn of(run: &Run, heads: u64) -> Self {
+        let own = if run.objects.len() > MOST_OBJECTS { &[] } else { run.objects.as_slice() };
+        Self {
+            done: run.outcome == Outcome::Done,
+            of_run: OF_RUNS.iter().map(|metric| metric.of(run, heads)).collect(),
+            objects: own.iter().map(|o| [o.issued_ns.map(seconds), o.delivered_ns.map(seconds)]).collect(),
+        }
+    }
+
+    /// A run of which the page time alone is known.
+    #[cfg(test)]
+    pub fn of_page(page: f64) -> Self {
+        let of_run = OF_RUNS.iter().map(|metric| (*metric == Metric::Page).then_some(page)).collect();
+        Self { done: true, of_run, objects: Vec::new() }
+    }
+
+    /// Every object was delivered.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// The number of the run, or of its object (from 1).
+    #[must_use]
+    pub fn value(&self, metric: Metric, object: Option<usize>) -> Option<f64> {
+        if metric.is_of_objects() {
+            let [issued, delivered] = self.objects.get(object?.checked_sub(1)?).copied()?;
+            return match metric {
+                Metric::ObjectTime => Some(delivered? - issued?),
+                _ => delivered,
+            };
+        }
+        let at = OF_RUNS.iter().position(|other| *other == metric)?;
+        self.of_run.get(at).copied().flatten()
+    }
+
+    /// How many objects have times of their own.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+impl Point {
+    /// What a race of one point found.
+    #[must_use]
+    pub fn of(factors: BTreeMap<String, String>, race: &Race, heads: u64) -> Self {
+        let contestants = race.points.iter().flat_map(|point| &point.contestants).map(|contestant| {
+            let name = crate::results::label::shown(&contestant.name).to_owned();
+            (name, contestant.runs.iter().map(|run| Numbers::of(run, heads)).collect())
+        });
+        Self { factors, contestants: contestants.collect() }
+    }
+
+    /// As a file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        let digest = hex(text.as_bytes());
+        format!("{text}{DIGEST}{digest}\n")
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, as the end of a line that names the file.
+    pub fn from_text(text: &str) -> Result<Self, String> {
+        let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
+        if end.trim_end() != hex(content.as_bytes()) {
+            return Err("is damaged: its digest is that of another content".to_owned());
+        }
+        serde_json::from_str(content).map_err(|error| format!("is damaged: {error}"))
+    }
+
+    /// The values of a contestant, run by run; a run that has none is left out.
+    #[must_use]
+    pub fn values(&self, contestant: &str, metric: Metric, object: Option<usize>) -> Vec<f64> {
+        let runs = self.contestants.get(contestant).map_or(&[][..], Vec::as_slice);
+        runs.iter().filter_map(|run| run.value(metric, object)).collect()
+    }
+}
+
+impl Figures {
+    /// The point of these labels: those that are factors.
+    #[must_use]
+    pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
+        let is_there =
+            |point: &&Rc<Point>| point.factors.iter().all(|(key, level)| labels.get(key) == Some(level));
+        self.points.iter().find(is_there).map(Rc::as_ref)
+    }
+}
+
+/// SHA-256 in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_back_and_a_damaged_one_is_not_believed() {
+        let numbers =
+            Numbers { done: true, of_run: vec![Some(0.1 + 0.2), None], objects: vec![[Some(0.0), None]] };
+        let contestants = BTreeMap::from([("tcp".to_owned(), vec![numbers])]);
+        let point = Point { factors: BTreeMap::new(), contestants };
+        let text = point.to_text();
+        assert_eq!(Point::from_text(&text), Ok(point));
+        for damaged in [text.replace("0.3", "0.4"), text[..text.len() / 2].to_owned(), String::new()] {
+            assert!(Point::from_text(&damaged).expect_err("damaged").contains("damaged"), "{damaged}");
+        }
+    }
+}

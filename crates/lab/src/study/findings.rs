@@ -1,0 +1,237 @@
+//! A study that was run: its cells, orders, causes and claims, and what of the cells no cause explains.
+
+use super::bench::{Bench, StudyError};
+use super::cause::{Found as CauseFound, Seeds};
+use super::cell::{Cell, Evidence};
+use super::check::{Check, Found, Outcome};
+use super::claim::Claim;
+use super::order::Orders;
+use super::table::Table;
+use super::{Study, figures::Figures};
+use crate::features;
+use std::collections::BTreeMap;
+
+/// What a study's runs say.
+#[derive(Debug)]
+pub struct Findings {
+    /// The tables, in their order.
+    pub tables: Vec<TableFound>,
+    /// The causes, in their order.
+    pub causes: Vec<CauseFound>,
+    /// The claims with what came of each, in their order.
+    pub claims: Vec<(Claim, Found)>,
+}
+
+/// What the runs of one table say.
+#[derive(Debug)]
+pub struct TableFound {
+    /// The table's name.
+    pub name: String,
+    /// The printed cells beside ours; none where nothing is printed.
+    pub cells: Vec<Cell>,
+    /// Who is ahead.
+    pub orders: Orders,
+    /// All numbers of its runs.
+    pub figures: Figures,
+}
+
+impl TableFound {
+    /// Cells that are evidence of the transports and differ from print.
+    #[must_use]
+    pub fn off(&self) -> Vec<&Cell> {
+        self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
+    }
+
+    /// Of these, those that no cause explains.
+    #[must_use]
+    pub fn unexplained(&self) -> usize {
+        self.off().iter().filter(|cell| cell.explained.is_empty()).count()
+    }
+}
+
+impl Findings {
+    /// Every cause is as it is to be.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.causes.iter().all(CauseFound::is_met)
+    }
+}
+
+/// How many seeds are run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// As many as each table says.
+    Full,
+    /// As few as each table says for a first look.
+    Quick,
+    /// So many.
+    Runs(u64),
+}
+
+impl Size {
+    /// Of one table.
+    #[must_use]
+    pub fn of(self, table: &Table) -> u64 {
+        match self {
+            Self::Full => table.definition.runs,
+            Self::Quick => table.definition.quick_runs,
+            Self::Runs(runs) => runs,
+        }
+    }
+}
+
+impl Study {
+    /// Runs in all.
+    ///
+    /// # Errors
+    /// One line: a change does not fit.
+    pub fn run_count(&self, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
+        let mut count = 0;
+        let mut add = |table: &Table,
+                       changes: &[super::Change],
+                       at: &BTreeMap<String, String>,
+                       names: Option<&[String]>| {
+            let all = seeds.changes_of(table, changes);
+            let places = table.places(&table.draft(size.of(table), seeds.first, &all)?, at, names)?;
+            count += places.iter().map(|place| place.plan.run_count()).sum::<usize>();
+            Ok::<(), String>(())
+        };
+        for table in &self.tables {
+            add(table, &[], &BTreeMap::new(), None)?;
+        }
+        for cause in &self.causes {
+            let Some(table) = self.table(&cause.table) else { continue };
+            let names = super::effect::Subject::parse(&cause.of).names();
+            let (at, names) = if cause.explains {
+                (BTreeMap::new(), None)
+            } else {
+                (cause.place_when_changed()?, Some(&names[..]))
+            };
+            add(table, &cause.changes()?, &at, names)?;
+        }
+        Ok(count)
+    }
+
+    /// Runs the study: its tables, then its causes; then decides its claims.
+    ///
+    /// # Errors
+    /// [`StudyError`].
+    pub fn run(&self, size: Size, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Findings, StudyError> {
+        let mut tables = Vec::new();
+        for table in &self.tables {
+            tables.push(found(table, &Seeds { runs: size.of(table), ..*seeds }, bench)?);
+        }
+        let mut causes = Vec::new();
+        for cause in &self.causes {
+            let (table, own) =
+                self.table(&cause.table).zip(tables.iter_mut().find(|t| t.name == cause.table)).ok_or_else(
+                    || StudyError::Change(format!("causes.toml: {}: no table '{}'", cause.id, cause.table)),
+                )?;
+            let seeds = Seeds { runs: size.of(table), ..*seeds };
+            let result = cause.run(table, &seeds, bench)?;
+            if cause.explains && !cause.planted {
+                explain(
+                    cause.id.clone(),
+                    &cause.changes().map_err(StudyError::Change)?,
+                    table,
+                    own,
+                    &seeds,
+                    bench,
+                )?;
+            }
+            causes.push(result);
+        }
+        let mut claims = Vec::new();
+        for claim in &self.claims {
+            let found = self.decide(claim, &tables, &causes).map_err(StudyError::Change)?;
+            claims.push((claim.clone(), found));
+        }
+        Ok(Findings { tables, causes, claims })
+    }
+
+    fn decide(&self, claim: &Claim, tables: &[TableFound], causes: &[CauseFound]) -> Result<Found, String> {
+        let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
+        let mut all: Option<Found> = None;
+        for check in &claim.checks {
+            let one = match check {
+                Check::Table { table, relation, at } => {
+                    let (own, definition) = tables
+                        .iter()
+                        .find(|found| found.name == *table)
+                        .zip(self.table(table))
+                        .ok_or_else(|| wrong(format!("no table '{table}'")))?;
+                    relation.decide(&own.figures, at, definition.definition.metric)
+                }
+                Check::Cause(id) => {
+                    let cause = causes
+                        .iter()
+                        .find(|found| found.cause.id == *id)
+                        .ok_or_else(|| wrong(format!("no cause '{id}'")))?;
+                    let outcome = if cause.holds { Outcome::Holds } else { Outcome::Fails };
+                    Found { outcome, found: cause.sentence() }
+                }
+                Check::Prediction(table) => {
+                    if self.table(table).is_none() {
+                        return Err(wrong(format!("no table '{table}'")));
+                    }
+                    Found { outcome: Outcome::Prediction, found: format!("table {table} is ours") }
+                }
+                Check::Undecidable(why) => Found { outcome: Outcome::Undecidable, found: why.clone() },
+                Check::Feature { row, words } => feature(row, words).map_err(wrong)?,
+            };
+            all = Some(match all {
+                None => one,
+                Some(before) if one.outcome > before.outcome => one,
+                Some(before) => before,
+            });
+        }
+        all.ok_or_else(|| wrong("nothing decides it".to_owned()))
+    }
+}
+
+fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
+    let draft =
+        table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
+    let places = table.places(&draft, &BTreeMap::new(), None).map_err(StudyError::Change)?;
+    let figures = bench.figures(&places, table.definition.heads)?;
+    let rows = table.printed.iter().flat_map(|printed| &printed.rows);
+    let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
+    let orders = Orders::of(table, &cells);
+    Ok(TableFound { name: table.name.clone(), cells, orders, figures })
+}
+
+/// Runs the whole table with the change, and notes which cells that are off are so no longer.
+fn explain(
+    id: String,
+    changes: &[super::Change],
+    table: &Table,
+    own: &mut TableFound,
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<(), StudyError> {
+    let all = seeds.changes_of(table, changes);
+    let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
+    for (cell, changed) in own.cells.iter_mut().zip(&changed.cells) {
+        if cell.is_off() && !changed.is_off() {
+            cell.explained.push(id.clone());
+        }
+    }
+    Ok(())
+}
+
+/// What the table of features says of a row.
+fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
+    let line = features::line(row)?;
+    let mut wrong = Vec::new();
+    for (column, word) in words {
+        let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));
+        let said = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
+        if said != word {
+            wrong.push(format!("{column}: {said}"));
+        }
+    }
+    Ok(match wrong.is_empty() {
+        true => Found { outcome: Outcome::Holds, found: format!("features: {row}") },
+        false => Found { outcome: Outcome::Fails, found: format!("features: {row}: {}", wrong.join(", ")) },
+    })
+}

@@ -1,0 +1,125 @@
+//! Who is ahead: every pair of contestants at the same place of a table, in print and here.
+//!
+//! Orders share their causes within a row of the table, so the rows that agree wholly are counted, too; a coin would get
+//! half of the orders right.
+
+use super::cell::{Cell, Evidence};
+use super::table::Table;
+use std::collections::BTreeMap;
+
+/// A printed gap below this is a tie, and no order.
+pub const TIE: f64 = 1.02;
+
+/// The orders of a table.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Orders {
+    /// Orders in print that runs of ours decide.
+    pub all: usize,
+    /// Of these, the same here.
+    pub same: usize,
+    /// Independent rows of the table that have orders.
+    pub rows: usize,
+    /// Of these, the same in every order.
+    pub same_rows: usize,
+    /// Printed gaps that are ties.
+    pub ties: usize,
+    /// What is the other way round here: two contestants, and where.
+    pub missed: Vec<(String, BTreeMap<String, String>)>,
+}
+
+impl Orders {
+    /// Counts the orders among cells that set no input.
+    #[must_use]
+    pub fn of(table: &Table, cells: &[Cell]) -> Self {
+        let mut orders = Self::default();
+        let mut rows: BTreeMap<Vec<&str>, bool> = BTreeMap::new();
+        let place = |cell: &Cell| -> BTreeMap<String, String> {
+            cell.labels
+                .iter()
+                .filter(|(key, _)| *key != "contestant")
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect()
+        };
+        for (at, one) in cells.iter().enumerate() {
+            for other in cells.iter().skip(at + 1).filter(|other| place(other) == place(one)) {
+                let calibrated = |cell: &Cell| cell.evidence == Evidence::Calibrated;
+                let (Some(a), Some(b)) = (one.ours, other.ours) else { continue };
+                if calibrated(one) && calibrated(other) {
+                    continue;
+                }
+                let gap = one.printed / other.printed;
+                if gap.max(1.0 / gap) < TIE {
+                    orders.ties += 1;
+                    continue;
+                }
+                let same = (a > b) == (gap > 1.0) && a != b;
+                orders.all += 1;
+                orders.same += usize::from(same);
+                let row = table.definition.rows.iter();
+                let row = row.map(|column| one.labels.get(column).map_or("", String::as_str)).collect();
+                *rows.entry(row).or_insert(true) &= same;
+                if !same {
+                    let [a, b] =
+                        [one, other].map(|cell| cell.labels.get("contestant").map_or("", String::as_str));
+                    orders.missed.push((format!("{a} and {b}"), place(one)));
+                }
+            }
+        }
+        (orders.rows, orders.same_rows) = (rows.len(), rows.values().filter(|same| **same).count());
+        orders
+    }
+}
+
+impl Orders {
+    /// What is the other way round here, objects and levels of a pair together.
+    #[must_use]
+    pub fn missed_in_words(&self) -> String {
+        let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();
+        for (pair, place) in &self.missed {
+            let place: Vec<&str> = place.values().map(String::as_str).collect();
+            match pairs.iter_mut().find(|(known, _)| known == pair) {
+                Some((_, places)) => places.push(place.join("/")),
+                None => pairs.push((pair, vec![place.join("/")])),
+            }
+        }
+        let pairs = pairs.into_iter().map(|(pair, places)| format!("{pair} at {}", places.join(", ")));
+        pairs.collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_rows_are_counted_and_ties_are_not() {
+        let definition = "title = 't'\nsource = 's'\nunit = 'u'\nmetric = 'page'\nrows = ['loss']\nruns = 1\n\
+                          quick_runs = 1\n[plan]\ntransport = ['a=tcp', 'b=sctp']\nloss = ['0', '1%']";
+        let table = Table::parse("t", definition, None).expect("a table");
+        let cell = |contestant: &str, loss: &str, printed: f64, ours: f64| {
+            let labels = [("contestant", contestant), ("loss", loss)];
+            Cell {
+                labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+                printed,
+                ours: Some(ours),
+                ratio: None,
+                range: None,
+                runs: (1, 0),
+                verdict: super::super::cell::Verdict::Missing,
+                evidence: Evidence::Transport,
+                explained: Vec::new(),
+            }
+        };
+        let cells = [
+            cell("a", "0", 1.0, 1.0),
+            cell("b", "0", 2.0, 3.0),
+            cell("a", "1%", 2.0, 1.0),
+            cell("b", "1%", 1.0, 2.0),
+            cell("a", "2%", 1.0, 2.0),
+            cell("b", "2%", 1.01, 1.0),
+        ];
+        let orders = Orders::of(&table, &cells);
+        assert_eq!((orders.all, orders.same, orders.rows, orders.same_rows, orders.ties), (2, 1, 2, 1, 1));
+        assert_eq!(orders.missed_in_words(), "a and b at 1%");
+    }
+}

@@ -1,0 +1,359 @@
+//! Studies as text and as CSV: the list, the description, the comparison, the files of `--out`.
+
+use super::cell::{Cell, Evidence, Verdict};
+use super::check::Outcome;
+use super::effect::figure;
+use super::findings::{Findings, TableFound};
+use super::{Study, Table};
+use std::fmt::Write;
+
+/// One line a study.
+#[must_use]
+pub fn listing() -> String {
+    let mut out = String::new();
+    for name in super::names() {
+        if let Ok(study) = super::open(name) {
+            let _ = writeln!(out, "{name:<22} {}", study.definition.question);
+        }
+    }
+    out
+}
+
+/// What a study is: question, tables, parameters with their origin, causes, claims.
+#[must_use]
+pub fn description(study: &Study) -> String {
+    let d = &study.definition;
+    let mut out = format!("{}: {}\n{}\n\n{}\n", d.name, d.title, d.source, d.question);
+    out.push_str("\nTables:\n");
+    for table in &study.tables {
+        let printed = match table.printed.as_ref().map_or(0, |printed| printed.rows.len()) {
+            0 => "nothing printed".to_owned(),
+            cells => format!("{cells} printed cells, {}", table.definition.unit),
+        };
+        let _ = writeln!(out, "  {:<20} {} ({printed})", table.name, table.definition.title);
+    }
+    out.push_str("\nParameters:\n");
+    for parameter in &d.parameters {
+        let line =
+            format!("{} = {} ({}): {}", parameter.name, parameter.value, parameter.is.word(), parameter.why);
+        out.push_str(&wrapped(&line, 98));
+    }
+    out.push_str("\nCauses, each a run:\n");
+    for cause in study.causes.iter().filter(|cause| !cause.planted) {
+        let [low, high] = cause.effect;
+        let changes = cause.change.join(" ");
+        out.push_str(&wrapped(&format!("{}: {changes}: {} x{low}-{high}", cause.id, cause.of), 98));
+    }
+    let _ = writeln!(out, "\n{} claims; `study run {}` decides them.", study.claims.len(), d.name);
+    out
+}
+
+/// What a study's runs say, whole.
+#[must_use]
+pub fn comparison(study: &Study, findings: &Findings) -> String {
+    let mut out =
+        format!("{}: {}\n{}\n", study.definition.name, study.definition.title, study.definition.source);
+    for found in &findings.tables {
+        let Some(table) = study.table(&found.name) else { continue };
+        if !found.cells.is_empty() {
+            out += &cells(table, found);
+        }
+    }
+    out.push_str("\ncauses, each a run of this study\n");
+    for found in &findings.causes {
+        let word = match (found.is_met(), found.cause.planted) {
+            (true, false) => "holds",
+            (false, false) => "FAILS",
+            (true, true) => "planted, refuted",
+            (false, true) => "planted, NOT REFUTED",
+        };
+        let exploratory = if found.cause.exploratory { ", exploratory" } else { "" };
+        out.push_str(&wrapped(
+            &format!("{} ({word}{exploratory}): {}", found.cause.id, found.sentence()),
+            98,
+        ));
+    }
+    out.push_str("\nclaims that do not hold here, or cannot be told\n");
+    for (claim, found) in &findings.claims {
+        if matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading) {
+            let line = format!("{} ({}): {}: {}", claim.id, found.outcome.word(), claim.claim, found.found);
+            out.push_str(&wrapped(&line, 98));
+        }
+    }
+    out.push('\n');
+    out += &summary(study, findings);
+    out
+}
+
+/// One line a table, and one for the claims.
+#[must_use]
+pub fn summary(study: &Study, findings: &Findings) -> String {
+    let mut out = String::new();
+    for found in &findings.tables {
+        let _ = writeln!(out, "{}/{}: {}", study.definition.name, found.name, table_line(found));
+    }
+    let outcomes = [
+        Outcome::Holds,
+        Outcome::Fails,
+        Outcome::Undetermined,
+        Outcome::Reading,
+        Outcome::Prediction,
+        Outcome::Undecidable,
+    ];
+    let counts = outcomes.iter().filter_map(|outcome| {
+        let count = findings.claims.iter().filter(|(_, found)| found.outcome == *outcome).count();
+        (count > 0).then(|| format!("{count} {}", outcome.word()))
+    });
+    let name = &study.definition.name;
+    let _ =
+        writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.collect::<Vec<_>>().join(", "));
+    let (causes, met) =
+        (findings.causes.len(), findings.causes.iter().filter(|found| found.is_met()).count());
+    let _ = writeln!(out, "{name}: {met} of {causes} causes are as the study says");
+    out
+}
+
+/// A table's cells and orders in a line.
+fn table_line(found: &TableFound) -> String {
+    if found.cells.is_empty() {
+        return "nothing is printed; the numbers are ours".to_owned();
+    }
+    let mut parts = Vec::new();
+    for (evidence, what) in
+        [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "of arrivals or arithmetic")]
+    {
+        let of: Vec<&Cell> = found.cells.iter().filter(|cell| cell.evidence == evidence).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let verdicts =
+            [Verdict::Agrees, Verdict::Near, Verdict::Differs, Verdict::Undetermined, Verdict::Missing];
+        let counts = verdicts.iter().filter_map(|verdict| {
+            let count = of.iter().filter(|cell| cell.verdict == *verdict).count();
+            (count > 0).then(|| format!("{count} {}", verdict.of_several()))
+        });
+        parts.push(format!("{} {what} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")));
+    }
+    let calibrated = found.cells.iter().filter(|cell| cell.evidence == Evidence::Calibrated).count();
+    if calibrated > 0 {
+        parts.push(format!("{calibrated} calibrated"));
+    }
+    let orders = &found.orders;
+    parts.push(format!(
+        "orders {}/{}, independent rows {}/{}, a coin {}",
+        orders.same,
+        orders.all,
+        orders.same_rows,
+        orders.rows,
+        orders.all.div_ceil(2)
+    ));
+    let inside = found
+        .cells
+        .iter()
+        .filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_inside() == Some(true));
+    let (inside, told) =
+        inside.fold((0, 0), |(all, told), cell| (all + 1, told + usize::from(cell.is_informative())));
+    parts.push(format!("print inside our runs {inside} times, {told} of a range below x2"));
+    let off = found.off().len();
+    parts.push(format!(
+        "of {off} that differ {} explained, {} not explained",
+        off - found.unexplained(),
+        found.unexplained()
+    ));
+    parts.join("; ")
+}
+
+/// Every printed cell beside ours.
+fn cells(table: &Table, found: &TableFound) -> String {
+    let columns: &[String] = table.printed.as_ref().map_or(&[], |printed| &printed.columns);
+    let width = |column: &String| {
+        let labels = found.cells.iter().filter_map(|cell| cell.labels.get(column)).map(String::len);
+        labels.chain([column.len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = columns.iter().map(width).collect();
+    let definition = &table.definition;
+    let mut out =
+        format!("\n{}: {}; {}; {}\n\n", table.name, definition.title, definition.source, definition.unit);
+    for (column, width) in columns.iter().zip(&widths) {
+        let _ = write!(out, "{column:<width$}  ");
+    }
+    let draws = if definition.averaged == 1 {
+        "one run".to_owned()
+    } else {
+        format!("mean of {}", definition.averaged)
+    };
+    let _ = writeln!(
+        out,
+        "{:>9}  {:>9}  {:>6}  {:>13}  {:>19}  {:>8}  verdict",
+        "printed", "ours", "ratio", "95 % interval", draws, "runs"
+    );
+    for cell in &found.cells {
+        for (column, width) in columns.iter().zip(&widths) {
+            let _ = write!(out, "{:<width$}  ", cell.labels.get(column).map_or("", String::as_str));
+        }
+        let ours = cell.ours.map_or("-".to_owned(), figure);
+        let ratio = cell.ours.map_or("-".to_owned(), |ours| format!("{:.2}", ours / cell.printed));
+        let interval = match cell.ratio {
+            Some([low, high]) if low < high => format!("{low:.2}-{high:.2}"),
+            _ => "-".to_owned(),
+        };
+        let range = match (cell.range, cell.is_inside(), cell.is_informative()) {
+            (Some([low, high]), Some(inside), informative) if low < high => {
+                let sign = if inside { " *" } else { "" };
+                let wide = if informative { "" } else { "?" };
+                format!("{}-{}{wide}{sign}", figure(low), figure(high))
+            }
+            _ => "-".to_owned(),
+        };
+        let (runs, unfinished) = cell.runs;
+        let runs = if unfinished == 0 { runs.to_string() } else { format!("{runs} ({unfinished}!)") };
+        let evidence = match cell.evidence {
+            Evidence::Transport => String::new(),
+            other => format!(" ({})", other.word()),
+        };
+        let explained = if cell.explained.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", cell.explained.join(", "))
+        };
+        let _ = writeln!(
+            out,
+            "{:>9}  {ours:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
+            figure(cell.printed),
+            cell.verdict.word(),
+        );
+    }
+    out.push_str(
+        "\n* print is inside the range of our runs; ? the range is wider than x2 and says little.\n",
+    );
+    if found.cells.iter().any(|cell| cell.runs.1 > 0) {
+        out.push_str("(n!): runs in which at least one object failed or was not done at the deadline.\n");
+    }
+    if !found.orders.missed.is_empty() {
+        out.push_str(&wrapped(&format!("the other way round here: {}", found.orders.missed_in_words()), 98));
+    }
+    out
+}
+
+/// A row for each printed cell.
+#[must_use]
+pub fn cells_csv(findings: &Findings) -> String {
+    let mut rows = vec![
+        [
+            "table",
+            "labels",
+            "printed",
+            "ours",
+            "ratio_low",
+            "ratio_high",
+            "range_low",
+            "range_high",
+            "inside",
+            "runs",
+            "unfinished",
+            "verdict",
+            "evidence",
+            "explained_by",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    for found in &findings.tables {
+        for cell in &found.cells {
+            let labels: Vec<_> = cell.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            rows.push(vec![
+                found.name.clone(),
+                labels.join(" "),
+                cell.printed.to_string(),
+                number(cell.ours),
+                number(cell.ratio.map(|ratio| ratio[0])),
+                number(cell.ratio.map(|ratio| ratio[1])),
+                number(cell.range.map(|range| range[0])),
+                number(cell.range.map(|range| range[1])),
+                cell.is_inside().map_or("", |inside| if inside { "yes" } else { "no" }).to_owned(),
+                cell.runs.0.to_string(),
+                cell.runs.1.to_string(),
+                cell.verdict.word().to_owned(),
+                cell.evidence.word().to_owned(),
+                cell.explained.join(" "),
+            ]);
+        }
+    }
+    written(&rows)
+}
+
+/// A row for each claim.
+#[must_use]
+pub fn claims_csv(findings: &Findings) -> String {
+    let mut rows =
+        vec![["id", "place", "kind", "claim", "check", "outcome", "found"].map(str::to_owned).to_vec()];
+    for (claim, found) in &findings.claims {
+        let of = [&claim.id, &claim.place, &claim.kind, &claim.claim, &claim.check];
+        let mut row: Vec<String> = of.into_iter().cloned().collect();
+        row.extend([found.outcome.word().to_owned(), found.found.clone()]);
+        rows.push(row);
+    }
+    written(&rows)
+}
+
+/// A row for each cause.
+#[must_use]
+pub fn causes_csv(findings: &Findings) -> String {
+    let header =
+        ["id", "table", "change", "of", "least", "most", "effect", "low", "high", "holds", "kind", "says"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for found in &findings.causes {
+        let cause = &found.cause;
+        let number = |of: fn(&super::effect::Estimate) -> f64| {
+            found.effect.as_ref().map_or(String::new(), |effect| of(effect).to_string())
+        };
+        let kind = match (cause.planted, cause.exploratory) {
+            (true, _) => "planted",
+            (_, true) => "exploratory",
+            _ => "finding",
+        };
+        rows.push(vec![
+            cause.id.clone(),
+            cause.table.clone(),
+            cause.change.join(" "),
+            cause.of.clone(),
+            cause.effect[0].to_string(),
+            cause.effect[1].to_string(),
+            number(|effect| effect.mean),
+            number(|effect| effect.interval[0]),
+            number(|effect| effect.interval[1]),
+            if found.holds { "yes" } else { "no" }.to_owned(),
+            kind.to_owned(),
+            found.sentence(),
+        ]);
+    }
+    written(&rows)
+}
+
+/// Rows as CSV (RFC 4180, but lines end in a line feed alone).
+fn written(rows: &[Vec<String>]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        // A vector takes whatever is written.
+        let _ = writer.write_record(row);
+    }
+    writer.into_inner().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A bullet broken at `width` columns.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::from("  -");
+    let mut column = 3;
+    for word in text.split_whitespace() {
+        if column + 1 + word.chars().count() > width {
+            out.push_str("\n   ");
+            column = 3;
+        }
+        out.push(' ');
+        out.push_str(word);
+        column += 1 + word.chars().count();
+    }
+    out.push('\n');
+    out
+}

@@ -42,6 +42,7 @@ mod threads;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 /// Why a verb did not do what it was asked to.
 #[derive(Debug)]
@@ -123,6 +124,10 @@ fn main() -> ExitCode {
         }
         _ => Ok(Done::Well),
     };
+    while race::STOP.load(Ordering::Relaxed) {
+        // Whoever set it tells what is done, and ends the process.
+        std::thread::park();
+    }
     match result {
         Ok(Done::Well) => ExitCode::SUCCESS,
         Ok(Done::Badly) => {
@@ -148,7 +153,8 @@ fn fail(failure: Failure) -> ExitCode {
 
 /// One line on standard error.
 fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "anabranch: {}", plain(line));
+    // All of it or nothing.
+    let _ = std::io::stderr().write_all(format!("anabranch: {}\n", plain(line)).as_bytes());
 }
 
 /// What another host has said may not command the terminal, nor be written backwards: such characters by their names.

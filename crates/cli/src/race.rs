@@ -4,7 +4,7 @@ use crate::files::{self, Reserved};
 use crate::progress::Progress;
 use crate::sweep::{self, Request};
 use crate::{Done, Failure, args, complain, list, out, say};
-use anabranch_lab::plan::{self, Plan, PlanError};
+use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::results::{Host, Outcome, Point, Race, World};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
@@ -23,24 +23,28 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Before anything else is done: reads the plan, unless there is something to list only. An emulated race may have to
 /// change the process, which only one of one thread can.
-pub fn prepare(matches: &ArgMatches) -> Result<Option<Plan>, Failure> {
+pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
     }
     let file = matches.get_one::<String>("plan").map(String::as_str);
     let usage = |error: PlanError| Failure::Usage(error.to_string());
     let flags = args::plan_flags(matches);
-    let plan = match matches.get_one::<String>("resume") {
+    let outline = match matches.get_one::<String>("resume") {
         Some(directory) if file.is_none() && flags.is_empty() => {
-            Plan::interpret(sweep::stored_plan(Path::new(directory))?)
+            Outline::interpret(sweep::stored_plan(Path::new(directory))?)
         }
         _ => plan::read(file, flags),
     };
-    let plan = plan.map_err(usage)?;
-    let by_points = request(matches, &plan)?.is_some();
-    if !by_points {
-        plan::bounds::check_together(&plan).map_err(usage)?;
+    let mut outline = outline.map_err(usage)?;
+    if request(matches, &outline)?.is_some() {
+        for index in 0..outline.count() {
+            outline.at(index).and_then(batch::check).map_err(usage)?;
+        }
+        return Ok(Some(Planned::Sweep(outline)));
     }
+    plan::bounds::check_together(&outline).map_err(usage)?;
+    let plan = outline.whole().map_err(usage)?;
     match plan.world {
         World::Virtual => batch::check(&plan).map_err(usage)?,
         #[cfg(target_os = "linux")]
@@ -53,24 +57,42 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Plan>, Failure> {
         #[cfg(not(target_os = "linux"))]
         World::Emulated => {}
     }
-    Ok(Some(plan))
+    Ok(Some(Planned::Race(plan)))
+}
+
+/// What is to be raced.
+pub enum Planned {
+    /// All points at once.
+    Race(Plan),
+    /// One point after the other.
+    Sweep(Outline),
 }
 
 /// Does what the flags say, with the plan that [`prepare`] read.
-pub fn run(matches: &ArgMatches, plan: Option<Plan>) -> Result<Done, Failure> {
-    let Some(plan) = plan else {
+pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failure> {
+    let Some(planned) = planned else {
         let what = matches.get_one::<String>("list").map_or("", String::as_str);
         say(&list::render(what))?;
         return Ok(Done::Well);
     };
     let outputs = Outputs::interpret(matches)?;
     if matches.get_flag("dry-run") {
+        let plan = match &planned {
+            Planned::Race(plan) => plan,
+            Planned::Sweep(outline) => outline.plan(),
+        };
         say(&plan.to_toml())?;
         return Ok(Done::Well);
     }
-    if let Some(request) = request(matches, &plan)? {
-        return sweep::run(plan, &request, outputs);
-    }
+    let plan = match planned {
+        Planned::Race(plan) => plan,
+        Planned::Sweep(outline) => {
+            let Some(request) = request(matches, &outline)? else {
+                return Err(Failure::Internal("a sweep without a directory".to_owned()));
+            };
+            return sweep::run(outline, &request, outputs);
+        }
+    };
     let (plan, outputs) = (&plan, outputs.reserve()?);
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
     if plan.world == World::Emulated {
@@ -84,7 +106,7 @@ pub fn run(matches: &ArgMatches, plan: Option<Plan>) -> Result<Done, Failure> {
 }
 
 /// What the command line wants of a sweep's directory, if it is a sweep: several points in virtual time, to a directory.
-fn request<'a>(matches: &'a ArgMatches, plan: &Plan) -> Result<Option<Request<'a>>, Failure> {
+fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
     let (flag, path) = match (text("resume"), text("out")) {
@@ -98,7 +120,7 @@ fn request<'a>(matches: &'a ArgMatches, plan: &Plan) -> Result<Option<Request<'a
         (None, None) => return Ok(None),
     };
     let refused = |why: &str| Failure::Usage(format!("{flag}: {why}"));
-    let sweep = match (plan.world, plan.points.len()) {
+    let sweep = match (outline.plan().world, outline.count()) {
         (World::Virtual, 2..) => true,
         _ if flag.is_empty() => false,
         (World::Emulated, _) => return Err(refused("an emulated race is run as a whole")),

@@ -13,7 +13,7 @@ use crate::outputs::{quoted, reproducing_command};
 use crate::progress::Progress;
 use crate::race::{self, Outputs, STOP};
 use crate::{Done, Failure, complain, inputs, out, say};
-use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
 use anabranch_lab::results::{Expectation, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::sweep::manifest::Program;
@@ -58,11 +58,11 @@ fn program() -> Program {
 }
 
 /// The sweep's directory, with nothing in it yet or with what was done before.
-fn open(plan: &Plan, request: &Request<'_>) -> Result<Directory, Failure> {
+fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> {
     let path = request.path;
     let there = path.join("sweep.json").exists();
     let pcap = request.pcap.unwrap_or("median");
-    let mut wanted = Manifest::new(plan, request.plan_file, program(), reproducing_command(), pcap);
+    let mut wanted = Manifest::new(outline, request.plan_file, program(), reproducing_command(), pcap);
     wanted.shard = request.shard.map(|shard| shard.to_string());
     wanted.files = inputs::of(&wanted.plan);
     if !(request.resume && there) {
@@ -91,8 +91,8 @@ fn open(plan: &Plan, request: &Request<'_>) -> Result<Directory, Failure> {
 }
 
 /// Runs what is missing, and shows what all says.
-pub fn run(mut plan: Plan, request: &Request<'_>, outputs: Outputs<'_>) -> Result<Done, Failure> {
-    let directory = open(&plan, request)?;
+pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) -> Result<Done, Failure> {
+    let directory = open(&outline, request)?;
     let outputs = outputs.reserve()?;
     let mut tally = Tally::new(&directory, outputs.style());
     let mut missing = Vec::new();
@@ -103,21 +103,18 @@ pub fn run(mut plan: Plan, request: &Request<'_>, outputs: Outputs<'_>) -> Resul
         }
     }
     if !request.quiet {
-        announce(&plan, &directory, missing.len());
+        announce(&outline, &directory, missing.len());
     }
     *ongoing() = Some(Ongoing::new(&directory, tally, outputs.to_stdout().is_some()));
-    let points = std::mem::take(&mut plan.points);
-    // The plan, with one point: the one that is run.
-    let mut single = plan;
-    single.points.extend(points.first().cloned());
-    let runs = single.most_runs();
+    let wrong = |error: PlanError| Failure::Usage(error.to_string());
+    let runs = outline.at(0).map_err(wrong)?.most_runs();
     let progress = Progress::new(runs * missing.len(), request.quiet);
     for (before, &number) in missing.iter().enumerate() {
-        single.points = vec![points[number - 1].clone()];
+        let single = outline.at(number - 1).map_err(wrong)?;
         let update = |done: usize| progress.update(before * runs + done);
         let options = Options { threads: request.threads, progress: &update, stop: &STOP };
-        let race = batch::race(&single, &options).map_err(race::failure)?;
-        let record = keep(&directory, &single, race, number)?;
+        let race = batch::race(single, &options).map_err(race::failure)?;
+        let record = keep(&directory, single, race, number)?;
         if let Some(ongoing) = ongoing().as_mut() {
             ongoing.tally.add(&record);
         }
@@ -134,7 +131,11 @@ pub fn run(mut plan: Plan, request: &Request<'_>, outputs: Outputs<'_>) -> Resul
             ));
             Ok(tally.done())
         }
-        _ => result::write(&directory, outputs),
+        // What all say is read from the directory, and told once.
+        (_, tally) => {
+            drop(tally);
+            result::write(&directory, outputs)
+        }
     }
 }
 
@@ -189,9 +190,9 @@ impl Tally {
 }
 
 /// Says how much there will be, before the first run.
-fn announce(plan: &Plan, directory: &Directory, missing: usize) {
+fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     let (part, pcap) = (directory.part(), directory.manifest.pcap.as_str());
-    let size = estimate::of(plan, part, pcap);
+    let size = estimate::of(outline, part, pcap);
     let all = directory.numbers().count();
     let of = part.map_or(String::new(), |part| format!(" of shard {part}"));
     let done = match all - missing {

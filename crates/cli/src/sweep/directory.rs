@@ -12,7 +12,6 @@ use crate::out;
 use anabranch_lab::plan::file;
 use anabranch_lab::results::{Expectation, Point};
 use anabranch_lab::sweep::{Manifest, Record, Shard, manifest, record};
-use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -209,27 +208,26 @@ impl Directory {
 
     /// Refuses what is in `points/` and of none of the points that belong here.
     pub fn check_strays(&self) -> Result<(), Failure> {
-        let prefixes: BTreeSet<String> = self.numbers().map(|number| self.prefix(number)).collect();
-        for name in self.names()? {
-            let prefix = name.split_inclusive('.').next().unwrap_or_default();
-            if !prefixes.contains(prefix) {
-                let what = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
-                return Err(Failure::Usage(format!(
-                    "{} is of no point {what}",
-                    self.points().join(name).display()
-                )));
-            }
-        }
-        Ok(())
+        // Of several the first by name, in whatever order the directory has them.
+        let Some(stray) = self.names()?.filter(|name| !self.is_of_point(name)).min() else { return Ok(()) };
+        let what = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
+        Err(Failure::Usage(format!("{} is of no point {what}", self.points().join(stray).display())))
     }
 
-    fn names(&self) -> Result<Vec<String>, Failure> {
+    /// Whether a file of this name belongs to one of the points that belong here.
+    fn is_of_point(&self, name: &str) -> bool {
+        let number = name.split('.').next().and_then(|number| number.parse().ok());
+        number.is_some_and(|number| {
+            (1..=self.count()).contains(&number)
+                && self.part.is_none_or(|part| part.has(number))
+                && name.starts_with(&self.prefix(number))
+        })
+    }
+
+    fn names(&self) -> Result<impl Iterator<Item = String> + use<>, Failure> {
         let points = self.points();
         let entries = fs::read_dir(&points).map_err(|error| cannot_read(&points, &error))?;
-        let mut names: Vec<String> =
-            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        Ok(names)
+        Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()))
     }
 
     /// Removes a finished sweep, and nothing else: what says that it is finished comes first, so that no half of one looks
@@ -238,7 +236,7 @@ impl Directory {
         self.check_strays()?;
         let points = self.points();
         let mut old = vec![self.path.join("results.json"), self.path.join("report.html")];
-        old.extend(self.names()?.into_iter().map(|name| points.join(name)));
+        old.extend(self.names()?.map(|name| points.join(name)));
         old.push(self.path.join(manifest::NAME));
         old.iter().try_for_each(|file| remove(file))
     }

@@ -6,43 +6,46 @@
 //! bytes a packet.
 
 use super::error::PlanError;
-use super::{Contestant, Plan, PointPlan};
+use super::{Contestant, Outline, PointPlan};
 use crate::run::topology;
 use anabranch_base::time::nanos;
 
-/// Refuses what no memory would hold, even if points are run one by one.
+/// Refuses a point that no memory would hold, even if points are run one by one: this is one of `several`.
 ///
 /// # Errors
 /// [`PlanError`] with the number, the bound, and what to make smaller.
-pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> Result<(), PlanError> {
-    for point in points {
-        let (paths, servers) = (point.network.paths.len(), point.workload.servers());
-        if paths > topology::MAX || servers > topology::MAX {
-            let (n, what) = if paths > topology::MAX { (paths, "paths") } else { (servers, "servers") };
-            let most = topology::MAX;
-            return Err(PlanError::at("network", format!("{n} {what}; write at most {most}")));
-        }
-        let packets = packets(point);
-        if packets > MAX_PACKETS {
-            return Err(PlanError::at(
-                "workload",
-                format!(
-                    "a run may put {packets} packets on the paths, more than the {MAX_PACKETS} that are kept; write \
+pub fn check(
+    point: &PointPlan,
+    contestants: &[Contestant],
+    seeds: usize,
+    several: bool,
+) -> Result<(), PlanError> {
+    let (paths, servers) = (point.network.paths.len(), point.workload.servers());
+    if paths > topology::MAX || servers > topology::MAX {
+        let (n, what) = if paths > topology::MAX { (paths, "paths") } else { (servers, "servers") };
+        let most = topology::MAX;
+        return Err(PlanError::at("network", format!("{n} {what}; write at most {most}")));
+    }
+    let packets = packets(point);
+    if packets > MAX_PACKETS {
+        return Err(PlanError::at(
+            "workload",
+            format!(
+                "a run may put {packets} packets on the paths, more than the {MAX_PACKETS} that are kept; write \
                      fewer or smaller objects, a lower rate or an earlier deadline"
-                ),
-            ));
-        }
-        let records = records(point, contestants, seeds);
-        if records > MAX_RECORDS {
-            let at = if points.len() > 1 { " at one point" } else { "" };
-            return Err(PlanError::at(
-                "runs",
-                format!(
-                    "{seeds} seeds of every contestant make {records} records{at}, more than the {MAX_RECORDS} that are \
+            ),
+        ));
+    }
+    let records = records(point, contestants, seeds);
+    if records > MAX_RECORDS {
+        let at = if several { " at one point" } else { "" };
+        return Err(PlanError::at(
+            "runs",
+            format!(
+                "{seeds} seeds of every contestant make {records} records{at}, more than the {MAX_RECORDS} that are \
                      kept; write fewer runs or objects"
-                ),
-            ));
-        }
+            ),
+        ));
     }
     Ok(())
 }
@@ -51,8 +54,9 @@ pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> 
 ///
 /// # Errors
 /// [`PlanError`] with the number, the bound, and what to do instead.
-pub fn check_together(plan: &Plan) -> Result<(), PlanError> {
-    let each = plan.points.iter().map(|point| records(point, &plan.contestants, plan.seeds.len()));
+pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
+    let plan = outline.plan();
+    let each = outline.points().map(|point| records(&point, &plan.contestants, plan.seeds.len()));
     let records = each.fold(0, u64::saturating_add);
     if records <= MAX_RECORDS {
         return Ok(());
@@ -103,7 +107,7 @@ pub const MAX_RECORDS: u64 = 5_000_000;
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::{Draft, Plan};
+    use crate::plan::{Draft, Outline, Plan};
 
     fn refused(flags: &[(&str, &str)]) -> String {
         let flags = flags.iter().copied();
@@ -132,8 +136,8 @@ mod tests {
         let flags =
             [("rtt", levels.join(",")), ("loss", "0,1%,2%,3%,4%".to_owned()), ("runs", "100".to_owned())];
         let flags = flags.iter().map(|(key, value)| (*key, value.as_str())).chain([("objects", "1x1kB")]);
-        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("one by one");
-        let line = super::check_together(&plan).expect_err("together").to_string();
+        let outline = Draft::from_flags(flags).and_then(Outline::interpret).expect("one by one");
+        let line = super::check_together(&outline).expect_err("together").to_string();
         assert!(line.starts_with("runs: ") && line.contains("--out DIR"), "{line}");
     }
 

@@ -1,12 +1,12 @@
 //! One combination of the factors: every key with one value.
 //!
-//! Owns the expansion of lists into points. The first factor varies slowest,
-//! so that points come in the order in which a table would print them.
+//! Owns what point has which levels; each is made when it is asked for, so that thousands take the memory of their lists.
+//! The first factor varies slowest, so that points come in the order in which a table would print them.
 
 use super::draft::{Draft, Table};
 use super::error::PlanError;
 use super::keys::Group;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most points a plan may have.
 pub const MAX_POINTS: usize = 10_000;
@@ -50,69 +50,105 @@ impl Concrete {
     }
 }
 
-/// All combinations of the plan's factors.
-///
-/// # Errors
-/// [`PlanError`] when there are too many, or a list stands where none may.
-pub fn expand(draft: &Draft) -> Result<Vec<Concrete>, PlanError> {
-    let mut points = vec![Concrete::default()];
-    for given in &draft.given {
-        let name = given.key.name;
-        differ(&given.place, &given.levels)?;
-        points = vary(points, name, &given.levels, |point, value| {
-            point.settings.push(Setting { name: name.to_owned(), value, place: given.place.clone() });
-        })?;
-    }
-    for (i, path) in draft.paths.iter().enumerate() {
-        points.iter_mut().for_each(|point| point.paths.push(Vec::new()));
-        for (key, levels) in &path.entries {
-            let place = format!("{}: {key}", path.place);
-            differ(&place, levels)?;
-            points = vary(points, &format!("path.{}.{key}", i + 1), levels, |point, value| {
-                point.paths[i].push(Setting { name: key.clone(), value, place: place.clone() });
-            })?;
-        }
-    }
-    let fails: Vec<(String, String)> = draft
-        .fails
-        .iter()
-        .map(|fail| Ok((pairs(fail)?, fail.place.clone())))
-        .collect::<Result<_, PlanError>>()?;
-    points.iter_mut().for_each(|point| point.fails.clone_from(&fails));
-    Ok(points)
+/// A key with its levels: one, or those of a factor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Levels {
+    name: String,
+    /// What the key is called as a factor.
+    factor: String,
+    levels: Vec<String>,
+    place: String,
 }
 
-/// A level that stands twice would be run and weighed as two points.
-fn differ(place: &str, levels: &[String]) -> Result<(), PlanError> {
-    for (i, level) in levels.iter().enumerate() {
-        if levels[..i].contains(level) {
-            return Err(PlanError::at(place, format!("'{level}' stands twice among its values")));
-        }
-    }
-    Ok(())
+/// All combinations of a plan's factors, as lists.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Combinations {
+    settings: Vec<Levels>,
+    paths: Vec<Vec<Levels>>,
+    fails: Vec<(String, String)>,
 }
 
-fn vary(
-    points: Vec<Concrete>,
-    factor: &str,
-    levels: &[String],
-    set: impl Fn(&mut Concrete, String),
-) -> Result<Vec<Concrete>, PlanError> {
-    if points.len().saturating_mul(levels.len()) > MAX_POINTS {
-        return Err(PlanError::at(factor, format!("the factors make more than {MAX_POINTS} combinations")));
-    }
-    let mut out = Vec::with_capacity(points.len() * levels.len());
-    for point in points {
-        for level in levels {
-            let mut point = point.clone();
-            if levels.len() > 1 {
-                point.factors.insert(factor.to_owned(), level.clone());
+impl Combinations {
+    /// Those of a plan as written.
+    ///
+    /// # Errors
+    /// [`PlanError`] when there are too many, or a list stands where none may.
+    pub fn of(draft: &Draft) -> Result<Self, PlanError> {
+        let mut all = Self::default();
+        for given in &draft.given {
+            let name = given.key.name.to_owned();
+            let levels = checked(name.clone(), name, &given.levels, given.place.clone())?;
+            all.settings.push(levels);
+            all.check_count()?;
+        }
+        for (i, path) in draft.paths.iter().enumerate() {
+            all.paths.push(Vec::new());
+            for (key, levels) in &path.entries {
+                let (factor, place) = (format!("path.{}.{key}", i + 1), format!("{}: {key}", path.place));
+                all.paths[i].push(checked(key.clone(), factor, levels, place)?);
+                all.check_count()?;
             }
-            set(&mut point, level.clone());
-            out.push(point);
+        }
+        let fails = draft.fails.iter().map(|fail| Ok((pairs(fail)?, fail.place.clone())));
+        all.fails = fails.collect::<Result<_, PlanError>>()?;
+        Ok(all)
+    }
+
+    /// The lists, the slowest first.
+    fn lists(&self) -> impl DoubleEndedIterator<Item = &Levels> {
+        self.settings.iter().chain(self.paths.iter().flatten())
+    }
+
+    /// The factors with their levels, the slowest first.
+    pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let several = self.lists().filter(|list| list.levels.len() > 1);
+        several.map(|list| (list.factor.as_str(), list.levels.as_slice()))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lists().fold(1, |count, list| count.saturating_mul(list.levels.len()))
+    }
+
+    /// Combination `index`, from 0; beyond the last, they begin again.
+    #[must_use]
+    pub fn at(&self, index: usize) -> Concrete {
+        let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
+        // Combinations of the lists that are yet to come.
+        let mut rest = self.count();
+        let mut setting = |list: &Levels| {
+            rest /= list.levels.len();
+            let value = list.levels[index / rest % list.levels.len()].clone();
+            if list.levels.len() > 1 {
+                point.factors.insert(list.factor.clone(), value.clone());
+            }
+            Setting { name: list.name.clone(), value, place: list.place.clone() }
+        };
+        point.settings = self.settings.iter().map(&mut setting).collect();
+        point.paths = self.paths.iter().map(|path| path.iter().map(&mut setting).collect()).collect();
+        point
+    }
+
+    /// Refuses the last list, if it makes too many.
+    fn check_count(&self) -> Result<(), PlanError> {
+        match self.lists().next_back() {
+            Some(last) if self.count() > MAX_POINTS => {
+                let what = format!("the factors make more than {MAX_POINTS} combinations");
+                Err(PlanError::at(&last.factor, what))
+            }
+            _ => Ok(()),
         }
     }
-    Ok(out)
+}
+
+/// A list whose levels differ: one that stands twice would be run and weighed as two points.
+fn checked(name: String, factor: String, levels: &[String], place: String) -> Result<Levels, PlanError> {
+    let mut seen = BTreeSet::new();
+    if let Some(level) = levels.iter().find(|level| !seen.insert(*level)) {
+        return Err(PlanError::at(&place, format!("'{level}' stands twice among its values")));
+    }
+    Ok(Levels { name, factor, levels: levels.to_vec(), place })
 }
 
 /// A table as `key=value,key=value`; lists have no place in it.

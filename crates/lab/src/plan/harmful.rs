@@ -6,6 +6,7 @@ use anabranch_base::Bytes;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_link::LinkSpec;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// A rule.
@@ -150,25 +151,30 @@ fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
 }
 
 /// What the rules say of a contestant, each of the first point of which it speaks: rule and line.
-pub(super) fn told(contestant: &Contestant, points: &[PointPlan]) -> Vec<(&'static str, String)> {
-    let Some(first) = points.first() else { return Vec::new() };
-    let Ok(policy) = contestant.policy(first.workload.arrivals.is_some()) else { return Vec::new() };
+pub(super) fn told<P: Borrow<PointPlan>>(
+    contestant: &Contestant,
+    points: impl Iterator<Item = P> + Clone,
+) -> Vec<(&'static str, String)> {
+    let Some(first) = points.clone().next() else { return Vec::new() };
+    let Ok(policy) = contestant.policy(first.borrow().workload.arrivals.is_some()) else { return Vec::new() };
     let settings = contestant.settings(&policy);
     let product = |link: &&LinkSpec| link.down.mean_rate().map_or(0, |rate| rate.bytes_in(link.rtt()));
-    let each: Vec<Ends<'_>> = points
-        .iter()
-        .filter_map(|point| {
-            Some(Ends {
-                settings: &settings,
-                connections: contestant.connections() as u64,
-                path: point.network.paths.iter().max_by_key(product)?,
-                paths: contestant.paths.unwrap_or(point.network.paths.len()),
-                workload: &point.workload,
-            })
-        })
-        .collect();
-    let first_of = |rule: &Rule| Some((rule.about, each.iter().find_map(rule.hurts)?));
-    RULES.iter().filter_map(first_of).collect()
+    let mut said: Vec<Option<String>> = vec![None; RULES.len()];
+    for point in points {
+        let point = point.borrow();
+        let Some(path) = point.network.paths.iter().max_by_key(product) else { continue };
+        let ends = Ends {
+            settings: &settings,
+            connections: contestant.connections() as u64,
+            path,
+            paths: contestant.paths.unwrap_or(point.network.paths.len()),
+            workload: &point.workload,
+        };
+        for (rule, said) in RULES.iter().zip(&mut said).filter(|(_, said)| said.is_none()) {
+            *said = (rule.hurts)(&ends);
+        }
+    }
+    RULES.iter().zip(said).filter_map(|(rule, said)| Some((rule.about, said?))).collect()
 }
 
 #[cfg(test)]
@@ -205,7 +211,7 @@ mod tests {
         for rule in RULES {
             let example = EXAMPLES.iter().find(|(about, _)| *about == rule.about);
             let plan = plan(example.unwrap_or_else(|| panic!("{}: no example", rule.about)).1);
-            let told = told(&plan.contestants[0], &plan.points);
+            let told = told(&plan.contestants[0], plan.points.iter());
             let said = told.iter().find(|(about, _)| *about == rule.about);
             let (_, said) = said.unwrap_or_else(|| panic!("{}: silent", rule.about));
             let warnings = plan.warnings();

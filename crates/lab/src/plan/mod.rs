@@ -1,8 +1,8 @@
 //! What to race: a plan, from flags or a TOML file, read to the end before anything runs.
 //!
 //! [`draft`] holds the plan as written, [`keys`] is the one table of its keys;
-//! [`concrete`] expands lists into points; [`network`], [`workload`], [`contestant`]
-//! and [`expect`] say what the texts mean. Whatever is wrong is one line that
+//! [`concrete`] says which point has which levels, and [`outline`] makes points of them;
+//! [`network`], [`workload`], [`contestant`] and [`expect`] say what the texts mean. Whatever is wrong is one line that
 //! names the flag or the file's field, and what would be right.
 
 pub mod bounds;
@@ -17,12 +17,15 @@ pub mod heads;
 pub mod keys;
 pub mod named;
 pub mod network;
+pub mod outline;
+pub mod sources;
 pub mod workload;
 
 pub use contestant::{Contestant, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
 pub use network::{LossBy, Network};
+pub use outline::Outline;
 pub use workload::Workload;
 
 use crate::causes::Causes;
@@ -31,10 +34,12 @@ use crate::results::World;
 use crate::transports::Transports;
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
-use concrete::Concrete;
+use concrete::{Combinations, Concrete};
 use expect::Expect;
 use keys::Several;
 use named::Named;
+use sources::Sources;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// A plan, understood.
@@ -103,84 +108,7 @@ impl Plan {
     /// # Errors
     /// As [`interpret`](Self::interpret).
     pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
-        let draft = completed(draft);
-        let mut contestants: Vec<Contestant> = Vec::new();
-        for (text, place) in &draft.transports {
-            let contestant = Contestant::parse(text, place, transports)?;
-            if contestants.iter().any(|other| other.label == contestant.label) {
-                return Err(PlanError::at(place, format!("'{}' is given twice", contestant.label)));
-            }
-            contestants.push(contestant);
-        }
-        let mut pages = workload::Pages::default();
-        let mut points = Vec::new();
-        let concretes = concrete::expand(&draft)?;
-        let first = concretes.first().cloned().unwrap_or_default();
-        for concrete in concretes {
-            let point = PointPlan {
-                network: Network::interpret(&concrete)?,
-                workload: Workload::interpret(&concrete, &mut pages)?,
-                loss_by: LossBy::interpret(&concrete)?,
-                factors: concrete.factors,
-            };
-            for contestant in &contestants {
-                fits(contestant, &point)?;
-            }
-            let writes = |contestant: &Contestant| contestant.transport.capabilities().messages;
-            if let Some(setting) = first.setting("message-size")
-                && !contestants.iter().any(writes)
-            {
-                let what = "the size of writes to SCTP, and no contestant is SCTP";
-                return Err(PlanError::at(&setting.place, what));
-            }
-            points.push(point);
-        }
-        let seeds = seeds(&first)?;
-        bounds::check(&points, &contestants, seeds.len())?;
-        let names: Vec<&str> = contestants.iter().map(|contestant| contestant.text.as_str()).collect();
-        let factors: Vec<String> = points.first().map_or(Vec::new(), |p| p.factors.keys().cloned().collect());
-        let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
-        let expects = expects.collect::<Result<_, _>>()?;
-        let claims = draft.causes.iter().map(|table| Claim::interpret(table, &contestants, &factors));
-        let claims = claims.collect::<Result<Vec<_>, _>>()?;
-        for claim in &claims {
-            points.iter().try_for_each(|point| fits(&claim.changed, point))?;
-        }
-        let cross = first.setting("cross").map(|setting| {
-            let cross = Cross::parse(&setting.value, &setting.place, transports)?;
-            let timeless = |point: &PointPlan| point.network.paths.first().is_some_and(network::takes_no_time);
-            if points.iter().any(timeless) {
-                let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
-                return Err(PlanError::at(&setting.place, what));
-            }
-            Ok(cross)
-        });
-        let (together, world) = (switch(&first, "together")?, world(&first)?);
-        let causes = causes(&first)?;
-        let shared = if world == World::Emulated { "takes real time" } else { "shares its network" };
-        if let Some(place) = first
-            .setting("causes")
-            .map(|setting| &setting.place)
-            .filter(|_| causes != Causes::Off)
-            .or(draft.causes.first().map(|table| &table.place))
-            && (together || world == World::Emulated)
-        {
-            let what =
-                format!("a contestant that {shared} cannot be raced again with one change; leave it out");
-            return Err(PlanError::at(place, what));
-        }
-        Ok(Self {
-            points,
-            together,
-            causes: if world == World::Emulated { Causes::Off } else { causes },
-            claims,
-            world,
-            cross: cross.transpose()?,
-            seeds,
-            expects,
-            contestants,
-            draft,
-        })
+        Outline::interpret_with(draft, transports)?.whole()
     }
 
     /// The plan as a TOML file.
@@ -206,49 +134,44 @@ impl Plan {
     /// What must be said beside the numbers: entries of a page that could not be used, and the like.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = Vec::new();
-        for point in &self.points {
-            let page = &point.workload.page;
-            for line in &page.warnings {
-                let warning = format!("{}: {line}", page.name);
-                if !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-            }
-            let mut add = |warning: String| {
-                if !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-            };
-            if point.workload.keep_origins && page.hosts.len() == 1 {
-                add(format!(
-                    "{}: all of it comes from one host, so --origins keep changes nothing",
-                    page.name
-                ));
-            }
-            if point.workload.think && page.objects.iter().all(|object| object.think.is_zero()) {
-                add(format!(
-                    "{}: no think times are recorded, so --think recorded changes nothing",
-                    page.name
-                ));
-            }
-            if point.workload.messages.is_some() || point.workload.bulk.is_some() {
-                let most = crate::run::contest::BACKLOG as usize;
-                for contestant in self.contestants.iter().filter(|contestant| contestant.connections() > most)
-                {
-                    add(format!(
-                        "{}: messages and bulk transfers open {most} connections at most",
-                        contestant.label
-                    ));
-                }
-            }
-        }
-        for contestant in &self.contestants {
-            let told = harmful::told(contestant, &self.points);
-            warnings.extend(told.into_iter().map(|(_, said)| format!("{}: {said}", contestant.text)));
-        }
-        warnings
+        warnings(&self.contestants, self.points.iter())
     }
+}
+
+/// What must be said beside the numbers of these points.
+fn warnings<P: Borrow<PointPlan>>(
+    contestants: &[Contestant],
+    points: impl Iterator<Item = P> + Clone,
+) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    let mut add = |warning: String| {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    };
+    for point in points.clone() {
+        let workload = &point.borrow().workload;
+        let page = &workload.page;
+        page.warnings.iter().for_each(|line| add(format!("{}: {line}", page.name)));
+        if workload.keep_origins && page.hosts.len() == 1 {
+            add(format!("{}: all of it comes from one host, so --origins keep changes nothing", page.name));
+        }
+        if workload.think && page.objects.iter().all(|object| object.think.is_zero()) {
+            add(format!("{}: no think times are recorded, so --think recorded changes nothing", page.name));
+        }
+        if workload.messages.is_some() || workload.bulk.is_some() {
+            let most = crate::run::contest::BACKLOG as usize;
+            for contestant in contestants.iter().filter(|contestant| contestant.connections() > most) {
+                let label = &contestant.label;
+                add(format!("{label}: messages and bulk transfers open {most} connections at most"));
+            }
+        }
+    }
+    for contestant in contestants {
+        let told = harmful::told(contestant, points.clone());
+        warnings.extend(told.into_iter().map(|(_, said)| format!("{}: {said}", contestant.text)));
+    }
+    warnings
 }
 
 /// Finds what of a contestant contradicts network or workload.
@@ -415,8 +338,8 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
         let what = "a link has one value of each kind; a list of them is for race";
         return Err(PlanError::at(&several.place, what));
     }
-    let concretes = concrete::expand(&draft)?;
-    Network::upon(&LinkSpec::transparent(), concretes.first().unwrap_or(&Concrete::default()))
+    let concrete = Combinations::of(&draft)?.at(0);
+    Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
 /// The plan that flags describe and, before them, what `file` names: a plan, or the page to race.
@@ -426,7 +349,7 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<Plan, PlanError> {
+) -> Result<Outline, PlanError> {
     let flags = Draft::from_flags(flags)?;
     let draft = match file {
         None => flags,
@@ -435,7 +358,7 @@ pub fn read<'a>(
             Named::Page => flags.with_page(name)?,
         },
     };
-    Plan::interpret(draft)
+    Outline::interpret(draft)
 }
 
 /// Whether a key may vary.

@@ -2,7 +2,8 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
-use super::{draft, file, keys};
+use super::sources::Sources;
+use super::{draft, keys};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use anabranch_link::{Fail, LinkSpec, SpecError};
@@ -53,19 +54,19 @@ impl Network {
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
-    pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
-        Self::upon(&LinkSpec::default(), concrete)
+    pub fn interpret(concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
+        Self::upon(&LinkSpec::default(), concrete, sources)
     }
 
     /// The network that `concrete` describes, where `base` holds for what it does not say of a link.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
-    pub fn upon(base: &LinkSpec, concrete: &Concrete) -> Result<Self, PlanError> {
+    pub fn upon(base: &LinkSpec, concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         let shared: Vec<Setting> = concrete.network();
         let mut paths = Vec::new();
         if concrete.paths.is_empty() {
-            paths.push(link(base, &shared)?);
+            paths.push(link(base, &shared, sources)?);
         }
         for path in &concrete.paths {
             let accepted = draft::path_keys();
@@ -81,7 +82,7 @@ impl Network {
             };
             let inherited = shared.iter().filter(|old| !displaced(old));
             let settings: Vec<Setting> = inherited.chain(path).cloned().collect();
-            paths.push(link(base, &settings)?);
+            paths.push(link(base, &settings, sources)?);
         }
         let mut fails = Vec::new();
         for (text, place) in &concrete.fails {
@@ -125,7 +126,7 @@ impl Network {
 }
 
 /// A link from its settings, each error at its own place.
-fn link(base: &LinkSpec, settings: &[Setting]) -> Result<LinkSpec, PlanError> {
+fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<LinkSpec, PlanError> {
     let mut link = base.clone();
     // A preset first, then both directions, then what is said of one of them: the special wins.
     let rank = |name: &str| match name {
@@ -146,8 +147,7 @@ fn link(base: &LinkSpec, settings: &[Setting]) -> Result<LinkSpec, PlanError> {
     let said =
         settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
     let place = said.collect::<Vec<_>>().join(", ");
-    link.load_traces(|name| file::read(name, file::MAX_TRACE))
-        .map_err(|error| PlanError::at(&place, error))?;
+    link.load_traces(|name| sources.trace(name)).map_err(|error| PlanError::at(&place, error))?;
     link.check().map_err(|error| PlanError::at(&place, error))?;
     Ok(link)
 }

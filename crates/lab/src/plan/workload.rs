@@ -3,6 +3,7 @@
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
 use super::heads::Heads;
+use super::sources::Sources;
 use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_interval, parse_span};
@@ -11,7 +12,6 @@ use anabranch_http::har;
 use anabranch_http::page::{Object, Page, directory, shipped};
 use anabranch_load::bulk::MAX_MESSAGE;
 use anabranch_load::messages::{MAX_SIZE, MIN_SIZE};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,20 +64,14 @@ pub struct MessageFlow {
 /// What passes is kept in tenths of a second: a longer run would be mostly that.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
-/// Pages that were read, by what names them: a factor elsewhere does not read them again.
-#[derive(Debug, Default)]
-pub struct Pages {
-    read: BTreeMap<String, Arc<Page>>,
-}
-
 impl Workload {
     /// The workload that `concrete` describes.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
-    pub fn interpret(concrete: &Concrete, pages: &mut Pages) -> Result<Self, PlanError> {
+    pub fn interpret(concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         let heads = Heads::interpret(concrete)?;
-        let page = page(concrete, pages)?;
+        let page = page(concrete, sources)?;
         heads.check(&page, false).map_err(|(key, what)| {
             PlanError::at(concrete.setting(key).map_or(key, |setting| &setting.place), what)
         })?;
@@ -85,7 +79,7 @@ impl Workload {
             true => page,
             // What is remembered stays where it is, so that its place names it.
             false => {
-                pages.remember(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
+                sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
         };
         something_to_transfer(concrete, &page)?;
@@ -332,7 +326,7 @@ pub fn readable(bytes: u64) -> String {
     }
 }
 
-fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {
+fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanError> {
     let first = first_object(concrete)?;
     if let Some(flow) = message_flow(concrete)? {
         let other = ["page", "objects"].iter().find_map(|name| concrete.setting(name));
@@ -342,14 +336,14 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
                 "goes not with messages: give one of page, objects and messages",
             ));
         }
-        return message_page(concrete, flow, pages);
+        return message_page(concrete, flow, sources);
     }
-    let sources: Vec<&Setting> =
+    let named: Vec<&Setting> =
         ["page", "objects", "bulk"].iter().filter_map(|name| concrete.setting(name)).collect();
-    let setting = match sources.as_slice() {
+    let setting = match named.as_slice() {
         [] => {
             let name = shipped::NAMES[0];
-            return pages.remember(format!("page {name}"), || read_page(name, "page", None));
+            return sources.page(format!("page {name}"), || read_page(name, "page", None));
         }
         [one] => *one,
         [one, other, ..] => {
@@ -359,7 +353,7 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
     };
     let number = har_page(concrete, setting)?;
     let name = format!("{} {} {number:?}", setting.name, setting.value);
-    let page = pages.remember(name.clone(), || match setting.name.as_str() {
+    let page = sources.page(name.clone(), || match setting.name.as_str() {
         "page" => read_page(&setting.value, &setting.place, number.as_ref()),
         "objects" => Page::from_sizes(&setting.value).map_err(|error| PlanError::at(&setting.place, error)),
         _ => {
@@ -373,7 +367,7 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
     })?;
     match first {
         None => Ok(page),
-        Some((size, place)) => pages.remember(format!("{name}, first {size}"), || {
+        Some((size, place)) => sources.page(format!("{name}, first {size}"), || {
             (*page).clone().with_first(size.0).map_err(|error| PlanError::at(place, error))
         }),
     }
@@ -442,13 +436,17 @@ pub const BESIDE: &str = "/bulk";
 const MAX_MESSAGES: u64 = 1_000_000;
 
 /// The messages as objects, and what runs beside them as the last.
-fn message_page(concrete: &Concrete, flow: MessageFlow, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {
+fn message_page(
+    concrete: &Concrete,
+    flow: MessageFlow,
+    sources: &mut Sources,
+) -> Result<Arc<Page>, PlanError> {
     let setting = |name: &str| concrete.setting(name).map_or("", |setting| setting.value.as_str());
     let bulk = concrete.setting("bulk").map(parse::<Bytes>).transpose()?;
     let beside = bulk.map_or(String::new(), |size| format!(" beside a bulk transfer of {size}"));
     let span = if setting("for").is_empty() { "30s" } else { setting("for") };
     let name = format!("messages {} of {} for {span}{beside}", setting("messages"), Bytes(flow.size));
-    pages.remember(name.clone(), || {
+    sources.page(name.clone(), || {
         let mut page = Page::from_sizes("1x1B").map_err(|error| PlanError::at("messages", error))?;
         let object = |number| {
             let name = format!("/message-{number}");
@@ -508,21 +506,6 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })
-}
-
-impl Pages {
-    fn remember(
-        &mut self,
-        name: String,
-        read: impl FnOnce() -> Result<Page, PlanError>,
-    ) -> Result<Arc<Page>, PlanError> {
-        if let Some(page) = self.read.get(&name) {
-            return Ok(Arc::clone(page));
-        }
-        let page = Arc::new(read()?);
-        self.read.insert(name, Arc::clone(&page));
-        Ok(page)
-    }
 }
 
 fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(setting: &Setting) -> Result<T, PlanError> {

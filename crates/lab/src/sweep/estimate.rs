@@ -3,7 +3,7 @@
 //! The figures are measured, over pages and bulk transfers, and rounded; an estimate is meant to be right within a factor of two.
 
 use super::Shard;
-use crate::plan::{Plan, PointPlan};
+use crate::plan::{Outline, PointPlan};
 
 /// Files and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,11 +27,12 @@ const ENTRY: u64 = 900;
 
 /// Of this plan, or of this part of it, with these captures.
 #[must_use]
-pub fn of(plan: &Plan, shard: Option<Shard>, pcap: &str) -> Estimate {
+pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str) -> Estimate {
+    let plan = outline.plan();
     let mut estimate = Estimate { files: 1, ..Estimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     let mut results = 0;
-    for (index, point) in plan.points.iter().enumerate() {
+    for (index, point) in outline.points().enumerate() {
         if !shard.is_none_or(|shard| shard.has(index + 1)) {
             continue;
         }
@@ -51,7 +52,7 @@ pub fn of(plan: &Plan, shard: Option<Shard>, pcap: &str) -> Estimate {
         };
         let hosts = 1 + point.workload.servers() as u64;
         estimate.files += captured * hosts;
-        estimate.captures += captured * capture(point);
+        estimate.captures += captured * capture(&point);
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {

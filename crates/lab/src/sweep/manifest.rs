@@ -1,8 +1,9 @@
 //! What a sweep's directory says of itself: the plan, the state of the files that it reads, the program. Point by point the
 //! results mean something only as long as none of these changes.
 
-use super::{Axes, Digesting, Shard};
-use crate::plan::{Draft, Plan, PlanError};
+use super::axes::{Axes, Axis};
+use super::{Digesting, Shard};
+use crate::plan::{Draft, Outline, Plan, PlanError};
 use crate::report::Input;
 use crate::results::{Host, Race, SCHEMA, World};
 use serde::{Deserialize, Serialize};
@@ -63,22 +64,30 @@ impl std::fmt::Display for Program {
 impl Manifest {
     /// Of the whole of this plan.
     #[must_use]
-    pub fn new(plan: &Plan, plan_file: Option<&str>, program: Program, command: String, pcap: &str) -> Self {
+    pub fn new(
+        outline: &Outline,
+        plan_file: Option<&str>,
+        program: Program,
+        command: String,
+        pcap: &str,
+    ) -> Self {
         let mut inputs = Digesting::default();
-        for point in &plan.points {
+        for point in outline.points() {
             let _ = writeln!(inputs, "{point:?}");
         }
+        let axis =
+            |(factor, levels): (&str, &[String])| Axis { factor: factor.to_owned(), levels: levels.to_vec() };
         Self {
             schema: MANIFEST.to_owned(),
             program,
-            plan: written(plan),
+            plan: written(outline.plan()),
             plan_file: plan_file.map(str::to_owned),
             command,
             pcap: pcap.to_owned(),
-            factors: Axes::of(plan.points.iter().map(|point| &point.factors)).unwrap_or_default(),
+            factors: Axes(outline.factors().map(axis).collect()),
             inputs: inputs.hex(),
             files: Vec::new(),
-            warnings: plan.warnings(),
+            warnings: outline.warnings(),
             shard: None,
         }
     }

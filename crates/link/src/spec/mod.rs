@@ -213,15 +213,13 @@ impl LinkSpec {
     /// What `read` says, or what is wrong with a file.
     pub fn load_traces(
         &mut self,
-        mut read: impl FnMut(&str) -> Result<String, String>,
+        mut read: impl FnMut(&str) -> Result<Trace, String>,
     ) -> Result<(), SpecError> {
         for direction in [&mut self.up, &mut self.down] {
             if let Some(spec) = &mut direction.trace
                 && spec.trace.is_none()
             {
-                let text = read(&spec.file).map_err(|e| SpecError(format!("trace '{}': {e}", spec.file)))?;
-                let trace =
-                    Trace::parse(&text).map_err(|e| SpecError(format!("trace '{}': {e}", spec.file)))?;
+                let trace = read(&spec.file).map_err(|e| SpecError(format!("trace '{}': {e}", spec.file)))?;
                 spec.trace = Some(trace);
             }
         }

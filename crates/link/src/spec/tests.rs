@@ -156,7 +156,8 @@ fn a_trace_is_read_by_the_caller() {
     let error =
         link.load_traces(|_| Err("no such file".to_owned())).expect_err("it is not there").to_string();
     assert_eq!(error, "trace 'walk': no such file");
-    link.load_traces(|_| Ok("1\n2\n".to_owned())).expect("it is right");
+    let read = |_: &str| Trace::parse("1\n2\n").map_err(|error| error.to_string());
+    link.load_traces(read).expect("it is right");
     // 12 Mbit/s · 80 ms / 1500 bytes.
     assert_eq!(link.down.queue_limit(link.rtt()), Limit::Packets(80));
     let (_, mut down) = link.build::<Blank>(1, &Rng::new(1)).expect("it is loaded");

@@ -1,0 +1,187 @@
+//! A plan whose points are made one by one: it holds the lists of levels, and the pages and traces that were read.
+//!
+//! Interpretation makes every point once, so that whatever is wrong with one is said before anything is run. A race of
+//! few points is then made [`whole`](Outline::whole); a sweep asks for one point after the other.
+
+use super::concrete::Combinations;
+use super::expect::Expect;
+use super::sources::Sources;
+use super::workload::Workload;
+use super::{
+    Contestant, Cross, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds, causes, completed, fits,
+    network, seeds, switch, warnings, world,
+};
+use crate::causes::Causes;
+use crate::causes::check::Claim;
+use crate::results::World;
+use crate::transports::Transports;
+use std::cell::RefCell;
+
+/// A plan, understood, and its points as lists.
+#[derive(Debug)]
+pub struct Outline {
+    plan: Plan,
+    points: Points,
+}
+
+/// Points that are made when they are asked for.
+#[derive(Debug)]
+struct Points {
+    combinations: Combinations,
+    sources: RefCell<Sources>,
+}
+
+impl Points {
+    fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
+        let concrete = self.combinations.at(index);
+        let sources = &mut *self.sources.borrow_mut();
+        Ok(PointPlan {
+            network: Network::interpret(&concrete, sources)?,
+            workload: Workload::interpret(&concrete, sources)?,
+            loss_by: LossBy::interpret(&concrete)?,
+            factors: concrete.factors,
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
+        (0..self.combinations.count()).map(|index| self.at(index))
+    }
+}
+
+impl Outline {
+    /// What a plan as written means, with the standard transports.
+    ///
+    /// # Errors
+    /// [`PlanError`]: the first thing that is wrong.
+    pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
+        Self::interpret_with(draft, &Transports::standard())
+    }
+
+    /// What a plan as written means, with these transports.
+    ///
+    /// # Errors
+    /// As [`interpret`](Self::interpret).
+    pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
+        let draft = completed(draft);
+        let mut contestants: Vec<Contestant> = Vec::new();
+        for (text, place) in &draft.transports {
+            let contestant = Contestant::parse(text, place, transports)?;
+            if contestants.iter().any(|other| other.label == contestant.label) {
+                return Err(PlanError::at(place, format!("'{}' is given twice", contestant.label)));
+            }
+            contestants.push(contestant);
+        }
+        let combinations = Combinations::of(&draft)?;
+        let first = combinations.at(0);
+        let points = Points { combinations, sources: RefCell::default() };
+        let mut timeless = false;
+        for point in points.iter() {
+            let point = point?;
+            for contestant in &contestants {
+                fits(contestant, &point)?;
+            }
+            let writes = |contestant: &Contestant| contestant.transport.capabilities().messages;
+            if let Some(setting) = first.setting("message-size")
+                && !contestants.iter().any(writes)
+            {
+                let what = "the size of writes to SCTP, and no contestant is SCTP";
+                return Err(PlanError::at(&setting.place, what));
+            }
+            timeless |= point.network.paths.first().is_some_and(network::takes_no_time);
+        }
+        let seeds = seeds(&first)?;
+        let several = points.combinations.count() > 1;
+        points.iter().try_for_each(|point| bounds::check(&point?, &contestants, seeds.len(), several))?;
+        let names: Vec<&str> = contestants.iter().map(|contestant| contestant.text.as_str()).collect();
+        let factors: Vec<String> =
+            points.combinations.factors().map(|(factor, _)| factor.to_owned()).collect();
+        let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
+        let expects = expects.collect::<Result<_, _>>()?;
+        let claims = draft.causes.iter().map(|table| Claim::interpret(table, &contestants, &factors));
+        let claims = claims.collect::<Result<Vec<_>, _>>()?;
+        for claim in &claims {
+            points.iter().try_for_each(|point| fits(&claim.changed, &point?))?;
+        }
+        let cross = first.setting("cross").map(|setting| {
+            let cross = Cross::parse(&setting.value, &setting.place, transports)?;
+            if timeless {
+                let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
+                return Err(PlanError::at(&setting.place, what));
+            }
+            Ok(cross)
+        });
+        let (together, world) = (switch(&first, "together")?, world(&first)?);
+        let causes = causes(&first)?;
+        let shared = if world == World::Emulated { "takes real time" } else { "shares its network" };
+        if let Some(place) = first
+            .setting("causes")
+            .map(|setting| &setting.place)
+            .filter(|_| causes != Causes::Off)
+            .or(draft.causes.first().map(|table| &table.place))
+            && (together || world == World::Emulated)
+        {
+            let what =
+                format!("a contestant that {shared} cannot be raced again with one change; leave it out");
+            return Err(PlanError::at(place, what));
+        }
+        let plan = Plan {
+            points: Vec::new(),
+            together,
+            causes: if world == World::Emulated { Causes::Off } else { causes },
+            claims,
+            world,
+            cross: cross.transpose()?,
+            seeds,
+            expects,
+            contestants,
+            draft,
+        };
+        Ok(Self { plan, points })
+    }
+
+    /// The plan, with the point that was made last, if any.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How many points there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.points.combinations.count()
+    }
+
+    /// The factors with their levels, the slowest first.
+    pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.points.combinations.factors()
+    }
+
+    /// All points, one after the other. Each was made before, of the same texts: so none fails.
+    pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
+        self.points.iter().flatten()
+    }
+
+    /// The plan with point `index`, from 0, alone.
+    ///
+    /// # Errors
+    /// None that interpretation did not have.
+    pub fn at(&mut self, index: usize) -> Result<&Plan, PlanError> {
+        self.plan.points = vec![self.points.at(index)?];
+        Ok(&self.plan)
+    }
+
+    /// The plan with all its points.
+    ///
+    /// # Errors
+    /// None that interpretation did not have.
+    pub fn whole(mut self) -> Result<Plan, PlanError> {
+        self.plan.points = self.points.iter().collect::<Result<_, _>>()?;
+        Ok(self.plan)
+    }
+
+    /// What must be said beside the numbers.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        warnings(&self.plan.contestants, self.points())
+    }
+}

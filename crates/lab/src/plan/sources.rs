@@ -1,0 +1,43 @@
+//! The pages and traces that a plan names, each read once: a factor elsewhere does not read them again, and a point that is
+//! made again later finds what was there when the plan was read.
+
+use super::error::PlanError;
+use super::file;
+use anabranch_http::page::Page;
+use anabranch_link::trace::Trace;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub struct Sources {
+    pages: BTreeMap<String, Arc<Page>>,
+    traces: BTreeMap<String, Trace>,
+}
+
+impl Sources {
+    /// The page of this name, read if it is the first time.
+    pub(super) fn page(
+        &mut self,
+        name: String,
+        read: impl FnOnce() -> Result<Page, PlanError>,
+    ) -> Result<Arc<Page>, PlanError> {
+        if let Some(page) = self.pages.get(&name) {
+            return Ok(Arc::clone(page));
+        }
+        let page = Arc::new(read()?);
+        self.pages.insert(name, Arc::clone(&page));
+        Ok(page)
+    }
+
+    /// The trace in this file.
+    pub(super) fn trace(&mut self, name: &str) -> Result<Trace, String> {
+        if let Some(trace) = self.traces.get(name) {
+            return Ok(trace.clone());
+        }
+        let text = file::read(name, file::MAX_TRACE)?;
+        let trace = Trace::parse(&text).map_err(|error| error.to_string())?;
+        self.traces.insert(name.to_owned(), trace.clone());
+        Ok(trace)
+    }
+}

@@ -118,7 +118,10 @@ fn the_fin_travels_with_data_or_alone() {
         check_on(&format!("fin={fin}, {} lost", lost.len()), &mut pair, script, expect);
         assert_eq!(pair.received[1], pattern(2500));
     };
-    run("data", &[], expect![[r#"
+    run(
+        "data",
+        &[],
+        expect![[r#"
         scenario: fin=data, 0 lost
            0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
            0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
@@ -127,8 +130,12 @@ fn the_fin_travels_with_data_or_alone() {
            0.250  A ──► B   FIN PSH ACK   seq=2001 len=500 ack=1 win=60000
            0.300          B sees the end
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
-    "#]]);
-    run("alone", &[], expect![[r#"
+    "#]],
+    );
+    run(
+        "alone",
+        &[],
+        expect![[r#"
         scenario: fin=alone, 0 lost
            0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
            0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
@@ -139,9 +146,13 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2501 win=59500
            0.300          B sees the end
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
-    "#]]);
+    "#]],
+    );
     // The last data is repaired without it.
-    run("data", &[3], expect![[r#"
+    run(
+        "data",
+        &[3],
+        expect![[r#"
         scenario: fin=data, 1 lost
            0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
            0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
@@ -151,8 +162,12 @@ fn the_fin_travels_with_data_or_alone() {
            1.250  A ──► B   FIN PSH ACK   seq=2001 len=500 ack=1 win=60000
            1.300          B sees the end
            1.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
-    "#]]);
-    run("alone", &[3], expect![[r#"
+    "#]],
+    );
+    run(
+        "alone",
+        &[3],
+        expect![[r#"
         scenario: fin=alone, 1 lost
            0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
            0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
@@ -166,7 +181,8 @@ fn the_fin_travels_with_data_or_alone() {
            1.300          B sees the end
            1.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
            1.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
-    "#]]);
+    "#]],
+    );
 }
 
 /// The FIN is data to the retransmission timer.

@@ -1,6 +1,7 @@
 //! One printed cell beside the measured one, and the verdict, whose bounds were set before any run.
 
-use super::figures::Figures;
+use super::figures::{Figures, Numbers};
+use super::metric::Metric;
 use super::printed::Row;
 use super::table::Table;
 use crate::stats::interval;
@@ -29,6 +30,8 @@ pub struct Cell {
     pub ratio: Option<[f64; 2]>,
     /// What as many runs as the paper averaged would give, from the 2.5th to the 97.5th percentile.
     pub range: Option<[f64; 2]>,
+    /// The same where the counter of every n-th packet goes on from one of these runs to the next: least and most.
+    pub running: Option<[f64; 2]>,
     /// Runs, and how many of them did not finish.
     pub runs: (usize, usize),
     /// What the two say together.
@@ -142,7 +145,9 @@ impl Cell {
         let unfinished = all.map_or(0, |runs| runs.iter().filter(|run| !run.is_done()).count());
         let ours = interval::mean(&values);
         let ratio = ours.map(|mean| {
-            let [low, high] = interval::ci95(&values).unwrap_or([mean, mean]);
+            // Of all the cases there are the mean is known.
+            let known = table.definition.enumerated.is_some_and(|cases| cases == values.len() as u64);
+            let [low, high] = interval::ci95(&values).filter(|_| !known).unwrap_or([mean, mean]);
             [low / row.value, high / row.value]
         });
         let evidence = match () {
@@ -156,6 +161,15 @@ impl Cell {
             ours,
             ratio,
             range: range_of_means(&values, table.definition.averaged),
+            running: table.definition.enumerated.zip(all).and_then(|(cases, runs)| {
+                let cases = usize::try_from(cases).ok().filter(|cases| *cases == runs.len())?;
+                let one = |run: &Numbers| {
+                    let packets = run.value(Metric::Packets, None)?;
+                    Some((run.value(table.definition.metric, row.object())?, packets as usize))
+                };
+                let runs = runs.iter().map(one).collect::<Option<Vec<_>>>()?;
+                running_means(&runs, cases, table.definition.averaged)
+            }),
             runs: (all.map_or(0, Vec::len), unfinished),
             verdict: Verdict::of(ratio),
             evidence,
@@ -179,6 +193,25 @@ fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
         .collect();
     means.sort_by(f64::total_cmp);
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
+}
+
+/// Least and most of means of `averaged` runs in a row, whose counter goes on. Of the runs, each with its value and its
+/// packets, the one of seed s (from 1) loses packet 1 + s mod `cases` first.
+fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
+    // By how many packets are still passed before one is lost.
+    let after = |passed: usize| runs[(passed + cases - 1) % cases];
+    let means = (0..cases).map(|start| {
+        let (mut passed, mut sum) = (start, 0.0);
+        for _ in 0..averaged {
+            let (value, packets) = after(passed);
+            sum += value;
+            passed = (passed + cases - packets % cases) % cases;
+        }
+        sum / averaged as f64
+    });
+    let means: Vec<f64> = means.collect();
+    let least = means.iter().copied().reduce(f64::min)?;
+    Some([least, means.iter().copied().fold(least, f64::max)])
 }
 
 #[cfg(test)]
@@ -212,5 +245,15 @@ mod tests {
         assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");
         assert_eq!(range_of_means(&[2.0; 4], 3), Some([2.0, 2.0]));
         assert_eq!(range_of_means(&[], 1), None);
+    }
+
+    #[test]
+    fn a_counter_that_goes_on_chooses_the_next_run() {
+        // Of every second packet: seed 1 passes one and loses the next, seed 2 loses the first.
+        let (passes, loses) = ((1.0, 3), (2.0, 3));
+        assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
+        // An odd number of packets: the two alternate. An even one: what was, stays.
+        assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
+        assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }
 }

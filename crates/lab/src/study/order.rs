@@ -104,6 +104,7 @@ mod tests {
                 ours: Some(ours),
                 ratio: None,
                 range: None,
+                running: None,
                 runs: (1, 0),
                 verdict: super::super::cell::Verdict::Missing,
                 evidence: Evidence::Transport,

@@ -49,6 +49,9 @@ pub struct Definition {
     /// Cells that show arrivals or arithmetic and nothing of the transport: labels that all must match.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
+    /// Where chance is the first packet that every n-th loses alone, its seeds are all the cases there are: n of them.
+    #[serde(default)]
+    pub enumerated: Option<u64>,
     /// Seeds.
     pub runs: u64,
     /// Seeds of a quick run.
@@ -78,6 +81,14 @@ impl Table {
     pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
         let definition: Definition = toml::from_str(definition)
             .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
+        if definition
+            .enumerated
+            .is_some_and(|cases| (definition.runs, definition.quick_runs) != (cases, cases))
+        {
+            return Err(format!(
+                "{name}.toml: enumerated: runs and quick_runs must be as many as there are cases"
+            ));
+        }
         let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
         Ok(Self { name: name.to_owned(), definition, printed })
     }

@@ -114,10 +114,28 @@ fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
         met &= findings.is_met();
         if let Some(directory) = &directory {
-            directory.publish(study, &findings)?;
+            directory.publish(study, &findings, &seeds, &command(matches, study))?;
         }
     }
     Ok(if met { Done::Well } else { Done::Badly })
+}
+
+/// What makes the page of a study again.
+fn command(matches: &ArgMatches, study: &Study) -> String {
+    let mut command = format!("anabranch study run {}", study.definition.name);
+    if matches.get_flag("quick") {
+        command += " --quick";
+    }
+    for (flag, value) in [("runs", matches.get_one::<u64>("runs")), ("seed", matches.get_one::<u64>("seed"))]
+    {
+        if let Some(value) = value.filter(|value| flag == "runs" || **value != 1) {
+            command += &format!(" --{flag} {value}");
+        }
+    }
+    for set in matches.get_many::<String>("set").into_iter().flatten() {
+        command += &format!(" --set '{set}'");
+    }
+    command + " --out DIR"
 }
 
 fn failure(error: StudyError) -> Failure {
@@ -180,13 +198,20 @@ impl Directory {
     }
 
     /// Writes what a study says.
-    fn publish(&self, study: &Study, findings: &Findings) -> Result<(), Failure> {
+    fn publish(
+        &self,
+        study: &Study,
+        findings: &Findings,
+        seeds: &Seeds<'_>,
+        command: &str,
+    ) -> Result<(), Failure> {
         let folder = self.path.join(&study.definition.name);
         files::reserve_directory(&folder)?;
         let written = [
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
+            ("study.html", study::page::html(study, findings, seeds, command)),
         ];
         for (name, content) in written {
             files::write(&folder.join(name), content.as_bytes())?;

@@ -19,6 +19,7 @@ mod fairness;
 mod first;
 mod overview;
 pub mod packets;
+pub mod paper;
 mod parts;
 mod progress;
 mod standing;

@@ -179,7 +179,7 @@ impl Cell {
 }
 
 /// The 2.5th and 97.5th percentile of means of `averaged` values, drawn anew from these.
-fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
+pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;
     }

@@ -18,6 +18,7 @@ pub mod figures;
 pub mod findings;
 pub mod metric;
 pub mod order;
+pub mod page;
 mod printed;
 mod shipped;
 pub mod table;

@@ -52,6 +52,8 @@ pub struct Definition {
     /// Where chance is the first packet that every n-th loses alone, its seeds are all the cases there are: n of them.
     #[serde(default)]
     pub enumerated: Option<u64>,
+    /// The column along which its curves are drawn; the last unless given.
+    pub along: Option<String>,
     /// Seeds.
     pub runs: u64,
     /// Seeds of a quick run.
@@ -91,6 +93,21 @@ impl Table {
         }
         let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
         Ok(Self { name: name.to_owned(), definition, printed })
+    }
+
+    /// The column along which curves are drawn: of a table of which nothing is printed, its first factor.
+    #[must_use]
+    pub fn along(&self) -> Option<String> {
+        let column =
+            || self.printed.as_ref()?.columns.iter().rfind(|column| *column != "contestant").cloned();
+        let factor = || {
+            let varies = |(key, value): (&String, &toml::Value)| {
+                (key != "transport" && value.as_array().is_some_and(|levels| levels.len() > 1))
+                    .then(|| key.clone())
+            };
+            self.definition.plan.iter().find_map(varies)
+        };
+        self.definition.along.clone().or_else(column).or_else(factor)
     }
 
     /// The contestants' names.

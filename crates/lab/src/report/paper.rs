@@ -1,0 +1,244 @@
+//! A study as a page: what a paper printed on our curves, each finding with its effect, each claim with what came of it.
+//!
+//! Owns the page's order and its figures. What is in it comes as plain data ([`Paper`]), so that the report knows nothing of
+//! studies.
+
+use super::bars::legend;
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, At, Axis, Frame, Mark, Shape};
+use super::svg::escape;
+use super::{SCRIPT, STYLE, SVG_STYLE};
+use std::fmt::Write;
+
+/// All that the page says.
+#[derive(Clone, Debug, Default)]
+pub struct Paper {
+    /// What the published work is called.
+    pub title: String,
+    /// Who printed it, when and where.
+    pub source: String,
+    /// What it asks.
+    pub question: String,
+    /// A line a table, and one for the claims.
+    pub summary: Vec<String>,
+    /// The page of prose, HTML.
+    pub prose: String,
+    /// The tables.
+    pub tables: Vec<Sheet>,
+    /// What every cell is, a table with heads.
+    pub cells: Grid,
+    /// The findings.
+    pub causes: Grid,
+    /// The claims.
+    pub claims: Grid,
+    /// The parameters with where they come from.
+    pub parameters: Grid,
+    /// How to get the same again, and what made it.
+    pub command: String,
+    /// The version, seeds and changed assumptions.
+    pub made: String,
+}
+
+/// A table of words.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// The columns.
+    pub heads: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// One table of a paper, as curves.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// Its name and what it shows.
+    pub title: String,
+    /// What is measured.
+    pub unit: String,
+    /// What varies along a curve.
+    pub along: String,
+    /// Combinations of all else that varies.
+    pub panels: Vec<Panel>,
+}
+
+/// Curves that share axes.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Where else.
+    pub title: String,
+    /// What stands along the curves.
+    pub levels: Vec<String>,
+    /// A curve a contestant.
+    pub curves: Vec<Curve>,
+}
+
+/// One contestant's numbers, level by level.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The contestant.
+    pub name: String,
+    /// Ours: what a run gives, from the 2.5th to the 97.5th percentile, and the mean between.
+    pub ours: Vec<Option<[f64; 3]>>,
+    /// As printed.
+    pub printed: Vec<Option<f64>>,
+}
+
+/// The page.
+#[must_use]
+pub fn html(paper: &Paper) -> String {
+    let mut out = String::with_capacity(200_000);
+    let title = escape(&paper.title);
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n<style id=\"svg-style\">\n{SVG_STYLE}</style></head>\n<body>\n\
+         <header><p class=\"over\">anabranch study</p>\n<h1>{title}</h1>\n<p class=\"meta\">{}</p>\n\
+         <p class=\"lead\">{}</p></header>\n<div class=\"why\"><h2>What came out</h2><ul>",
+        escape(&paper.source),
+        escape(&paper.question)
+    );
+    for line in &paper.summary {
+        let _ = write!(out, "<li>{}</li>", escape(line));
+    }
+    out.push_str("</ul></div>\n");
+    for sheet in &paper.tables {
+        draw(&mut out, sheet);
+    }
+    out.push_str("<h2>Findings, each a run that can fail</h2>\n");
+    grid(&mut out, &paper.causes);
+    let _ = write!(out, "<section class=\"prose\">{}</section>\n<h2>Parameters</h2>\n", paper.prose);
+    grid(&mut out, &paper.parameters);
+    out.push_str("<h2>Claims, and what decides each</h2>\n");
+    grid(&mut out, &paper.claims);
+    out.push_str("<h2>Printed cells</h2>\n");
+    grid(&mut out, &paper.cells);
+    let _ = write!(
+        out,
+        "<h2>The same again</h2>\n<pre>{}</pre>\n<footer><p>{}</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
+        escape(&paper.command),
+        escape(&paper.made)
+    );
+    out
+}
+
+fn grid(out: &mut String, grid: &Grid) {
+    if grid.rows.is_empty() {
+        out.push_str("<p class=\"note\">None.</p>\n");
+        return;
+    }
+    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr>");
+    for head in &grid.heads {
+        let _ = write!(out, "<th>{}</th>", escape(head));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in &grid.rows {
+        out.push_str("<tr>");
+        for (head, cell) in grid.heads.iter().zip(row) {
+            let _ = write!(out, "<td data-of=\"{}\">{}</td>", escape(head), escape(cell));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn draw(out: &mut String, sheet: &Sheet) {
+    let names: Vec<String> =
+        sheet.panels.iter().flat_map(|panel| &panel.curves).fold(Vec::new(), |mut all, curve| {
+            if !all.contains(&curve.name) {
+                all.push(curve.name.clone());
+            }
+            all
+        });
+    let _ = write!(out, "<h2>{}</h2>\n{}", escape(&sheet.title), legend(&names));
+    out.push_str(
+        "<p class=\"note\">Lines: the means of our runs; areas: what as many runs as a printed number averages give, 19 times \
+         of 20. Circles: as printed.</p>\n<div class=\"panels\">",
+    );
+    for (number, panel) in sheet.panels.iter().enumerate() {
+        let wide = if sheet.panels.len() == 1 { Width::Wide } else { Width::Half };
+        draw_panel(out, sheet, panel, &names, (number, wide));
+    }
+    out.push_str("</div>\n");
+}
+
+fn draw_panel(
+    out: &mut String,
+    sheet: &Sheet,
+    panel: &Panel,
+    names: &[String],
+    (number, wide): (usize, Width),
+) {
+    let ours = panel.curves.iter().flat_map(|curve| curve.ours.iter().flatten()).flatten();
+    let printed = panel.curves.iter().flat_map(|curve| curve.printed.iter().flatten());
+    let all: Vec<f64> = ours.chain(printed).copied().filter(|value| *value > 0.0).collect();
+    let (Some(least), Some(most)) =
+        (all.iter().copied().reduce(f64::min), all.iter().copied().reduce(f64::max))
+    else {
+        return;
+    };
+    let mut data = Data::new(&["contestant", &sheet.along, "ours", "low", "high", "printed"]);
+    for curve in &panel.curves {
+        for (i, level) in panel.levels.iter().enumerate() {
+            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+            let ours = curve.ours.get(i).copied().flatten();
+            let printed = number(curve.printed.get(i).copied().flatten());
+            let [low, mean, high] = [0, 1, 2].map(|at| number(ours.map(|ours| ours[at])));
+            data.row(&[&curve.name, level, &mean, &low, &high, &printed]);
+        }
+    }
+    let figure = Figure {
+        name: format!("curves-{}", number + 1),
+        heading: escape(&panel.title),
+        shows: format!("{}, {}: {} over {}", sheet.title, panel.title, sheet.unit, sheet.along),
+        data,
+        ..Figure::default()
+    };
+    figure.render(out, wide, |svg, width| {
+        let height = if width.is_narrow() { 240 } else { 270 };
+        let frame = Frame { left: 60, below: 42, ..Frame::new(width.pixels(), height) };
+        let levels: Vec<String> = panel.levels.iter().map(|level| level.chars().take(14).collect()).collect();
+        let x = Axis::levels(&levels).named(sheet.along.as_str());
+        let y = if most / least > 20.0 {
+            Axis::logarithmic(least / 1.3, most * 1.3, plain)
+        } else {
+            Axis::linear(0.0, most * 1.08, 5, plain)
+        };
+        chart::draw(svg, frame, [&x, &y.named(sheet.unit.as_str())], |plot| {
+            for curve in &panel.curves {
+                let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
+                let ink = Ink::contestant(place);
+                let at = |of: usize| -> Vec<At> {
+                    let known =
+                        curve.ours.iter().enumerate().filter_map(|(i, ours)| Some((i as f64, (*ours)?[of])));
+                    known.filter(|(_, value)| *value > 0.0).collect()
+                };
+                let mut around = at(0);
+                around.extend(at(2).into_iter().rev());
+                chart::area(plot, around, ink, 0.16);
+                chart::line(plot, at(1), ink, 1.6);
+                chart::marks(plot, [Mark::many(at(1), Shape::Dots(1.8), ink)]);
+                let printed = curve.printed.iter().enumerate().filter_map(|(i, value)| Some((i, (*value)?)));
+                let marks = printed.map(|(i, value)| {
+                    let title = format!("{}, {}: {} in print", curve.name, panel.levels[i], plain(value));
+                    Mark::dot((i as f64, value), 4.6, ink, title).faint(0.75)
+                });
+                chart::marks(plot, marks);
+            }
+        });
+        height
+    });
+}
+
+/// A number of an axis, without an exponent.
+fn plain(value: f64) -> String {
+    match value {
+        v if v >= 1e6 => format!("{:.0}M", v / 1e6),
+        v if v >= 1e4 => format!("{:.0}k", v / 1e3),
+        v if v >= 10.0 => format!("{v:.0}"),
+        v if v >= 1.0 => format!("{}", (v * 10.0).round() / 10.0),
+        0.0 => "0".to_owned(),
+        v => format!("{}", (v * 1000.0).round() / 1000.0),
+    }
+}

@@ -1,0 +1,175 @@
+//! A study's findings as the page that the report draws: tables as curves, prose from Markdown.
+
+use super::cell::{Evidence, range_of_means};
+use super::effect::figure;
+use super::findings::{Findings, TableFound};
+use super::{Seeds, Study, Table, text};
+use crate::report::paper::{Curve, Grid, Panel, Paper, Sheet};
+use crate::stats::interval;
+use std::collections::BTreeMap;
+
+/// The page of a study, of these findings; `command` makes it again.
+#[must_use]
+pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str) -> String {
+    let definition = &study.definition;
+    let mut prose = String::new();
+    pulldown_cmark::html::push_html(
+        &mut prose,
+        pulldown_cmark::Parser::new_ext(&study.page, pulldown_cmark::Options::ENABLE_TABLES),
+    );
+    let tables = findings.tables.iter().filter_map(|found| sheet(study.table(&found.name)?, found)).collect();
+    let set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
+    let set = if set.is_empty() {
+        "no assumption changed".to_owned()
+    } else {
+        format!("changed: {}", set.join(", "))
+    };
+    crate::report::paper::html(&Paper {
+        title: definition.title.clone(),
+        source: definition.source.clone(),
+        question: definition.question.clone(),
+        summary: text::summary(study, findings).lines().map(str::to_owned).collect(),
+        prose,
+        tables,
+        cells: cells(findings),
+        causes: causes(findings),
+        claims: claims(findings),
+        parameters: parameters(study),
+        command: command.to_owned(),
+        made: format!(
+            "Run in virtual time by anabranch {}: seeds from {} on, {set}. The same seeds give the same bytes.",
+            env!("CARGO_PKG_VERSION"),
+            seeds.first
+        ),
+    })
+}
+
+fn heads(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn parameters(study: &Study) -> Grid {
+    let row = |parameter: &super::Parameter| {
+        [&parameter.name, &parameter.value, parameter.is.word(), &parameter.why].map(str::to_owned).to_vec()
+    };
+    Grid {
+        heads: heads(&["parameter", "value", "is", "because"]),
+        rows: study.definition.parameters.iter().map(row).collect(),
+    }
+}
+
+fn causes(findings: &Findings) -> Grid {
+    let rows = findings.causes.iter().map(|found| {
+        let kind = match (found.is_met(), found.cause.planted, found.cause.exploratory) {
+            (true, true, _) => "planted, refuted",
+            (false, true, _) => "planted, NOT REFUTED",
+            (true, _, true) => "holds (exploratory)",
+            (true, ..) => "holds",
+            (false, ..) => "FAILS",
+        };
+        vec![found.cause.id.clone(), found.cause.change.join(" "), found.sentence(), kind.to_owned()]
+    });
+    Grid { heads: heads(&["cause", "change", "finding", "here"]), rows: rows.collect() }
+}
+
+fn claims(findings: &Findings) -> Grid {
+    let rows = findings.claims.iter().map(|(claim, found)| {
+        let of = [&claim.id, &claim.place, &claim.claim, &claim.check];
+        let mut row: Vec<String> = of.into_iter().cloned().collect();
+        row.extend([found.outcome.word().to_owned(), found.found.clone()]);
+        row
+    });
+    Grid {
+        heads: heads(&["claim", "place", "what it says", "check", "outcome", "found"]),
+        rows: rows.collect(),
+    }
+}
+
+fn cells(findings: &Findings) -> Grid {
+    let mut rows = Vec::new();
+    for found in &findings.tables {
+        for cell in &found.cells {
+            let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
+            let pair = |pair: Option<[f64; 2]>| {
+                pair.map_or("-".to_owned(), |[low, high]| format!("{}-{}", figure(low), figure(high)))
+            };
+            let evidence = if cell.evidence == Evidence::Transport { "" } else { cell.evidence.word() };
+            rows.push(vec![
+                format!("{} {}", found.name, labels.join(" ")),
+                figure(cell.printed),
+                cell.ours.map_or("-".to_owned(), figure),
+                pair(cell.ratio),
+                pair(cell.range),
+                format!("{} {evidence}", cell.verdict.word()).trim_end().to_owned(),
+                cell.explained.join(", "),
+            ]);
+        }
+    }
+    let names =
+        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "explained by"];
+    Grid { heads: heads(&names), rows }
+}
+
+/// A table as curves: along the column that the table names, or the last of its columns, or its first factor.
+fn sheet(table: &Table, found: &TableFound) -> Option<Sheet> {
+    let metric = table.definition.metric;
+    let along = table.along()?;
+    let objects = metric.is_of_objects();
+    let printed = |labels: &BTreeMap<String, String>| {
+        found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed)
+    };
+    // Every number there is, with the labels that a printed cell of it would have.
+    let mut panels: Vec<(BTreeMap<String, String>, Vec<String>)> = Vec::new();
+    let mut numbers: Vec<(BTreeMap<String, String>, Option<[f64; 3]>)> = Vec::new();
+    for point in &found.figures.points {
+        for (name, runs) in &point.contestants {
+            let count = if objects { runs.first().map_or(0, |run| run.objects()) } else { 1 };
+            for object in 1..=count {
+                let mut labels = point.factors.clone();
+                labels.insert("contestant".to_owned(), name.clone());
+                if objects {
+                    labels.insert("object".to_owned(), object.to_string());
+                }
+                let values = point.values(name, metric, objects.then_some(object));
+                let ours = interval::mean(&values).zip(range_of_means(&values, table.definition.averaged));
+                let mut place = labels.clone();
+                place.remove("contestant");
+                let level = place.remove(&along).unwrap_or_default();
+                match panels.iter_mut().find(|(known, _)| *known == place) {
+                    Some((_, levels)) if levels.contains(&level) => {}
+                    Some((_, levels)) => levels.push(level),
+                    None => panels.push((place, vec![level])),
+                }
+                numbers.push((labels, ours.map(|(mean, [low, high])| [low, mean, high])));
+            }
+        }
+    }
+    let panels = panels.into_iter().map(|(place, levels)| {
+        let at = |name: &str, level: &String| {
+            let mut labels = place.clone();
+            labels.insert("contestant".to_owned(), name.to_owned());
+            labels.insert(along.clone(), level.clone());
+            labels
+        };
+        let curve = |name: &String| Curve {
+            name: name.clone(),
+            ours: levels
+                .iter()
+                .map(|level| numbers.iter().find(|(labels, _)| *labels == at(name, level))?.1)
+                .collect(),
+            printed: levels.iter().map(|level| printed(&at(name, level))).collect(),
+        };
+        let title: Vec<String> = place.iter().map(|(key, level)| format!("{key} {level}")).collect();
+        Panel {
+            title: title.join(", "),
+            curves: table.names().iter().map(curve).collect(),
+            levels: levels.clone(),
+        }
+    });
+    Some(Sheet {
+        title: format!("{}: {}", table.name, table.definition.title),
+        unit: table.definition.unit.clone(),
+        panels: panels.collect(),
+        along,
+    })
+}

@@ -106,14 +106,18 @@ pub fn html(paper: &Paper) -> String {
     for sheet in &paper.tables {
         draw(&mut out, sheet);
     }
-    out.push_str("<h2>Findings, each a run that can fail</h2>\n");
-    grid(&mut out, &paper.causes);
-    let _ = write!(out, "<section class=\"prose\">{}</section>\n<h2>Parameters</h2>\n", paper.prose);
-    grid(&mut out, &paper.parameters);
+    let _ = write!(
+        out,
+        "<section class=\"prose\">{}</section>\n<h2>Findings, each a run that can fail</h2>\n",
+        paper.prose
+    );
+    grid(&mut out, &paper.causes, "words");
+    out.push_str("<h2>Parameters</h2>\n");
+    grid(&mut out, &paper.parameters, "words");
     out.push_str("<h2>Claims, and what decides each</h2>\n");
-    grid(&mut out, &paper.claims);
+    grid(&mut out, &paper.claims, "words");
     out.push_str("<h2>Printed cells</h2>\n");
-    grid(&mut out, &paper.cells);
+    grid(&mut out, &paper.cells, "figures");
     let _ = write!(
         out,
         "<h2>The same again</h2>\n<pre>{}</pre>\n<footer><p>{}</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
@@ -123,12 +127,12 @@ pub fn html(paper: &Paper) -> String {
     out
 }
 
-fn grid(out: &mut String, grid: &Grid) {
+fn grid(out: &mut String, grid: &Grid, class: &str) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");
         return;
     }
-    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr>");
+    let _ = write!(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards {class}\"><thead><tr>");
     for head in &grid.heads {
         let _ = write!(out, "<th>{}</th>", escape(head));
     }

@@ -314,7 +314,7 @@ fn wrong_networks() {
             --down-loss: '-1%': a number was expected; write a share such as 1%, 0.05% or 0 (from 0% to 100%)
             --queue: '0p': not a number of packets; write 50p (packets), 100kB, 1bdp or unlimited
             --queue: '50': not a queue's limit; write 50p (packets), 100kB, 1bdp or unlimited
-            --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%)
+            --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)
             --mtu: '20': write bytes from 68 to 65535, such as 1500
             --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it came
             --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, lte, 5g, dialup, dsl-poor, dsl, vdsl, cable, fibre, wifi, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128

@@ -153,6 +153,57 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert!(came > 1000.0 && (dropped - came * 0.1).abs() < 6.0 * deviation, "{dropped} of {came}");
 }
 
+/// Where both ends are one host, one rule sees both directions: every tenth of all packets is dropped, whichever way it
+/// goes; and the link is crossed all the same.
+#[test]
+fn one_host_has_one_counter_for_both_directions() {
+    if !emulated_links() {
+        return;
+    }
+    let network = "--hosts one --objects 10x20kB --rate 20mbit --rtt 20ms --queue 100p --transport tcp:cc=reno \
+                   --transport sctp --transport sctp:encap=udp";
+    let tried =
+        anabranch(&format!("race --world emulated --quiet --loss-by iptables --loss 1% --runs 1 {network}"));
+    if !has(&tried, "iptables") {
+        return;
+    }
+    let found = race(&format!("--loss-by iptables --loss nth:10/first=4/shared --runs 2 {network}"));
+    assert_eq!(found["plan"]["hosts"], "one");
+    assert!(
+        found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; both ends on one host"))
+    );
+    assert!(found["warnings"].to_string().contains("one host counts for both ends"), "{}", found["warnings"]);
+    let all = runs(&found);
+    assert_eq!(all.len(), 6);
+    for (contestant, run) in &all {
+        assert_eq!(run["outcome"], "done", "{contestant}");
+        assert!(number(&run["page_ns"]) >= number(&run["limit_ns"]), "{contestant}");
+        let of = |key: &str| ["up", "down"].map(|way| number(&run["rules"][way][key]));
+        let (came, dropped) = (of("packets"), of("dropped"));
+        assert!(came.iter().all(|came| *came >= 20), "{contestant}: {came:?}");
+        assert_eq!(
+            dropped[0] + dropped[1],
+            (came[0] + came[1] - 4) / 10 + 1,
+            "{contestant}: {came:?} {dropped:?}"
+        );
+        for (way, came) in ["up", "down"].into_iter().zip(came) {
+            let under_way = number(&run["packets"][way]["sent"]) - came;
+            assert!(under_way <= 2, "{contestant} {way}: {under_way}");
+        }
+    }
+    // Rules of either direction stand in one list, and are told apart.
+    let found = race(&format!(
+        "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
+    ));
+    for (contestant, run) in runs(&found) {
+        for (way, every, first) in [("up", 9, 2), ("down", 7, 5)] {
+            let rules = &run["rules"][way];
+            let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
+            assert_eq!(dropped, (came - first) / every + 1, "{contestant} {way}: of {came}");
+        }
+    }
+}
+
 #[test]
 fn what_rules_cannot_do_is_refused() {
     for (words, status, told) in [
@@ -161,6 +212,13 @@ fn what_rules_cannot_do_is_refused() {
             2,
             "--loss-by: iptables loses packets of real kernels only: add --world emulated",
         ),
+        (
+            "--hosts one --runs 1",
+            2,
+            "--hosts: one host at both ends is one of a real kernel: add --world emulated",
+        ),
+        ("--hosts three --runs 1", 2, "--hosts: 'three': write two or one"),
+        ("--hosts one --path rate=1mbit --path rate=2mbit --runs 1", 2, "--hosts: one: goes with one path"),
         ("--loss-by kernel --runs 1", 2, "--loss-by: 'kernel': write link or iptables"),
         ("--transport mptcp --runs 1", 2, "mptcp: is a protocol of real kernels: add --world emulated"),
         (

@@ -12,8 +12,8 @@
 use crate::EmuError;
 use crate::netns::Namespace;
 use crate::wiring::{End, Wiring};
-use anabranch_link::LinkSpec;
 use anabranch_link::spec::{Direction, LossSpec};
+use anabranch_link::{DirectionSpec, LinkSpec};
 use std::io;
 use std::process::{Command, Stdio};
 
@@ -32,6 +32,8 @@ pub struct Rules {
     /// Links whose up direction, and whose down direction, has rules, in their order.
     ruled: [Vec<usize>; 2],
     links: usize,
+    /// One rule loses packets of both directions of the only link.
+    is_shared: bool,
 }
 
 impl Rules {
@@ -41,11 +43,21 @@ impl Rules {
     /// # Errors
     /// [`EmuError::Impossible`] when there is no iptables, or it or the kernel does not know the match.
     pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64) -> Result<Self, EmuError> {
-        let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len() };
+        let one_host = wiring.is_one_host();
+        let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false };
+        if let [LinkSpec { up: DirectionSpec { loss: loss @ LossSpec::Nth { shared: true, .. }, .. }, .. }] =
+            links
+            && one_host
+        {
+            this.is_shared = true;
+            install_shared(wiring, mode(loss, seed, true).map_err(EmuError::Failed)?.unwrap_or_default())?;
+            return Ok(this);
+        }
         for (ruled, way) in this.ruled.iter_mut().zip(WAYS) {
             let namespace = arrival(wiring, way);
             for (number, link) in links.iter().enumerate() {
-                let Some(mode) = mode(&link.direction(way).loss, seed).map_err(EmuError::Failed)? else {
+                let Some(mode) = mode(&link.direction(way).loss, seed, one_host).map_err(EmuError::Failed)?
+                else {
                     continue;
                 };
                 let interface = wiring.interface(number, end(way));
@@ -67,14 +79,28 @@ impl Rules {
     /// What iptables says.
     pub fn read(&self, wiring: &Wiring) -> Result<Vec<[Ruled; 2]>, EmuError> {
         let mut all = vec![[Ruled::default(); 2]; self.links];
+        let list = |way| -> Result<Vec<u64>, EmuError> {
+            Ok(counted(&iptables(arrival(wiring, way), &["-nvxL", CHAIN].map(str::to_owned))?))
+        };
+        let wrong = |number: usize| EmuError::Failed(format!("iptables lists {number} rules of ours"));
+        if self.is_shared {
+            let [up, down, up_left, down_left] = list(Direction::Up)?[..] else { return Err(wrong(0)) };
+            let ruled = |packets: u64, left: u64| Ruled { packets, dropped: packets.saturating_sub(left) };
+            return Ok(vec![[ruled(up, up_left), ruled(down, down_left)]]);
+        }
         for (side, (ruled, way)) in self.ruled.iter().zip(WAYS).enumerate() {
             if ruled.is_empty() {
                 continue;
             }
-            let text = iptables(arrival(wiring, way), &["-nvxL", CHAIN].map(str::to_owned))?;
-            let counted = counted(&text);
+            let mut counted = list(way)?;
+            if wiring.is_one_host() {
+                // The rules of both directions are in one list, up before down.
+                let others = counted.len().saturating_sub(2 * ruled.len());
+                counted =
+                    if side == 0 { counted[..2 * ruled.len()].to_vec() } else { counted.split_off(others) };
+            }
             if counted.len() != 2 * ruled.len() {
-                return Err(EmuError::Failed(format!("iptables lists {} rules of ours", counted.len())));
+                return Err(wrong(counted.len()));
             }
             for (pair, &link) in counted.chunks_exact(2).zip(ruled) {
                 all[link][side] = Ruled { packets: pair[0], dropped: pair[1] };
@@ -82,6 +108,22 @@ impl Rules {
         }
         Ok(all)
     }
+}
+
+/// One counter for what comes out of the link at either end. What came and what was left is counted by direction.
+fn install_shared(wiring: &Wiring, mode: Vec<String>) -> Result<(), EmuError> {
+    let host = &wiring.near;
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    iptables(host, &words(&["-N", BOTH_WAYS]))?;
+    let lose = [words(&["-A", BOTH_WAYS, "-m", "statistic"]), mode, words(&["-j", "DROP"])];
+    iptables(host, &lose.concat())?;
+    for target in [&["-j", BOTH_WAYS][..], &[]] {
+        for way in WAYS {
+            let interface = wiring.interface(0, end(way));
+            iptables(host, &[words(&["-A", CHAIN, "-i", &interface]), words(target)].concat())?;
+        }
+    }
+    Ok(())
 }
 
 /// Finds out in a namespace of its own whether rules can be made here.
@@ -105,11 +147,11 @@ pub fn lossless(link: &LinkSpec) -> LinkSpec {
     link
 }
 
-/// A loss model as arguments of the match; none when nothing is to be lost.
+/// A loss model as arguments of the match; none when nothing is to be lost. `one_host`: both ends of the link are there.
 ///
 /// # Errors
 /// The match has no such mode: one line.
-pub fn mode(loss: &LossSpec, seed: u64) -> Result<Option<Vec<String>>, String> {
+pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<String>>, String> {
     let words = match loss {
         LossSpec::None => return Ok(None),
         // Twelve digits behind the point, which is what a share has.
@@ -117,10 +159,12 @@ pub fn mode(loss: &LossSpec, seed: u64) -> Result<Option<Vec<String>>, String> {
             let (whole, part) = (share.parts() / ONE, share.parts() % ONE);
             vec!["random".to_owned(), "--probability".to_owned(), format!("{whole}.{part:012}")]
         }
-        LossSpec::Nth { shared: true, .. } => {
-            return Err("two hosts have no counter in common: leave '/shared' away".to_owned());
+        LossSpec::Nth { shared: true, .. } if !one_host => {
+            return Err(
+                "two hosts have no counter in common: leave '/shared' away, or write --hosts one".to_owned()
+            );
         }
-        LossSpec::Nth { every, first, shared: false } => {
+        LossSpec::Nth { every, first, .. } => {
             let first = first.unwrap_or(1 + seed % every);
             if !(1..=*every).contains(&first) || *every > u64::from(u32::MAX) {
                 return Err(format!("the first packet lost is one of the first {every}, not number {first}"));
@@ -190,6 +234,8 @@ fn counted(text: &str) -> Vec<u64> {
 
 /// Of packets for this host.
 const CHAIN: &str = "INPUT";
+/// Where packets of both directions meet.
+const BOTH_WAYS: &str = "both-ways";
 const WAYS: [Direction; 2] = [Direction::Up, Direction::Down];
 /// Parts of a share.
 const ONE: u64 = 1_000_000_000_000;
@@ -200,7 +246,7 @@ mod tests {
 
     fn words(loss: &str, seed: u64) -> Result<String, String> {
         let loss = loss.parse().expect("a loss model");
-        mode(&loss, seed).map(|words| words.unwrap_or_default().join(" "))
+        mode(&loss, seed, false).map(|words| words.unwrap_or_default().join(" "))
     }
 
     #[test]
@@ -211,6 +257,9 @@ mod tests {
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
         // The seed chooses as it does for a link: packet 1 + 12 mod 10.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
+        let shared = "nth:10/first=3/shared".parse().expect("a loss model");
+        let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));
+        assert_eq!(words_on_one_host.as_deref(), Ok("--mode nth --every 10 --packet 2"));
         for (loss, told) in [
             ("nth:10/first=11", "one of the first 10, not number 11"),
             ("nth:10/shared", "no counter in common"),

@@ -9,6 +9,10 @@
 //! any translation of addresses. With several links, a packet leaves by the link
 //! of its *source* address, as in the simulator.
 //!
+//! Both ends may be in one namespace, as on a loopback ([`Wiring::on_one_host`]): then rules of routing have packets
+//! between the two addresses leave by the link, which the kernel would else hand over by itself, and be taken where they
+//! come out of it.
+//!
 //! Interfaces are set up by `ip` of iproute2, one call a namespace.
 
 use crate::EmuError;
@@ -137,6 +141,8 @@ pub struct Wiring {
     links: usize,
     /// The far namespace is not ours alone.
     shared: bool,
+    /// Near and far are one namespace.
+    is_one_host: bool,
 }
 
 impl Wiring {
@@ -152,20 +158,79 @@ impl Wiring {
         place: Place,
         choice: Choice,
     ) -> Result<(Self, Vec<Pipe>), EmuError> {
+        let links_of =
+            Self { near, far, between: None, place, links: links.len(), shared, is_one_host: false };
+        links_of.open(links, choice)
+    }
+
+    /// Has a link begin and end in `host`, a namespace of ours, where a packet from one end's address to the other's
+    /// crosses it all the same.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), or the host does not let packets come in that have an address of its own.
+    pub fn on_one_host(
+        link: &LinkSpec,
+        host: Namespace,
+        place: Place,
+        choice: Choice,
+    ) -> Result<(Self, Vec<Pipe>), EmuError> {
+        let (near, far) = (host.clone(), host);
+        let wiring = Self { near, far, between: None, place, links: 1, shared: false, is_one_host: true };
+        let (wiring, pipes) = wiring.open(std::slice::from_ref(link), choice)?;
+        let routed = wiring.near.run(|| {
+            fs::write("/proc/sys/net/ipv4/conf/all/accept_local", "1").map_err(|error| {
+                EmuError::Impossible(format!("a host does not take packets from its own addresses: {error}"))
+            })?;
+            ip(&[], &wiring.through_the_link())
+        });
+        routed.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))??;
+        Ok((wiring, pipes))
+    }
+
+    /// What comes out of a link is for this host; what is for an address of its own goes into one.
+    fn through_the_link(&self) -> String {
+        let mut text = String::new();
+        for (end, other) in [(End::Near, End::Far), (End::Far, End::Near)] {
+            let (name, source, target) =
+                (self.interface(0, end), self.place.address(0, end), self.place.address(0, other));
+            let table = self.place.table(usize::from(end == End::Far));
+            let _ = writeln!(
+                text,
+                "rule add iif {name} lookup local priority {ARRIVED}\n\
+                 route add {target} dev {name} src {source} table {table}\n\
+                 rule add to {target} lookup {table} priority {LEAVING}"
+            );
+        }
+        // The rule that is there from the start comes before all others.
+        text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
+    }
+
+    /// The ends that have a namespace of their own.
+    fn hosts(&self) -> &'static [End] {
+        if self.is_one_host { &[End::Near] } else { &[End::Near, End::Far] }
+    }
+
+    /// Whether near and far are one namespace.
+    #[must_use]
+    pub const fn is_one_host(&self) -> bool {
+        self.is_one_host
+    }
+
+    /// Makes the interfaces.
+    fn open(mut self, links: &[LinkSpec], choice: Choice) -> Result<(Self, Vec<Pipe>), EmuError> {
         if links.len() > MAX_LINKS {
             return Err(EmuError::Failed(format!(
                 "{} links; at most {MAX_LINKS} can be joined",
                 links.len()
             )));
         }
-        let mut wiring = Self { near, far, between: None, place, links: links.len(), shared };
         let pipes = match choice {
-            Choice::Tun => wiring.tuns()?,
-            Choice::Veth => wiring.ethernets()?,
-            Choice::Auto => match wiring.tuns() {
+            Choice::Tun => self.tuns()?,
+            Choice::Veth => self.ethernets()?,
+            Choice::Auto => match self.tuns() {
                 Ok(pipes) => pipes,
                 // Both are told: what mends one of them is enough.
-                Err(no_tun) => wiring.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
+                Err(no_tun) => self.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
                     (EmuError::Impossible(tun), EmuError::Impossible(why) | EmuError::Failed(why)) => {
                         EmuError::Impossible(format!("{tun}; nor a pair of Ethernet interfaces: {why}"))
                     }
@@ -173,15 +238,15 @@ impl Wiring {
                 })?,
             },
         };
-        wiring.settle(links, End::Near)?;
-        wiring.settle(links, End::Far)?;
-        Ok((wiring, pipes))
+        self.settle(links, End::Near)?;
+        self.settle(links, End::Far)?;
+        Ok((self, pipes))
     }
 
     /// The name of a link's interface at an end, links counted from 0.
     #[must_use]
     pub fn interface(&self, link: usize, end: End) -> String {
-        self.place.interface(link, end, self.shared)
+        self.place.interface(link, end, self.shared || self.is_one_host)
     }
 
     fn namespace(&self, end: End) -> &Namespace {
@@ -193,7 +258,7 @@ impl Wiring {
 
     fn tuns(&self) -> Result<Vec<Pipe>, EmuError> {
         let open = |end: End| {
-            let open = |link| open_tun(&self.place.interface(link, end, self.shared));
+            let open = |link| open_tun(&self.interface(link, end));
             let opened =
                 self.namespace(end).run(|| (0..self.links).map(open).collect::<io::Result<Vec<_>>>());
             opened.and_then(|opened| opened).map_err(|error| {
@@ -216,7 +281,7 @@ impl Wiring {
             let mut commands = String::new();
             for link in 0..self.links {
                 for end in [End::Near, End::Far] {
-                    let (outer, inner) = (outer(link, end), self.place.interface(link, end, self.shared));
+                    let (outer, inner) = (outer(link, end), self.interface(link, end));
                     let target = self.namespace(end).path();
                     let address = self.hardware(link, end).map(|byte| format!("{byte:02x}")).join(":");
                     let _ = writeln!(
@@ -267,7 +332,7 @@ impl Wiring {
         let mut text = if ours { "link set lo up\n".to_owned() } else { String::new() };
         let ethernet = self.between.is_some();
         for (number, link) in links.iter().enumerate() {
-            let name = self.place.interface(number, end, self.shared);
+            let name = self.interface(number, end);
             let (address, mtu) = match end {
                 End::Near => (self.place.address(number, end), link.up.mtu),
                 End::Far => (self.place.address(number, end), link.down.mtu),
@@ -283,7 +348,7 @@ impl Wiring {
                 let _ = writeln!(text, "rule add from {address} lookup {table} priority {}", self.priority());
             }
         }
-        let first = self.place.interface(0, end, self.shared);
+        let first = self.interface(0, end);
         match end {
             End::Near => {
                 let source = self.place.address(0, end);
@@ -302,8 +367,7 @@ impl Wiring {
     fn commands_v6(&self, end: End) -> String {
         let mut text = String::new();
         for link in 0..self.links {
-            let (name, address) =
-                (self.place.interface(link, end, self.shared), self.place.address_v6(link, end));
+            let (name, address) = (self.interface(link, end), self.place.address_v6(link, end));
             let _ = writeln!(text, "addr add {address}/64 dev {name} nodad");
             if self.links > 1 {
                 let table = self.place.table(link);
@@ -311,7 +375,7 @@ impl Wiring {
                 let _ = writeln!(text, "rule add from {address} lookup {table} priority {}", self.priority());
             }
         }
-        let first = self.place.interface(0, end, self.shared);
+        let first = self.interface(0, end);
         match end {
             End::Near => {
                 let _ = writeln!(text, "route add default dev {first}");
@@ -340,7 +404,7 @@ impl Wiring {
     /// `ip` or the kernel does not know it.
     pub fn announce(&self, paths: usize) -> Result<(), EmuError> {
         let more = paths.min(self.links).saturating_sub(1).min(MAX_SUBFLOWS);
-        for end in [End::Near, End::Far] {
+        for &end in self.hosts() {
             let mut commands = format!("mptcp limits set subflows {more} add_addr_accepted {more}\n");
             if end == End::Far {
                 for link in 1..=more {
@@ -362,7 +426,7 @@ impl Wiring {
     /// `ip` or the kernel does not know such a rule.
     pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
         let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
-        for end in [End::Near, End::Far] {
+        for &end in self.hosts() {
             let told = self.namespace(end).run(|| {
                 ip(&[], &rule)?;
                 // A host may be without IPv6.
@@ -385,7 +449,7 @@ impl Wiring {
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
         [End::Near, End::Far].map(|end| {
-            let name = self.place.interface(link, end, self.shared);
+            let name = self.interface(link, end);
             let text = self
                 .namespace(end)
                 .run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default());
@@ -479,6 +543,10 @@ const DEPTHS: u8 = 16;
 pub const MAX_LINKS: usize = 63;
 /// Of the rule that keeps the kernel's SCTP silent: before those that lead packets to their links.
 const SILENCE: u32 = 50;
+/// Of the rules of a host at both ends of a link: before and after that one.
+const ARRIVED: u32 = 40;
+const LEAVING: u32 = 60;
+const LOCAL: u32 = 70;
 /// Routing tables below are the host's.
 const FIRST_TABLE: u32 = 0x6162_0000;
 

@@ -222,6 +222,12 @@ const OURS: &[Key] = &[
         both: None,
     },
     runs(
+        "hosts",
+        "HOW-MANY",
+        "two, or in the emulated world one: both ends of the path are one host, so that nth:N/shared is one rule of \
+         iptables [default: two]",
+    ),
+    runs(
         "world",
         "WORLD",
         "virtual (time), or emulated: real time, between network namespaces, with the kernel's own TCP, MPTCP and SCTP \

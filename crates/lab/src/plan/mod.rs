@@ -78,6 +78,8 @@ pub struct PointPlan {
     pub workload: Workload,
     /// Who loses packets.
     pub loss_by: LossBy,
+    /// In the emulated world both ends of the path are one host.
+    pub one_host: bool,
 }
 
 impl PointPlan {
@@ -272,7 +274,7 @@ fn completed(mut draft: Draft) -> Draft {
         draft.transports = defaults.collect();
     }
     // What every plan means that says nothing of it.
-    let plain = [("world", "virtual"), ("causes", "quick")];
+    let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
     });
@@ -299,6 +301,19 @@ fn world(concrete: &Concrete) -> Result<World, PlanError> {
         "virtual" => Ok(World::Virtual),
         "emulated" => Ok(World::Emulated),
         other => Err(PlanError::at(&setting.place, format!("'{other}': write virtual or emulated"))),
+    }
+}
+
+/// Whether both ends of the path are one host.
+fn one_host(concrete: &Concrete) -> Result<bool, PlanError> {
+    let Some(setting) = concrete.setting("hosts") else { return Ok(false) };
+    match setting.value.as_str() {
+        "two" => Ok(false),
+        "one" if concrete.paths.len() > 1 => {
+            Err(PlanError::at(&setting.place, "one: goes with one path; the ends of several are two hosts"))
+        }
+        "one" => Ok(true),
+        other => Err(PlanError::at(&setting.place, format!("'{other}': write two or one"))),
     }
 }
 

@@ -39,6 +39,7 @@ impl Points {
             network: Network::interpret(&concrete, sources)?,
             workload: Workload::interpret(&concrete, sources)?,
             loss_by: LossBy::interpret(&concrete)?,
+            one_host: super::one_host(&concrete)?,
             factors: concrete.factors,
         })
     }

@@ -73,6 +73,10 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
         return Err(PlanError::at("--loss-by", what));
     }
+    if plan.points.iter().any(|point| point.one_host) {
+        let what = "one host at both ends is one of a real kernel: add --world emulated, or leave it out";
+        return Err(PlanError::at("--hosts", what));
+    }
     if let Some(contestant) = plan.contestants.iter().find(|contestant| contestant.transport.is_kernels()) {
         return Err(PlanError::at(&contestant.place, "is a protocol of real kernels: add --world emulated"));
     }
@@ -276,6 +280,9 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     let mut text = point.network.describe();
     if point.loss_by == LossBy::Iptables {
         text += "; loss by iptables";
+    }
+    if point.one_host {
+        text += "; both ends on one host";
     }
     if let Some(cross) = &plan.cross {
         let downloads = if cross.flows == 1 {

@@ -1,5 +1,6 @@
 //! From what was seen of an emulated run to its result.
 
+use super::counters::Counters;
 use super::hosts::{Ended, Seen, Served};
 use crate::plan::{Contestant, PointPlan};
 use crate::results::{
@@ -63,8 +64,13 @@ pub fn run(
         application: traffic::application(&record.objects, fetched.started),
     };
     let kernels = contestant.transport.is_kernels_emulated();
+    // The kernel of one host counts for both ends: all of it is taken for the server's, who is asked last.
+    let kernel = |host: &Seen| {
+        let counted_there = point.one_host && std::ptr::eq(host, seen);
+        if counted_there { Counters::default() } else { host.kernel }
+    };
     let retransmitted = |host: &Seen| {
-        if kernels { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
+        if kernels { kernel(host).retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
     };
     let rules = ruled.map(|paths| {
         let of = |way: usize| Rules {
@@ -122,17 +128,19 @@ pub fn run(
         events: Events {
             timeouts: both
                 .iter()
-                .map(|host| if kernels { host.kernel.timeouts } else { host.totals.timeouts })
+                .map(|host| if kernels { kernel(host).timeouts } else { host.totals.timeouts })
                 .sum(),
             fast: both
                 .iter()
                 .map(
-                    |host| if kernels { host.kernel.fast } else { harvest::retransmitted(&host.trace, fast) },
+                    |host| {
+                        if kernels { kernel(host).fast } else { harvest::retransmitted(&host.trace, fast) }
+                    },
                 )
                 .sum(),
             spurious: both
                 .iter()
-                .map(|host| if kernels { host.kernel.spurious } else { spurious(host) })
+                .map(|host| if kernels { kernel(host).spurious } else { spurious(host) })
                 .sum(),
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },

@@ -110,7 +110,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
             for loss in ways {
                 // Whether there is such a rule does not hang on the seed.
-                rules::mode(loss, 0).map_err(|why| {
+                rules::mode(loss, 0, point.one_host).map_err(|why| {
                     PlanError::at("--loss-by", format!("iptables cannot do loss {loss}: {why}"))
                 })?;
             }

@@ -37,6 +37,10 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
             lines.push(BEHIND.to_owned());
         }
     }
+    let kernels = plan.contestants.iter().any(|contestant| contestant.transport.is_kernels_emulated());
+    if kernels && plan.points.iter().any(|point| point.one_host) {
+        lines.push(BOTH_ENDS.to_owned());
+    }
     lines
 }
 
@@ -120,6 +124,10 @@ fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
 /// Where rules stand.
 const BEHIND: &str = "loss by iptables is behind the links: captures still show what was dropped; chance is the \
                       kernel's and knows no seed";
+
+/// Said where both ends are one host.
+const BOTH_ENDS: &str =
+    "one host counts for both ends: retransmissions of the kernel's protocols all stand under down";
 
 #[cfg(test)]
 mod tests {

@@ -99,10 +99,15 @@ impl<'a> Lane<'a> {
     ) -> Result<(Self, Vec<Pipe>), String> {
         let links = &point.network.paths;
         let client = Namespace::create().map_err(told)?;
-        let server = Namespace::create().map_err(told)?;
         let place = Place { block, depth: 0 };
-        let (wiring, pipes) =
-            Wiring::join(links, (client, server), false, place, Choice::Auto).map_err(told)?;
+        let joined = match links.as_slice() {
+            [link] if point.one_host => Wiring::on_one_host(link, client, place, Choice::Auto),
+            links => {
+                let server = Namespace::create().map_err(told)?;
+                Wiring::join(links, (client, server), false, place, Choice::Auto)
+            }
+        };
+        let (wiring, pipes) = joined.map_err(told)?;
         let rules = match point.loss_by {
             LossBy::Link => None,
             LossBy::Iptables => Some(Rules::install(&wiring, links, seed).map_err(told)?),

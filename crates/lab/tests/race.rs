@@ -178,6 +178,32 @@ fn requests_take_the_servers_processor() {
     }
 }
 
+/// The MTU is the same largest IP packet for both transports; `mss` is TCP's largest segment and SCTP's largest chunk.
+#[test]
+fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
+    let largest = |mtu: &str, transport: &str| {
+        let flags =
+            [("objects", "1x20kB"), ("loss", "0"), ("mtu", mtu), ("runs", "1"), ("transport", transport)];
+        let plan = plan(&flags);
+        let (_, captures) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture");
+        let mut largest = 0;
+        for captured in &captures {
+            let mut packets = anabranch_wire::pcap::Reader::new(&captured.pcapng).expect("a capture");
+            while let Some(packet) = packets.next_packet().expect("a packet") {
+                largest = largest.max(packet.original_len);
+            }
+        }
+        largest
+    };
+    for transport in ["tcp", "tcp:timestamps=no", "sctp", "sctp:interleaving=no"] {
+        assert_eq!(largest("576", transport), 576, "{transport}");
+    }
+    assert_eq!(largest("1500", "tcp:mss=536B"), 576);
+    assert_eq!(largest("1500", "tcp:mss=536B,timestamps=no"), 576);
+    // 20 B of IP, 12 B of SCTP, two chunks of 16 B and 536 B, and what fits beside them.
+    assert!((1136..=1500).contains(&largest("1500", "sctp:mss=536B,interleaving=no")));
+}
+
 /// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {

@@ -8,7 +8,7 @@ use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_link::DirectionSpec;
-use anabranch_link::spec::{LossSpec, QueueSpec, RateSpec};
+use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
 /// The most of them, in runs of a contestant: two each.
 pub const MOST: usize = 2 * 7;
@@ -73,6 +73,11 @@ const CONDITIONS: [(&str, Change); 6] = [
             side.rate = RateSpec::UNLIMITED;
             // What is nothing without a rate.
             (side.overhead, side.packet_time) = (Bytes(0), Duration::ZERO);
+            (side.aqm, side.ecn) = (AqmSpec::DropTail, EcnSpec::No);
+        })
+        .map(|mut without| {
+            without.network.paths.iter_mut().for_each(|path| path.half_duplex = false);
+            without
         })
     }),
 ];
@@ -115,4 +120,33 @@ fn with(
         sides(&mut without).for_each(change);
         without
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Draft, Plan};
+
+    #[test]
+    fn a_network_without_one_of_its_conditions_is_a_network() {
+        let flags = [
+            ("half-duplex", "yes"),
+            ("aqm", "red"),
+            ("ecn", "yes"),
+            ("overhead", "24B"),
+            ("packet-time", "118us"),
+            ("loss", "1%"),
+            ("queue", "20p"),
+            ("server-time", "1ms"),
+            ("transport", "tcp,sctp"),
+        ];
+        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+        let found = of(&plan.points[0], [&plan.contestants[0], &plan.contestants[1]], true);
+        assert!(["loss", "queue", "rate"].iter().all(|name| found.iter().any(|one| one.name == *name)));
+        for without in found {
+            for path in &without.point.network.paths {
+                path.check().unwrap_or_else(|error| panic!("without {}: {error}", without.name));
+            }
+        }
+    }
 }

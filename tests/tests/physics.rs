@@ -83,6 +83,8 @@ fn the_limit_is_never_beaten() {
             "--up-rate 64kbit --down-rate 8mbit --delay 20ms --jitter 0ms,20ms --reorder 10%",
             "--path rate=2mbit,rtt=20ms --path rate=8mbit,rtt=90ms --fail path=1,at=60ms,for=700ms",
             "--rate 5mbit --rtt 30ms --half-duplex --duplicate 10%",
+            "--rate 11mbit --rtt 2ms --half-duplex --overhead 34B --packet-time 138us",
+            "--rate 1mbit/300ms:20mbit --rtt 10ms --overhead 200B --packet-time 2ms",
         ] {
             let plan = plan(&format!("{workload} {network} --runs 2 {contestants}"));
             let found = race_on(2, &plan);

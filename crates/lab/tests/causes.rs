@@ -115,6 +115,25 @@ fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     );
 }
 
+/// Fifty packets at once are too many for a queue of ten, and for no other.
+#[test]
+fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
+    let race = race(
+        &plan(
+            "objects = '1x100kB'\nloss = '0'\nqueue = '10p'\nruns = 3\ntransport = ['tcp:iw=50', 'tcp:iw=10']",
+        ),
+        1,
+    );
+    let [found] = explained(&race)[..] else { panic!("one pair") };
+    let experiment = found.experiment.as_ref().expect("it is there");
+    assert_eq!(experiment.winner, "tcp:iw=10");
+    let tried: Vec<&str> = experiment.conditions.iter().map(|it| it.without.as_str()).collect();
+    assert_eq!(tried, ["handshake", "queue", "rate"]);
+    assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
+    let why = found.why(3).expect("said").join("\n");
+    assert!(why.contains("only where the queue is short"), "{why}");
+}
+
 #[test]
 fn there_is_nothing_where_it_is_off_or_cannot_be() {
     let off = plan(&format!("{THREE}\ncauses = 'off'"));

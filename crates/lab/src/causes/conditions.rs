@@ -26,8 +26,8 @@ pub struct Without {
 /// Whether a point has this, and the point without it.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// What can be taken away, in the order of its weight.
-const CONDITIONS: [(&str, Change); 6] = [
+/// What can be taken away, in the order of its weight: a budget may end in the midst of them.
+const CONDITIONS: [(&str, Change); 4] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
         with(point, lossy, |side| side.loss = LossSpec::None)
@@ -63,6 +63,10 @@ const CONDITIONS: [(&str, Change); 6] = [
             without
         })
     }),
+];
+
+/// What limits the network, which every point has and few gaps hang on: last.
+const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;
         with(point, short, |side| side.queue = QueueSpec::Unlimited)
@@ -82,26 +86,25 @@ const CONDITIONS: [(&str, Change); 6] = [
     }),
 ];
 
-/// Every condition that a point has, taken away; unless `all` are asked for, those that say most.
-pub fn of(point: &PointPlan, contestants: [&Contestant; 2], all: bool) -> Vec<Without> {
-    let most = if all { CONDITIONS.len() } else { 4 };
-    let mut found: Vec<Without> = CONDITIONS[..most]
-        .iter()
-        .filter_map(|(name, change)| {
-            let contestants = contestants.map(Contestant::clone);
-            change(point).map(|point| Without { name, point, contestants })
-        })
-        .collect();
-    if point.workload.messages.is_some() {
-        let unordered = contestants.map(|contestant| {
-            let wait = contestant.transport.capabilities().unordered && !contestant.delivery.unordered;
-            wait.then(|| contestant.with(&[("unordered".to_owned(), Some("yes".to_owned()))]).ok()).flatten()
-        });
-        if let [Some(one), Some(other)] = unordered {
-            found.push(Without { name: "order", point: point.clone(), contestants: [one, other] });
-        }
-    }
-    found
+/// Every condition that a point has, taken away.
+pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
+    let without = |(name, change): &(&'static str, Change)| {
+        let contestants = contestants.map(Contestant::clone);
+        change(point).map(|point| Without { name, point, contestants })
+    };
+    let (first, last) = (CONDITIONS.iter().filter_map(without), LIMITS.iter().filter_map(without));
+    first.chain(without_order(point, contestants)).chain(last).collect()
+}
+
+/// Messages that wait for no earlier one.
+fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
+    point.workload.messages?;
+    let unordered = contestants.map(|contestant| {
+        let waits = contestant.transport.capabilities().unordered && !contestant.delivery.unordered;
+        waits.then(|| contestant.with(&[("unordered".to_owned(), Some("yes".to_owned()))]).ok()).flatten()
+    });
+    let [Some(one), Some(other)] = unordered else { return None };
+    Some(Without { name: "order", point: point.clone(), contestants: [one, other] })
 }
 
 fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {

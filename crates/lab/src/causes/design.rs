@@ -201,10 +201,9 @@ impl Search<'_, '_> {
 
     /// What becomes of the gap without the conditions, as far as the budget goes.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
-        let full = self.bench.plan.causes == Causes::Full;
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();
-        let tried = conditions::of(self.bench.point(), contestants, full);
+        let tried = conditions::of(self.bench.point(), contestants);
         // All of them together are wrong in one of twenty cases.
         let level = 1.0 - 0.05 / tried.len().max(1) as f64;
         for without in tried {

@@ -136,6 +136,9 @@ impl Clauses {
                 let usually = match usual(found) {
                     Usual::NotAsked => String::new(),
                     Usual::Yes(percent) => format!(" (wins {percent} % of seeds)"),
+                    Usual::Open(percent) => format!(
+                        " on average, perhaps not usually (wins {percent} % of seeds, which may as well be half)"
+                    ),
                     Usual::No(percent) => format!(" on average, not usually (wins {percent} % of seeds)"),
                 };
                 self.sooner.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));

@@ -200,6 +200,11 @@ impl Standing {
                             second.name
                         )
                     }
+                    Usual::Open(percent) => format!(
+                        " Sooner on average, perhaps not usually: {} {wins} {percent} % of the runs, which may as well \
+                         be half.",
+                        first.name
+                    ),
                     Usual::No(percent) => format!(
                         " Sooner on average, not usually: {} {wins} {percent} % of the runs.",
                         first.name

@@ -71,9 +71,11 @@ fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
 pub enum Usual {
     /// There is one case.
     NotAsked,
-    /// Its 95 % interval excludes one half.
+    /// More than one half: its 95 % interval lies above that.
     Yes(u64),
-    /// It does not.
+    /// Its 95 % interval holds one half.
+    Open(u64),
+    /// Less than one half.
     No(u64),
 }
 
@@ -82,11 +84,15 @@ pub enum Usual {
 pub fn usual(found: &Comparison) -> Usual {
     // Where both took as long, nobody won.
     let (wins, of) = (found.more, found.less + found.more);
-    let Some([low, _]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
+    let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
         return Usual::NotAsked;
     };
     let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
-    if low > 0.5 { Usual::Yes(percent) } else { Usual::No(percent) }
+    match (low > 0.5, high < 0.5) {
+        (true, _) => Usual::Yes(percent),
+        (false, true) => Usual::No(percent),
+        (false, false) => Usual::Open(percent),
+    }
 }
 
 /// Two figures, upwards: a number of seeds is an estimate.
@@ -147,6 +153,23 @@ mod tests {
         assert_eq!((one(1.03, true), one(0.9, true)), (Verdict::More, Verdict::Less));
         assert_eq!((one(1.02, true), one(1.0, true)), (Verdict::Level, Verdict::Level));
         assert_eq!(one(2.0, false), Verdict::Undecided);
+    }
+
+    /// As many seeds in which `b` was sooner, and later.
+    fn won(more: u64, less: u64) -> Usual {
+        let terms = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
+        let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);
+        usual(&Comparison { more, less, n: more + less, exact: false, ..found })
+    }
+
+    #[test]
+    fn usually_is_said_where_few_seeds_do_not_leave_it_open() {
+        assert_eq!(won(80, 20), Usual::Yes(80));
+        assert_eq!(won(4, 1), Usual::Open(80), "of five");
+        assert_eq!(won(57, 43), Usual::Open(57));
+        assert_eq!(won(43, 57), Usual::Open(43));
+        assert_eq!(won(20, 80), Usual::No(20));
+        assert_eq!(won(0, 1), Usual::NotAsked);
     }
 
     #[test]

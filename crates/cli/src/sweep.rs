@@ -192,7 +192,7 @@ impl Tally {
 /// Says how much there will be, before the first run.
 fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     let (part, pcap) = (directory.part(), directory.manifest.pcap.as_str());
-    let size = estimate::of(outline, part, pcap);
+    let size = estimate::of(outline, part, pcap, out::DRAWN_POINTS);
     let all = directory.numbers().count();
     let of = part.map_or(String::new(), |part| format!(" of shard {part}"));
     let done = match all - missing {
@@ -217,7 +217,7 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
 fn readable(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
-        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        1_000_000..1_000_000_000 => format!("{} MB", (bytes + 500_000) / 1_000_000),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
 }

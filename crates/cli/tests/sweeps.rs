@@ -308,6 +308,28 @@ fn a_sweep_is_the_race_in_one_file() {
     same(&files(&place.0.join("whole")), &whole, "again");
 }
 
+/// What is announced is what is written: so many files, and bytes within a factor of two.
+#[test]
+fn the_size_is_told_before() {
+    let place = Scratch::new("sweep-size");
+    place.file("plan.toml", PLAN);
+    for pcap in ["median", "off", "all"] {
+        let mut command = anabranch();
+        command.current_dir(&place.0).args(["race", "plan.toml", "--causes", "off", "--out", pcap]);
+        let output = run(command.args(["--pcap", pcap]));
+        let told = errors(&output);
+        let written = files(&place.0.join(pcap));
+        let bytes: usize = written.values().map(Vec::len).sum();
+        let line = told.lines().find(|line| line.starts_with("12 points; in all about ")).expect("a line");
+        let mut words = line.split_whitespace().skip(5);
+        assert_eq!(words.next(), Some(written.len().to_string().as_str()), "{line}");
+        let size: f64 = words.nth(1).and_then(|size| size.parse().ok()).expect("a size");
+        let unit = if words.next().is_some_and(|unit| unit.starts_with("kB")) { 1e3 } else { 1e6 };
+        let share = size * unit / bytes as f64;
+        assert!((0.5..2.0).contains(&share), "{bytes} bytes: {line}");
+    }
+}
+
 /// Memory does not grow with the number of points.
 #[test]
 fn a_sweep_of_many_points_takes_the_memory_of_few() {

@@ -176,7 +176,7 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
 }
 
 /// Windows, losses and waits that are kept of a host: what a drawing can show.
-const MOST_IN_COURSE: usize = 6_000;
+pub const MOST_IN_COURSE: usize = 6_000;
 
 /// How long a capture goes on at most while connections close.
 const CLOSING: Duration = Duration::from_secs(10);

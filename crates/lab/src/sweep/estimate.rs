@@ -4,6 +4,7 @@
 
 use super::Shard;
 use crate::plan::{Outline, PointPlan};
+use crate::run::one;
 
 /// Files and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,9 +26,13 @@ const CONTESTANT: u64 = 12_000;
 /// HAR of an object.
 const ENTRY: u64 = 900;
 
-/// Of this plan, or of this part of it, with these captures.
+/// A packet in what a drawing shows beside packets.
+const COURSE: u64 = 35;
+
+/// Of this plan, or of this part of it, with these captures, where the report draws the first `drawn` points packet by
+/// packet.
 #[must_use]
-pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str) -> Estimate {
+pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> Estimate {
     let plan = outline.plan();
     let mut estimate = Estimate { files: 1, ..Estimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
@@ -53,6 +58,10 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str) -> Estimate {
         let hosts = 1 + point.workload.servers() as u64;
         estimate.files += captured * hosts;
         estimate.captures += captured * capture(&point);
+        if index < drawn && captured > 0 {
+            estimate.files += contestants;
+            estimate.bytes += contestants * packets(&point).min(one::MOST_IN_COURSE as u64) * COURSE;
+        }
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {
@@ -63,10 +72,19 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str) -> Estimate {
     estimate
 }
 
+/// Bytes that one run sends beside headers.
+fn payload(point: &PointPlan) -> u64 {
+    let responses: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
+    responses + 100 * point.workload.page.objects.len() as u64
+}
+
+/// Packets of one run that carry data.
+fn packets(point: &PointPlan) -> u64 {
+    payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
+}
+
 /// Bytes of one run's captures: every packet at both of its ends, and every second one acknowledged.
 fn capture(point: &PointPlan) -> u64 {
-    let payload: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
-    let payload = payload + 100 * point.workload.page.objects.len() as u64;
-    let packets = payload / 1400 + 2 * point.workload.page.objects.len() as u64 + 10;
+    let (payload, packets) = (payload(point), packets(point));
     2 * (payload + packets * (60 + 36) + packets / 2 * (70 + 36))
 }

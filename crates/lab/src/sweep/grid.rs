@@ -47,6 +47,10 @@ pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
         let width = widest(&all).max(widest(&headings)) + 2;
         let at_once = (COLUMNS.saturating_sub(margin) / width).max(1);
         for from in (0..columns).step_by(at_once) {
+            if lines >= MOST_LINES {
+                let _ = writeln!(out, "{} more columns; the result has every point", columns - from);
+                break;
+            }
             let part = from..(from + at_once).min(columns);
             let line = |name: &str, cells: &[String]| {
                 let cells: String = cells.iter().map(|cell| format!("  {cell:<0$}", width - 2)).collect();

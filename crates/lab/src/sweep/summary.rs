@@ -204,6 +204,16 @@ mod tests {
     const LOSS: (&str, &[&str]) = ("loss", &["0", "1%", "2%"]);
 
     #[test]
+    fn a_grid_that_is_too_large_ends_once() {
+        let levels: Vec<String> = (1..=100).map(|level| format!("{level}ms")).collect();
+        let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+        let cells = vec![cell(Standing::Wins, 0, 1.05); 10_000];
+        let grid = summary(&[("rtt", &levels), ("jitter", &levels)], cells).grid();
+        assert_eq!(grid.lines().count(), 1 + 48 + 2, "{grid}");
+        assert_eq!(grid.matches("the result has every point").count(), 2, "{grid}");
+    }
+
+    #[test]
     fn one_sentence_says_who_wins_and_where_not() {
         use Standing::{Level, Undecided, Wins};
         let cells = vec![

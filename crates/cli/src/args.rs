@@ -74,7 +74,7 @@ fn race() -> Command {
              anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms \\\n      \
              --fail path=1,at=1s --transport sctp --bulk 5MB\n  \
              anabranch race --objects 4x20kB --loss 0,1%,2% --shard 1/2 --out shard-1\n\n\
-             Exit: 0 done, 1 a transfer failed or an [[expect]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
+             Exit: 0 done, 1 a transfer failed or an [[expect]] or [[cause]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
         )
         .arg(
             Arg::new("plan").value_name("PLAN|PAGE").help(

@@ -40,7 +40,8 @@ pub fn fill(
     }
     let inputs = inputs::of(&race.plan);
     let transports = Transports::standard();
-    let terms: Vec<Vec<String>> = race.points.iter().map(|point| table::terms(point, &transports)).collect();
+    let terms = |point| table::terms(point, &transports, &report::names(point));
+    let terms: Vec<Vec<String>> = race.points.iter().map(terms).collect();
     let framing =
         Framing { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {

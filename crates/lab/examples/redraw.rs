@@ -11,7 +11,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).ok_or("which results.json?")?;
     let race = Race::from_json(&std::fs::read_to_string(file)?)?;
     let transports = Transports::standard();
-    let terms: Vec<Vec<String>> = race.points.iter().map(|point| table::terms(point, &transports)).collect();
+    let terms: Vec<Vec<String>> =
+        race.points.iter().map(|point| table::terms(point, &transports, &report::names(point))).collect();
     let framing = Framing { command: "anabranch race", terms: &terms, ..Framing::default() };
     std::io::stdout().write_all(report::html(&race, &framing).as_bytes())?;
     Ok(())

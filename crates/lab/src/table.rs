@@ -178,10 +178,11 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     out
 }
 
-/// On what terms the contestants of a point raced, a line each: what each bids with, what is unequal, what is equal.
+/// On what terms the contestants of a point raced, a line each, for a report that gives them these names: what each uses the
+/// network with, what is unequal, what is equal.
 #[must_use]
-pub fn terms(point: &Point, transports: &Transports) -> Vec<String> {
-    terms::lines(point, transports)
+pub fn terms(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
+    terms::in_words(point, transports, names)
 }
 
 /// So many are told one by one.

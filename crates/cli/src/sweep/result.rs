@@ -123,7 +123,7 @@ impl Drawn {
         if !self.any {
             return;
         }
-        self.terms.push(table::terms(&point, &Transports::standard()));
+        self.terms.push(table::terms(&point, &Transports::standard(), &report::names(&point)));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
                 // Without --pcap there is none, and the report is whole, too.

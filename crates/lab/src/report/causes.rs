@@ -224,7 +224,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
 /// The control experiment: how many times as long the loser takes, as it is, and after each change alone.
 fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
     let mut rows: Vec<(String, f64, [f64; 2], bool)> =
-        vec![(format!("{loser}, as it is"), experiment.gap, experiment.ci95, true)];
+        vec![("as it is".to_owned(), experiment.gap, experiment.ci95, true)];
     for tried in &experiment.factors {
         let left = |effect: f64| experiment.gap / effect.max(1e-9);
         let Effect { ratio, ci } = tried.alone;
@@ -256,23 +256,20 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
         ..Figure::default()
     };
     figure.render(out, Width::Narrow, |svg, width| {
-        let narrow = width.is_narrow();
-        let (row, left) = if narrow { (40, 4) } else { (26, 230) };
-        let frame = Frame { width: width.pixels(), height: row * rows.len() as u32 + 36, left, below: 22 };
+        let height = 26 * rows.len() as u32 + 36;
+        let frame = Frame { width: width.pixels(), height, left: 136, below: 22 };
         let x = Axis::linear((low - 0.05).max(0.0), high * 1.05, 5, |v| format!("{v:.1}"));
         let y = Axis::bare(rows.len() as f64 - 0.5, -0.5);
         chart::draw(svg, frame, [&x, &y], |plot| {
             chart::line(plot, [(1.0, -0.5), (1.0, rows.len() as f64 - 0.5)], Ink::named("limit"), 1.0);
             for (i, (what, ratio, [low, high], whole)) in rows.iter().enumerate() {
-                let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
+                let middle = i as f64;
                 let ink = Ink::named(if *whole { "ink" } else { "accent" });
                 chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
-                let label = super::svg::shortened(what, if narrow { 44 } else { 36 });
-                let from =
-                    if narrow { (x.range_start(), i as f64 - 0.22) } else { (x.range_start(), middle) };
-                let beside = if narrow { Beside::Right } else { Beside::Left };
-                chart::text(plot, from, beside, Ink::named("ink"), &format!("{label}\u{a0}"));
+                // Left of the axis, where it crosses nothing.
+                let label = super::svg::shortened(what, 22) + "\u{a0}";
+                chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
             }
         });
         frame.height

@@ -91,6 +91,12 @@ pub struct Input {
     pub sha256: String,
 }
 
+/// What a report calls the contestants of a point, in order.
+#[must_use]
+pub fn names(point: &Point) -> Vec<String> {
+    words::names(point)
+}
+
 /// The whole page.
 #[must_use]
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {

@@ -40,8 +40,8 @@ pub(super) fn settings(out: &mut String, point: &Point) {
         return;
     }
     out.push_str(
-        "<h2>Settings</h2>\n<p class=\"note\">Several connections and one association are different bids \
-         for bandwidth. Rows in bold differ between contestants.</p>\n",
+        "<h2>Settings</h2>\n<p class=\"note\">Who has more connections has a larger share of a full \
+         network. Rows in bold differ between contestants.</p>\n",
     );
     table(out, point, &keys);
     if !rest.is_empty() {

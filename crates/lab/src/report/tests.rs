@@ -222,7 +222,7 @@ fn page(name: &str, race: &Race) -> String {
             command: "anabranch race --page news --runs 30 --out DIR",
             inputs: &inputs,
             terms: &[vec![
-                "bids: tcp 1 connection".to_owned(),
+                "each uses: one TCP connection: 1 connection".to_owned(),
                 "UNEQUAL: RTO min 200ms (tcp), 1s (sctp)".to_owned(),
             ]],
             captures: &[],
@@ -279,6 +279,7 @@ fn a_plain_race_has_every_section() {
         "Page time: shorter is better",
         "What would change this",
         "On what terms",
+        "Each uses</b> one TCP connection: 1 connection",
         "Unequal</b> RTO min",
         "Share of bytes there after a time",
         "Page time in figures",

@@ -5,17 +5,27 @@ use crate::results::{Contestant, Point, label};
 use crate::transports::Transports;
 use anabranch_base::Bytes;
 
-/// Settings that decide a race, by the name that people read; each stands with the unequal or with the equal ones.
-const DECISIVE: [(&str, &str); 8] = [
-    ("profile", "profile"),
-    ("iw", "initial window"),
-    ("rcvbuf", "receive buffer"),
-    ("sndbuf", "send buffer"),
-    ("rto_min", "RTO min"),
-    ("delack", "ACK delay"),
-    ("cc", "cc"),
-    (SECURITY, "security"),
+/// Settings that decide a race, by the name that people read, in short and in words; each stands with the unequal or with
+/// the equal ones.
+const DECISIVE: [(&str, &str, &str); 8] = [
+    ("profile", "profile", "set of settings"),
+    ("iw", "initial window", "packets sent at once at the start"),
+    ("rcvbuf", "receive buffer", "receive buffer"),
+    ("sndbuf", "send buffer", "send buffer"),
+    ("rto_min", "RTO min", "shortest wait before data is taken for lost"),
+    ("delack", "ACK delay", "longest wait of an acknowledgement"),
+    ("cc", "cc", "congestion control"),
+    (SECURITY, "security", "security"),
 ];
+
+/// How it is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Voice {
+    /// Below a table, short.
+    Table,
+    /// For who does not know the terms.
+    Words,
+}
 
 /// Not a setting: a capability.
 const SECURITY: &str = "security";
@@ -36,23 +46,43 @@ const BID: [&str; 9] = [
 /// A line each: bids, unequal, equal.
 #[must_use]
 pub fn lines(point: &Point, transports: &Transports) -> Vec<String> {
+    let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
+    said(point, transports, &labels, Voice::Table)
+}
+
+/// The same for a report, whose contestants have these names.
+#[must_use]
+pub fn in_words(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
+    said(point, transports, names, Voice::Words)
+}
+
+fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) -> Vec<String> {
     let contestants = &point.contestants;
     let requests = !point.workload.messages;
-    let bids = contestants.iter().map(|one| format!("{} {}", one.label(), bid(one, transports, requests)));
-    let mut bids = format!("bids: {}", bids.collect::<Vec<_>>().join("; "));
+    let (head, between, more) = match voice {
+        Voice::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
+        Voice::Words => {
+            ("each uses", ": ", " (of a full network, who has more connections has a larger share)")
+        }
+    };
+    let bids = contestants
+        .iter()
+        .zip(names)
+        .map(|(one, name)| format!("{name}{between}{}", bid(one, transports, requests)));
+    let mut bids = format!("{head}: {}", bids.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
-        bids += " (more connections bid for more of the bandwidth)";
+        bids += more;
     }
     let (mut unequal, mut equal) = (Vec::new(), Vec::new());
-    for (key, name) in keys(contestants) {
+    for (key, name) in keys(contestants, voice) {
         let values: Vec<Option<String>> =
             contestants.iter().map(|contestant| value(contestant, &key, transports)).collect();
         match values.first() {
             Some(first) if values.iter().all(|other| other == first) => {
                 equal.extend(first.as_ref().map(|value| term(&name, value)));
             }
-            _ => unequal.push(apart(&name, contestants, &values)),
+            _ => unequal.push(apart(&name, names, &values)),
         }
     }
     let mut lines = vec![bids];
@@ -71,9 +101,12 @@ pub fn lines(point: &Point, transports: &Transports) -> Vec<String> {
 }
 
 /// The settings that decide, and those that were typed for a contestant, with their names.
-fn keys(contestants: &[Contestant]) -> Vec<(String, String)> {
-    let mut keys: Vec<(String, String)> =
-        DECISIVE.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect();
+fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
+    let named = |(key, short, words): &(&str, &str, &str)| {
+        let name = if voice == Voice::Words { words } else { short };
+        ((*key).to_owned(), (*name).to_owned())
+    };
+    let mut keys: Vec<(String, String)> = DECISIVE.iter().map(named).collect();
     for contestant in contestants {
         let (_, spec) = label::split(&contestant.name);
         let typed = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
@@ -112,12 +145,12 @@ fn term(name: &str, value: &str) -> String {
 }
 
 /// `RTO min 200ms (tcp), 1s (sctp)`: each value once, with those that have it.
-fn apart(name: &str, contestants: &[Contestant], values: &[Option<String>]) -> String {
+fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> String {
     let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
     for (contestant, value) in contestants.iter().zip(values) {
         match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, whose)) => whose.push(contestant.label()),
-            None => groups.push((value, vec![contestant.label()])),
+            Some((_, whose)) => whose.push(contestant),
+            None => groups.push((value, vec![contestant])),
         }
     }
     let all = groups

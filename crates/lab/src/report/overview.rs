@@ -1,8 +1,7 @@
 //! Several points at a glance: who wins where, in words, as a grid of all points,
 //! as curves over each factor, and where the lead changes hands.
 //!
-//! A factor is numeric where all its levels are numbers of one unit; curves and
-//! crossings are for such factors, the grid is for all.
+//! Crossings are for factors whose levels are quantities, the rest is for all.
 
 use super::bars::legend;
 use super::causes;
@@ -13,6 +12,7 @@ use super::standing::{self, Standing, is_decided};
 use super::svg::{self, escape};
 use super::words::{self, and, capital, short_time};
 use crate::results::{Contestant, Point};
+use crate::stats::crossing::Scale;
 use std::fmt::Write;
 
 /// Which contestants of a point nobody is clearly ahead of, by name as typed.
@@ -71,20 +71,12 @@ pub(super) fn headline(points: &[Point]) -> String {
     capital(&outcomes.iter().map(said).collect::<Vec<_>>().join("; "))
 }
 
-/// A level as a number and its unit: `1%`, `10mbit`, `80ms`; `None` where it is no plain number.
-fn number(level: &str) -> Option<(f64, &str)> {
-    let end = level.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(level.len());
-    let (digits, unit) = level.split_at(end);
-    let value = digits.parse().ok()?;
-    unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%').then_some((value, unit))
-}
-
 /// A factor's levels in order of appearance.
 struct Factor<'a> {
     name: &'a str,
     levels: Vec<&'a str>,
-    /// The levels as numbers, and their unit, where they are that.
-    numbers: Option<(Vec<f64>, &'a str)>,
+    /// The levels as quantities, where they are that.
+    scale: Option<Scale>,
 }
 
 fn factors(points: &[Point]) -> Vec<Factor<'_>> {
@@ -93,19 +85,11 @@ fn factors(points: &[Point]) -> Vec<Factor<'_>> {
         match found.iter_mut().find(|factor| factor.name == name) {
             Some(factor) if factor.levels.contains(&level.as_str()) => {}
             Some(factor) => factor.levels.push(level),
-            None => found.push(Factor { name, levels: vec![level], numbers: None }),
+            None => found.push(Factor { name, levels: vec![level], scale: None }),
         }
     }
     for factor in &mut found {
-        let numbers: Option<Vec<(f64, &str)>> = factor.levels.iter().map(|level| number(level)).collect();
-        let Some(numbers) = numbers else { continue };
-        // A bare 0 has the unit of the others.
-        let units: Vec<&str> =
-            numbers.iter().filter(|n| n.0 != 0.0 || !n.1.is_empty()).map(|n| n.1).collect();
-        if units.windows(2).all(|pair| pair[0] == pair[1]) {
-            factor.numbers =
-                Some((numbers.iter().map(|n| n.0).collect(), units.first().copied().unwrap_or("")));
-        }
+        factor.scale = Scale::of(&factor.levels);
     }
     found.retain(|factor| factor.levels.len() > 1);
     found
@@ -134,58 +118,55 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
     point.contestants.iter().find(|contestant| contestant.name == name)
 }
 
-/// Where one contestant's lead over another changes hands along a numeric factor: between the last level at which the one
-/// is clearly ahead and the first at which the other is, by the logarithm of the ratio.
+/// Where one contestant's lead over another changes hands along a factor of quantities: between the last level at which the
+/// one is clearly ahead and the first at which the other is.
 #[derive(Clone, PartialEq, Debug)]
-struct Crossing {
+struct Crossing<'a> {
     /// Ahead above, and ahead below.
     above: usize,
     below: usize,
-    at: f64,
-    between: [f64; 2],
+    at: String,
+    between: [&'a str; 2],
     slice: String,
     /// Levels that were measured.
     levels: usize,
 }
 
-fn crossings(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<Crossing> {
-    let Some((numbers, _)) = &factor.numbers else { return Vec::new() };
+fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]) -> Vec<Crossing<'a>> {
+    let Some(scale) = &factor.scale else { return Vec::new() };
     let mut found = Vec::new();
     for (slice, own) in slices(points, factor) {
-        let level = |point: &Point| {
-            let level = point.factors.get(factor.name)?;
-            Some(numbers[factor.levels.iter().position(|known| known == level)?])
+        let at_level = |level: usize| {
+            own.iter()
+                .find(|point| point.factors.get(factor.name).is_some_and(|it| it == factor.levels[level]))
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Level, logarithm of a over b, and whether that is sure.
-                let mut curve: Vec<(f64, f64, bool)> = own
-                    .iter()
-                    .filter_map(|point| {
-                        let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
-                        let versus = standing::versus(point, one, other)?;
-                        Some((level(point)?, versus.ratio?.ln(), is_decided(&versus)))
-                    })
-                    .collect();
-                curve.sort_by(|x, y| x.0.total_cmp(&y.0));
-                let sure: Vec<(f64, f64)> =
-                    curve.iter().filter(|(_, _, sure)| *sure).map(|(x, y, _)| (*x, *y)).collect();
+                // Along rising levels: logarithm of a over b, and whether that is sure.
+                let along = scale.rising().iter().filter_map(|&level| {
+                    let point = at_level(level)?;
+                    let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
+                    let versus = standing::versus(point, one, other)?;
+                    Some((level, versus.ratio?.ln(), is_decided(&versus)))
+                });
+                let curve: Vec<(usize, f64, bool)> = along.collect();
+                let sure: Vec<usize> = (0..curve.len()).filter(|&place| curve[place].2).collect();
                 for pair in sure.windows(2) {
-                    let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
-                    if y1.signum() == y2.signum() {
+                    let (from, until) = (curve[pair[0]], curve[pair[1]]);
+                    // As whoever is behind at first sees it.
+                    let sign = from.1.signum();
+                    let step: Vec<(usize, f64)> =
+                        curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
+                    let Some(at) = scale.crossing(&step).filter(|_| until.1.signum() != sign) else {
                         continue;
-                    }
-                    // The last step between the two at which the sign changes, sure or not.
-                    let mut steps = curve.windows(2).filter(|w| w[0].0 >= x1 && w[1].0 <= x2);
-                    let step = steps.rfind(|w| w[0].1.signum() != w[1].1.signum());
-                    let (p, q) = step.map_or(((x1, y1), (x2, y2)), |w| ((w[0].0, w[0].1), (w[1].0, w[1].1)));
-                    let at = p.0 + (q.0 - p.0) * p.1 / (p.1 - q.1);
-                    let (above, below) = if y2 < 0.0 { (a, b) } else { (b, a) };
+                    };
+                    let (above, below) = if until.1 < 0.0 { (a, b) } else { (b, a) };
+                    let between = [from.0, until.0].map(|level| factor.levels[level]);
                     found.push(Crossing {
                         above,
                         below,
                         at,
-                        between: [x1, x2],
+                        between,
                         slice: slice.clone(),
                         levels: curve.len(),
                     });
@@ -196,28 +177,15 @@ fn crossings(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) ->
     found
 }
 
-/// A level as short as it may be.
-fn level(value: f64) -> String {
-    let text = if value >= 100.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    };
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
 /// Where the lead changes hands along a factor, in words: `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
 fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
-    let unit = factor.numbers.as_ref().map_or("", |(_, unit)| *unit);
     let place = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
-        let [from, until] = crossing.between.map(level);
+        let [from, until] = crossing.between;
         // Between two points a line would be a guess.
         match crossing.levels {
-            0..=2 => format!("Above some {} between {from} and {until}{unit}{with}", factor.name),
-            _ => format!("Above about {}{unit} {}{with}", level(crossing.at), factor.name),
+            0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
+            _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
     // Where it changes, who is ahead above it, and of whom.
@@ -508,20 +476,4 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
         "</tbody></table></div>\n<p class=\"note\">Geometric means of the {whole}. A winner stands out only where the interval of its ratio \
          to the next excludes 1 and the gap is at least 3 %.</p>",
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_are_numbers_of_one_unit() {
-        assert_eq!(number("1.5%"), Some((1.5, "%")));
-        assert_eq!(number("10mbit"), Some((10.0, "mbit")));
-        assert_eq!((number("ge:1%/30%"), number("news")), (None, None));
-        assert_eq!(
-            (level(1.3), level(0.0), level(250.4)),
-            ("1.3".to_owned(), "0".to_owned(), "250".to_owned())
-        );
-    }
 }

@@ -180,6 +180,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let output = run(&mut race(&place, &words));
         assert!(output.status.code() <= Some(1), "{}", errors(&output));
     }
+    let other_part = run(&mut race(&place, &["plan.toml", "--shard", "3/8", "--resume", "s2"]));
+    refused(&other_part, 2, &["is shard 2/8, and not 3/8"]);
     let names: Vec<String> = (1..=8).rev().map(|shard| format!("s{shard}")).collect();
     let merge = |names: &[&str], into: &str| {
         run(anabranch().current_dir(&place.0).arg("merge").args(names).args(["-o", into]))
@@ -264,9 +266,27 @@ fn what_is_no_part_of_the_sweep_is_refused_in_one_line() {
     fs::rename(file(&har.to_string_lossy()), place.0.join("away")).expect("moved");
     refuse(&["--resume", "whole"], 2, &["01.json", "which is not beside it"]);
     fs::rename(place.0.join("away"), file(&har.to_string_lossy())).expect("moved back");
+    fs::write(file("points/13.json"), "{}").expect("written");
+    refuse(&["--resume", "whole"], 2, &["whole/points/13.json is of no point of this sweep"]);
+    fs::remove_file(file("points/13.json")).expect("removed");
     let output = run(&mut race(&place, &["--resume", "whole"]));
     assert_eq!(output.status.code(), Some(1), "nothing is left to do: {}", errors(&output));
     same(&files(&place.0.join("whole")), &whole, "after all that");
+}
+
+/// A transfer that did not finish at one point is told by the exit code of all, and of a shard that has that point.
+#[test]
+fn a_transfer_that_failed_at_one_point_is_told() {
+    let place = Scratch::new("sweep-failed");
+    let words =
+        ["--bulk", "50kB", "--rate", "1mbit,8kbit", "--loss", "0", "--deadline", "5s", "--causes", "off"];
+    let code = |more: &[&str]| {
+        let words = [&words[..], &["--runs", "1", "--transport", "tcp,sctp", "--pcap", "off"], more].concat();
+        run(&mut race(&place, &words)).status.code()
+    };
+    assert_eq!(code(&["--out", "all"]), Some(1));
+    assert_eq!(code(&["--shard", "1/2", "--out", "s1"]), Some(0));
+    assert_eq!(code(&["--shard", "2/2", "--out", "s2"]), Some(1));
 }
 
 /// The page is another one, though the plan says the same.
@@ -328,6 +348,10 @@ fn the_size_is_told_before() {
         let share = size * unit / bytes as f64;
         assert!((0.5..2.0).contains(&share), "{bytes} bytes: {line}");
     }
+    let words = ["race", "plan.toml", "--causes", "off", "--shard", "2/8", "--out", "shard"];
+    let told = errors(&run(anabranch().current_dir(&place.0).args(words)));
+    let count = files(&place.0.join("shard")).len();
+    assert!(told.contains(&format!("2 points of shard 2/8; in all about {count} files, ")), "{told}");
 }
 
 /// Memory does not grow with the number of points.

@@ -84,6 +84,9 @@ fn full_tries_every_pair_and_the_other_way_round() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
+        // Its own runs and no other's: all subsets, either way, and two for each condition.
+        let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
+        assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
     }
 }
@@ -115,6 +118,21 @@ fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     );
 }
 
+#[test]
+fn of_several_causes_that_of_most_effect_comes_first() {
+    let race = race(
+        &plan(
+            "objects = '12x20kB'\nloss = '1%'\nruns = 12\n\
+             transport = ['tcp:iw=2,pipeline=no', 'tcp:connections=6,iw=10,pipeline=yes']",
+        ),
+        1,
+    );
+    let [found] = explained(&race)[..] else { panic!("one pair") };
+    let changes: Vec<&str> = found.causes.iter().map(|cause| cause.change.as_str()).collect();
+    assert_eq!(changes, ["connections=6", "pipeline=yes", "iw=10"]);
+    assert!(found.causes.is_sorted_by(|a, b| a.effect >= b.effect), "{:?}", found.causes);
+}
+
 /// Fifty packets at once are too many for a queue of ten, and for no other.
 #[test]
 fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
@@ -132,6 +150,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = found.why(3).expect("said").join("\n");
     assert!(why.contains("only where the queue is short"), "{why}");
+    // Without chance one run is all of them: of either contestant one without each of the three.
+    assert_eq!(experiment.runs, 6);
 }
 
 #[test]
@@ -165,7 +185,12 @@ fn a_plan_can_say_what_a_change_does() {
     let met = claim("ratio_min = 1.2");
     assert_eq!(met.len(), 1);
     assert!(met[0].met && met[0].found.is_some_and(|found| found > 1.2), "{met:?}");
-    assert!(!claim("ratio_max = 1.1")[0].met);
+    assert!(!claim("ratio_max = 1.1")[0].met && claim("ratio_max = 5")[0].met);
+    // Of two points it speaks of one.
+    let two = THREE.replace("'2%'", "['1%', '2%']").replace("\"2%\"", "['1%', '2%']");
+    let table = "of = 'sctp:profile=modern'\nchange = 'connections=6'\nratio_min = 0.1\nloss = '2%'";
+    let told = race(&plan(&format!("{two}\ncauses = 'off'\n[[cause]]\n{table}")), 1).expectations;
+    assert_eq!(told.iter().map(|it| it.point).collect::<Vec<_>>(), [1]);
     for (table, needle) in [
         ("of = 'udp'\nchange = 'iw=2'\nratio_min = 1", "udp"),
         ("of = 'sctp:profile=modern'\nchange = 'iw=many'\nratio_min = 1", "iw"),

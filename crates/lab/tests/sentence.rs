@@ -3,6 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::sweep::cell::{Cell, Standing};
 use anabranch_lab::verdict;
 use std::sync::atomic::AtomicBool;
 
@@ -44,6 +45,27 @@ fn a_deadline_is_named() {
     let told = verdict::sentence(&found.points[0]);
     assert!(told.contains("sctp:rcvbuf=1500B never finished. The deadline (--deadline 2s)"), "{told}");
     assert!(told.contains("ended sctp:rcvbuf=1500B;"), "{told}");
+}
+
+/// In a grid a point is won by who is sooner than every other; how far ahead it is, the next one says.
+#[test]
+fn a_cell_sets_the_first_beside_the_next() {
+    let cell = |transports: &str| {
+        let line = "--objects 8x20kB --loss 0 --runs 1 --causes off";
+        let all: String = transports.split(' ').map(|one| format!(" --transport {one}")).collect();
+        Cell::of(&race(&(line.to_owned() + &all)).points[0])
+    };
+    let (slow, alike) = ("tcp:pipeline=no", "tcp:rto_max=50s");
+    let won = cell(&format!("{slow} tcp:iw=4 tcp"));
+    assert_eq!((won.standing, won.winner()), (Standing::Wins, Some(2)));
+    let mut times: Vec<f64> = won.times.iter().flatten().copied().collect();
+    times.sort_by(f64::total_cmp);
+    assert!(times[2] > 1.1 * times[1], "{times:?}");
+    assert_eq!(won.lead, Some(times[1] / times[0]));
+    // Level with one of two is level.
+    let level = cell(&format!("{slow} tcp {alike}"));
+    assert_eq!((level.standing, level.first, level.winner()), (Standing::Level, Some(1), None));
+    assert_eq!(level.lead, Some(1.0));
 }
 
 /// Where time went is no cause: nothing is said of causes.

@@ -5,7 +5,7 @@
 //! a clock. Full: all subsets, for every pair of contestants, and the winner made into the loser.
 
 use super::conditions;
-use super::estimate::{Estimate, FEWEST, Finding, LEVEL, Values};
+use super::estimate::{Estimate, FEWEST, Finding, Values};
 use super::factors::{Differences, Factor, Set};
 use super::{Bench, Causes, time_of};
 use crate::plan::{Contestant, PointPlan};
@@ -218,7 +218,7 @@ impl Search<'_, '_> {
                 without: without.name.to_owned(),
                 gap: left.mean.exp(),
                 ci95: left.interval(0.95).map(f64::exp),
-                needed: left.interval(level)[1] < LEVEL,
+                needed: left.is_gone(level),
             });
         }
         Ok(found)

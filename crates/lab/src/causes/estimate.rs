@@ -64,6 +64,12 @@ impl Estimate {
         }
     }
 
+    /// Whether nothing to speak of is left, for sure.
+    #[must_use]
+    pub fn is_gone(&self, level: f64) -> bool {
+        self.interval(level)[1] < LEVEL
+    }
+
     /// The interval that holds so much of the resamples.
     #[must_use]
     pub fn interval(&self, level: f64) -> [f64; 2] {
@@ -307,6 +313,14 @@ mod tests {
         let shifted: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
         let [low, high] = Estimate::of(&shifted).less(&Estimate::of(&values)).interval(0.99);
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_left_is_gone_only_for_sure() {
+        let of = |values: &[f64]| Estimate::of(values).is_gone(0.95);
+        assert!(of(&[0.0; 12]) && of(&[-0.5; 12]));
+        assert!(!of(&[0.5; 12]));
+        assert!(!of(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0]), "not known");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What experiments rest on: settings held apart, the same seeds, the same luck.
 
+use super::conditions;
 use super::factors::{Differences, MOST};
 use crate::plan::{Contestant, Draft, Plan, PointPlan};
 use crate::run::{contest, topology};
@@ -12,6 +13,52 @@ fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) 
     let transports = contestants.map(|text| ("transport", text));
     let flags = flags.iter().copied().chain(transports);
     Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What can be taken away from a race of these, in order, and the points without it.
+fn conditions(
+    flags: &[(&'static str, &'static str)],
+    contestants: [&'static str; 2],
+) -> Vec<(&'static str, PointPlan)> {
+    let plan = plan(flags, contestants);
+    let both = [&plan.contestants[0], &plan.contestants[1]];
+    conditions::of(&plan.points[0], both).into_iter().map(|it| (it.name, it.point)).collect()
+}
+
+#[test]
+fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
+    let names = |flags: &[(&'static str, &'static str)], contestants| -> Vec<&str> {
+        conditions(flags, contestants).into_iter().map(|(name, _)| name).collect()
+    };
+    let both = ["tcp", "sctp"];
+    assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
+    // What fails at a time would fail at another one, if a page began later.
+    let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
+    let found = conditions(&failing, both);
+    let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
+    let outages = |point: &PointPlan| {
+        let paths = point.network.paths.iter();
+        paths.map(|path| path.up.outages.len() + path.down.outages.len()).sum::<usize>()
+    };
+    assert_eq!((found[0].0, found[1].0), ("failure", "rate"));
+    assert_eq!((whole.network.fails.len(), outages(whole)), (0, 0));
+    assert_eq!((fast.network.fails.len(), outages(fast)), (1, 2));
+    let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
+    let (name, at_once) = &slow[1];
+    assert_eq!((*name, at_once.workload.server_time), ("server time", Duration::ZERO));
+    // What was recorded is no rate that could be taken away.
+    let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
+    std::fs::write(&file, "1\n2\n").expect("written");
+    let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
+    let recorded = recorded.and_then(Plan::interpret).expect("a plan");
+    let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
+    assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
+    let _ = std::fs::remove_file(file);
+    // An oracle for those who wait, and TCP cannot but.
+    let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
+    assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
+    assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
+    assert!(names(&messages, both).is_empty());
 }
 
 /// What is changed in the second contestant so that it is as the first, and the contestant with each change alone.

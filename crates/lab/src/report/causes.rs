@@ -299,6 +299,19 @@ mod tests {
     }
 
     #[test]
+    fn who_would_be_ahead_is_said_where_that_is_sure() {
+        let turned = |ratio: f64, ci: [f64; 2], enough| {
+            let mut experiment = experiment();
+            experiment.factors[0].alone = Effect { ratio, ci };
+            super::turned(&experiment, &Cause { enough, ..cause() }, "SCTP")
+        };
+        assert_eq!(turned(2.5, [2.2, 2.8], false).as_deref(), Some("SCTP would be ahead, by ×1.25"));
+        assert_eq!(turned(2.5, [1.8, 3.2], false), None);
+        assert_eq!(turned(2.0, [1.9, 2.1], true).as_deref(), Some("the two would be level"));
+        assert_eq!(turned(2.0, [1.9, 2.1], false), None);
+    }
+
+    #[test]
     fn a_cause_is_told_with_what_it_did() {
         let line = line(&experiment(), &cause(), "SCTP");
         assert!(
@@ -310,6 +323,17 @@ mod tests {
         assert_eq!(
             conditions,
             ["The gap is there only where packets are lost: without that it is ×1.01 in place of ×2.00."]
+        );
+        // What is needed comes first, and once.
+        let mut several = experiment();
+        let mut other = several.conditions[0].clone();
+        (other.without, other.gap, other.needed) = ("queue".to_owned(), 1.9, false);
+        several.conditions.insert(0, other);
+        let told = super::conditions(&several);
+        assert_eq!(told.len(), 2);
+        assert!(
+            told[0].contains("only where packets are lost") && told[1].starts_with("Without queue"),
+            "{told:?}"
         );
         let mut out = String::new();
         picture(&mut out, &experiment(), "SCTP");

@@ -4,8 +4,9 @@
 
 use super::*;
 use crate::results::{
-    BUCKET_NS, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets, PathEvent,
-    PathSeries, PathState, SCHEMA, SendDetail, Series, Side, Stat, Summary, Verdict, Why, Workload,
+    BUCKET_NS, Bound, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets,
+    PathEvent, PathSeries, PathState, SCHEMA, SendDetail, Series, Sharing, Side, Stat, Summary, Verdict, Why,
+    Workload,
 };
 use anabranch_base::rng::Rng;
 use std::collections::BTreeMap;
@@ -378,6 +379,72 @@ fn several_points_have_an_overview() {
     let html = page("points", &race(points.to_vec()));
     assert!(html.contains("All points") && html.contains("href=\"#p3\"") && html.contains("Times over loss"));
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
+}
+
+/// Six connections win at two points and SCTP at two others, one of which is not sure.
+#[test]
+fn where_the_lead_changes_hands_is_said() {
+    let found =
+        [("0", 0.8, false), ("1%", 0.9, true), ("2%", 1.1, false), ("4%", 1.25, false), ("5%", 1.3, false)];
+    let points = found.map(|(loss, six_over_sctp, undecided)| {
+        let mut point = point(20, 6, 1);
+        point.factors = BTreeMap::from([("loss".to_owned(), loss.to_owned())]);
+        point.contestants.remove(0);
+        point.comparisons.retain(|it| it.b == "tcp:connections=6");
+        let found = &mut point.comparisons[0];
+        let ratio = 1.0 / six_over_sctp;
+        (found.ratio, found.ci95) = (Some(ratio), Some([ratio - 0.04, ratio + 0.05]));
+        found.verdict = match undecided {
+            true => Verdict::Undecided,
+            false if ratio < 1.0 => Verdict::Less,
+            false => Verdict::More,
+        };
+        point
+    });
+    let html = page("crossing", &race(points.to_vec()));
+    // Between 1 and 2 %, at which the logarithms are alike but for their sign.
+    let said = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
+    assert!(html.contains(said), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
+}
+
+/// Of several comparisons with experiments, the first place's is told.
+#[test]
+fn the_experiment_between_the_first_two_is_told() {
+    let mut point = point(12, 3, 1);
+    let tried = |winner: &str, loser: &str, ranks: [u64; 2]| -> crate::results::Experiment {
+        serde_json::from_value(
+            serde_json::json!({"winner": winner, "loser": loser, "ranks": ranks, "gap": 1.3,
+            "ci95": [1.2, 1.4], "runs": 6, "factors": [], "held_back_by": [], "unexplained": null,
+            "conditions": [], "notes": []}),
+        )
+        .expect("as results have it")
+    };
+    point.comparisons[0].experiment = Some(tried("tcp:connections=6", "tcp", [2, 3]));
+    point.comparisons[2].experiment = Some(tried("sctp", "tcp:connections=6", [1, 2]));
+    let html = page("first-two", &race(vec![point]));
+    assert!(html.contains("Why one SCTP connection came in before six TCP connections"));
+}
+
+#[test]
+fn shares_are_means_over_runs_and_bounds_are_said_to_be() {
+    let mut point = point(12, 2, 1);
+    let sharing = |seed, shares: [f64; 3]| Sharing {
+        seed,
+        from_ns: 0,
+        until_ns: MS,
+        bytes: vec![1; 3],
+        shares: shares.to_vec(),
+        jain: 0.9,
+    };
+    point.sharing = vec![sharing(1, [0.5, 0.3, 0.2]), sharing(2, [0.3, 0.3, 0.4])];
+    for found in &mut point.comparisons {
+        found.bound = Some(Bound::AtMost);
+    }
+    let html = page("shares", &race(vec![point]));
+    let shares = "Shares: one TCP connection 40 %, six TCP connections 30 %, one SCTP connection 30 %.";
+    assert!(html.contains(shares), "{}", &html[html.find("Shares: ").expect("shares")..][..120]);
+    // The other way round: at most so much of the time is at least so many times as long.
+    assert!(html.contains("at least 1.27 times as long"));
 }
 
 #[test]

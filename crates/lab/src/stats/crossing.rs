@@ -111,6 +111,7 @@ mod tests {
         assert_eq!(scale.crossing(&[(0, 0.3), (1, 0.1), (2, -0.1), (3, -0.2)]).as_deref(), Some("1.5%"));
         assert_eq!(scale.crossing(&[(0, 0.1), (2, -0.3)]).as_deref(), Some("0.5%"));
         assert_eq!(scale.crossing(&[(0, -0.1), (1, 0.1), (2, 0.2)]), None, "it only rises");
+        assert_eq!(scale.crossing(&[(0, -0.1), (1, -0.2)]), None, "it is below");
     }
 
     #[test]

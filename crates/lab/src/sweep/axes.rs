@@ -164,6 +164,8 @@ mod tests {
             Some("rtt is 1ms to 4ms and loss is 0 or 1%")
         );
         assert_eq!(told(&[14]).as_deref(), Some("rtt is 5ms and loss is 2%"));
+        assert_eq!(told(&[0, 3, 6]).as_deref(), Some("rtt is 1ms, 2ms or 3ms and loss is 0"));
+        assert_eq!(told(&[0, 3, 6, 12]).as_deref(), Some("rtt is 1ms, 2ms, 3ms or 5ms and loss is 0"));
         assert_eq!(told(&[0, 4]), None);
         assert_eq!(told(&(0..15).collect::<Vec<_>>()), None, "everywhere is no part");
     }

@@ -188,3 +188,22 @@ fn differing(one: &Value, other: &Value) -> String {
     let all = keys(one).into_iter().chain(keys(other));
     all.into_iter().find(|key| one.get(key) != other.get(key)).unwrap_or_else(|| "something".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_point_is_one_of_its_inputs() {
+        let inputs = |objects: &str| {
+            let draft = Draft::from_flags([("objects", objects), ("loss", "0")]).expect("flags");
+            let outline = Outline::interpret(draft).expect("a plan");
+            let program = Program { version: String::new(), os: String::new(), arch: String::new() };
+            Manifest::new(&outline, None, program, String::new(), "off").inputs
+        };
+        let found = inputs("1x1kB,1x2kB");
+        assert_eq!(found, inputs("1x1kB,1x2kB"));
+        assert_ne!(found, inputs("1x3kB,1x2kB"), "the first");
+        assert_ne!(found, inputs("1x1kB,1x3kB"), "the last");
+    }
+}

@@ -113,8 +113,11 @@ mod tests {
         assert!(wrong(text.trim_end(), "abc", 7).contains("damaged"));
         assert!(wrong(&text, "abd", 7).contains("another sweep"));
         assert!(wrong(&text, "abc", 8).contains("holds point 7"));
-        let outside = Record { files: vec!["../x".to_owned()], ..record };
-        assert!(wrong(&outside.to_json(), "abc", 7).contains("'../x'"));
+        assert!(wrong(&text, "abc", 6).contains("holds point 7"));
+        for name in ["../x", ".x"] {
+            let outside = Record { files: vec![name.to_owned()], ..record.clone() };
+            assert!(wrong(&outside.to_json(), "abc", 7).contains(&format!("'{name}'")));
+        }
     }
 
     #[test]

@@ -110,17 +110,19 @@ fn cells(findings: &Findings) -> Grid {
     Grid { heads: heads(&names), rows }
 }
 
+/// Column to label.
+type Labels = BTreeMap<String, String>;
+
 /// A table as curves: along the column that the table names, or the last of its columns, or its first factor.
 fn sheet(table: &Table, found: &TableFound) -> Option<Sheet> {
     let metric = table.definition.metric;
     let along = table.along()?;
     let objects = metric.is_of_objects();
-    let printed = |labels: &BTreeMap<String, String>| {
-        found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed)
-    };
+    let printed =
+        |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed);
     // Every number there is, with the labels that a printed cell of it would have.
-    let mut panels: Vec<(BTreeMap<String, String>, Vec<String>)> = Vec::new();
-    let mut numbers: Vec<(BTreeMap<String, String>, Option<[f64; 3]>)> = Vec::new();
+    let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
+    let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
     for point in &found.figures.points {
         for (name, runs) in &point.contestants {
             let count = if objects { runs.first().map_or(0, |run| run.objects()) } else { 1 };

@@ -144,7 +144,7 @@ mod tests {
             ("transport", "tcp,sctp"),
         ];
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
-        let found = of(&plan.points[0], [&plan.contestants[0], &plan.contestants[1]], true);
+        let found = of(&plan.points[0], [&plan.contestants[0], &plan.contestants[1]]);
         assert!(["loss", "queue", "rate"].iter().all(|name| found.iter().any(|one| one.name == *name)));
         for without in found {
             for path in &without.point.network.paths {

@@ -104,6 +104,7 @@ fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
     let whole = studies.len() == 1;
     let mut met = true;
+    let mut all = Vec::new();
     for (study, runs) in studies.iter().zip(counts) {
         let progress = Progress::new(runs, quiet);
         let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
@@ -116,6 +117,11 @@ fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
         if let Some(directory) = &directory {
             directory.publish(study, &findings, &seeds, &command(matches, study))?;
         }
+        all.push((study, findings));
+    }
+    if let Some(directory) = &directory {
+        let outcomes = text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
+        files::write(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
     Ok(if met { Done::Well } else { Done::Badly })
 }

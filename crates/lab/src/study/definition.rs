@@ -16,9 +16,28 @@ pub struct Definition {
     pub question: String,
     /// Names of the tables, in order; the first is the main one.
     pub tables: Vec<String>,
+    /// Every table and figure of the published work, with what redoes it.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Redone>,
     /// What every number of the plans is, and where it comes from.
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<Parameter>,
+}
+
+/// A table or figure of the published work.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redone {
+    /// What the work calls it.
+    pub name: String,
+    /// What it shows; where its values are lost, that.
+    pub shows: String,
+    /// The tables that redo it.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// The claims that say what it shows.
+    #[serde(default)]
+    pub claims: Vec<String>,
 }
 
 /// One parameter of the plans.

@@ -28,7 +28,7 @@ pub use bench::{Bench, Forgetful, Store, StudyError};
 pub use cause::{Cause, Seeds};
 pub use change::Change;
 pub use claim::Claim;
-pub use definition::{Definition, Origin, Parameter};
+pub use definition::{Definition, Origin, Parameter, Redone};
 pub use findings::{Findings, Size, TableFound};
 pub use metric::Metric;
 pub use table::Table;
@@ -137,6 +137,19 @@ impl Study {
             self.table(&cause.table)
                 .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
+        }
+        for figure in &self.definition.figures {
+            let wrong = |what: String| format!("{MAIN}: {}: {what}", figure.name);
+            if let Some(table) = figure.tables.iter().find(|name| self.table(name).is_none()) {
+                return Err(wrong(format!("no table '{table}'")));
+            }
+            if let Some(id) = figure.claims.iter().find(|id| self.claims.iter().all(|claim| claim.id != **id))
+            {
+                return Err(wrong(format!("no claim '{id}'")));
+            }
+            if figure.tables.is_empty() && figure.claims.is_empty() {
+                return Err(wrong("no table redoes it, and no claim says what it shows".to_owned()));
+            }
         }
         for claim in &self.claims {
             for check in &claim.checks {

@@ -113,6 +113,41 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
+/// What came of studies as a page, Markdown: every table and figure, then every claim with what decides it.
+#[must_use]
+pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) -> String {
+    let mut out = String::new();
+    for (study, findings) in all {
+        let name = &study.definition.name;
+        let _ = write!(out, "\n## {name}\n\n{}.\n\n", study.definition.source);
+        for line in summary(study, findings).lines() {
+            let _ = writeln!(out, "- {line}");
+        }
+        out.push_str("\n| in the paper | shows | here |\n|---|---|---|\n");
+        for figure in &study.definition.figures {
+            let tables = figure.tables.iter().map(|table| format!("`{name}/{table}`"));
+            let here: Vec<String> = tables.chain(figure.claims.iter().cloned()).collect();
+            let _ = writeln!(out, "| {} | {} | {} |", bar(&figure.name), bar(&figure.shows), here.join(", "));
+        }
+        out.push_str("\n| claim | says | decided by | outcome |\n|---|---|---|---|\n");
+        for (claim, found) in &findings.claims {
+            let (says, check) = (bar(&claim.claim), bar(&claim.check));
+            let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
+        }
+        out.push_str("\n| cause | finding |\n|---|---|\n");
+        for found in findings.causes.iter().filter(|found| !found.cause.planted) {
+            let fails = if found.is_met() { "" } else { "**fails**: " };
+            let _ = writeln!(out, "| {} | {fails}{} |", found.cause.id, bar(&found.sentence()));
+        }
+    }
+    out
+}
+
+/// Text in a cell of a table.
+fn bar(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
 /// A table's cells and orders in a line.
 fn table_line(found: &TableFound) -> String {
     if found.cells.is_empty() {
@@ -139,14 +174,17 @@ fn table_line(found: &TableFound) -> String {
         parts.push(format!("{calibrated} calibrated"));
     }
     let orders = &found.orders;
-    parts.push(format!(
-        "orders {}/{}, independent rows {}/{}, a coin {}",
-        orders.same,
-        orders.all,
-        orders.same_rows,
-        orders.rows,
-        orders.all.div_ceil(2)
-    ));
+    let of_orders = || {
+        format!(
+            "orders {}/{}, independent rows {}/{}, a coin {}",
+            orders.same,
+            orders.all,
+            orders.same_rows,
+            orders.rows,
+            orders.all.div_ceil(2)
+        )
+    };
+    parts.extend((orders.all > 0).then(of_orders));
     let inside = found
         .cells
         .iter()
@@ -154,12 +192,14 @@ fn table_line(found: &TableFound) -> String {
     let (inside, told) =
         inside.fold((0, 0), |(all, told), cell| (all + 1, told + usize::from(cell.is_informative())));
     parts.push(format!("print inside our runs {inside} times, {told} of a range below x2"));
-    let off = found.off().len();
-    parts.push(format!(
-        "of {off} that differ {} explained, {} not explained",
-        off - found.unexplained(),
-        found.unexplained()
-    ));
+    parts.push(match found.off().len() {
+        0 => "none differs".to_owned(),
+        off => format!(
+            "of {off} that differ {} explained, {} not explained",
+            off - found.unexplained(),
+            found.unexplained()
+        ),
+    });
     parts.join("; ")
 }
 

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
+use expect_test::expect_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -194,3 +195,24 @@ fn race_runs_the_plan_to_the_same_numbers() {
     }
     assert_eq!(compared, 4);
 }
+
+/// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today; every
+/// cause is as its study says.
+#[test]
+fn the_outcomes_that_are_written_down_are_those_of_a_run() {
+    let place = Scratch::new("study-all");
+    let output = run(&mut study(&place, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
+    let outcomes = fs::read_to_string(place.0.join("all/outcomes.md")).expect("outcomes");
+    expect_file!["../../../docs/outcomes.md"].assert_eq(&format!("{OUTCOMES}{outcomes}"));
+    assert!(
+        output.status.success(),
+        "a cause is not as its study says: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+const OUTCOMES: &str = "# Outcomes of the five papers\n\n\
+     What `anabranch study run --all --quick --out DIR` writes to `DIR/outcomes.md`: every table and figure of the five\n\
+     papers with what redoes it, every claim with what decides it and what came of it, and every finding with its effect.\n\
+     A test runs it again and compares. With all seeds (without `--quick`) intervals are narrower, so that less is\n\
+     undetermined. [The five papers](papers.md) is the way in; [study](guide/study.md) says what the words mean.\n";

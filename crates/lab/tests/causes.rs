@@ -218,12 +218,13 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     assert!(!found.is_empty() && found.iter().all(|expectation| expectation.met), "{found:?}");
 }
 
-/// So do those that a study names; and one that was put there to be refuted is.
+/// So do those that a study names; and one that was put there to be refuted is. With a hundred seeds here;
+/// `study run NAME --runs 1000 --seed 1001` takes a thousand.
 #[test]
-fn causes_that_studies_name_hold_on_a_thousand_fresh_seeds() {
+fn causes_that_studies_name_hold_on_fresh_seeds() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
-    let seeds = Seeds { runs: 1000, first: 1001, changes: &[] };
+    let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
     for name in study::names() {
         let study = study::open(name).expect("a study");
         let mut bench = Bench::new(&options, &Forgetful);

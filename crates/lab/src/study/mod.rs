@@ -190,6 +190,41 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
+    /// What the five papers claim, counted: a claim without a check is a hole.
+    #[test]
+    fn every_claim_and_every_figure_of_the_papers_has_its_run() {
+        for (name, letter, claims, figures) in [
+            ("osterdahl-2005", 'o', 42, 5),
+            ("sasikala-2008", 's', 48, 8),
+            ("ha-2005", 'h', 29, 7),
+            ("rajamani-2002", 'r', 34, 8),
+            ("alternative-transport", 'a', 23, 7),
+        ] {
+            let study = open(name).unwrap_or_else(|e| panic!("{e}"));
+            let ids: Vec<&str> = study.claims.iter().map(|claim| claim.id.as_str()).collect();
+            let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
+            assert_eq!(ids, all, "{name}: its claims, in order, each once");
+            assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
+            // No run decides what somebody else has written.
+            let undecidable = study
+                .claims
+                .iter()
+                .filter(|claim| claim.checks.iter().any(|check| matches!(check, Check::Undecidable(_))));
+            let undecidable: Vec<&str> = undecidable.map(|claim| claim.id.as_str()).collect();
+            assert!(
+                undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),
+                "{name}: {undecidable:?}"
+            );
+            assert!(study.causes.iter().any(|cause| cause.planted), "{name}: no planted cause");
+            assert!(!study.definition.parameters.is_empty(), "{name}: no parameters");
+            assert!(
+                study.page.lines().count() > 40,
+                "{name}: its page is {} lines",
+                study.page.lines().count()
+            );
+        }
+    }
+
     #[test]
     fn every_shipped_study_opens_and_its_plans_have_every_printed_cell() {
         for name in names() {

@@ -163,7 +163,13 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
                 place(&condition.without)
             )
         } else {
-            format!("Without {} the gap is {gap}; it is {whole} with it.", escape(&condition.without))
+            let what = match condition.without.as_str() {
+                "handshake" => "handshakes",
+                "queue" => "a limit of the queue",
+                "rate" => "a limit of the rate",
+                other => other,
+            };
+            format!("Without {} the gap is {gap}, not {whole}.", escape(what))
         }
     };
     let needed = experiment.conditions.iter().filter(|condition| condition.needed);
@@ -268,7 +274,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
                 // Left of the axis, where it crosses nothing.
-                let label = super::svg::shortened(what, 22) + "\u{a0}";
+                let label = super::svg::shortened(what, 20) + "\u{a0}";
                 chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
             }
         });
@@ -332,7 +338,8 @@ mod tests {
         let told = super::conditions(&several);
         assert_eq!(told.len(), 2);
         assert!(
-            told[0].contains("only where packets are lost") && told[1].starts_with("Without queue"),
+            told[0].contains("only where packets are lost")
+                && told[1].starts_with("Without a limit of the queue"),
             "{told:?}"
         );
         let mut out = String::new();

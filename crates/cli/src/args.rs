@@ -400,6 +400,12 @@ fn study() -> Command {
                         .help("Write cells.csv, claims.csv and causes.csv of each study below DIR"),
                 )
                 .arg(
+                    Arg::new("sensitivity")
+                        .long("sensitivity")
+                        .action(ArgAction::SetTrue)
+                        .help("Change each assumption alone and all at once: which orders and findings hang on them"),
+                )
+                .arg(
                     Arg::new("resume")
                         .long("resume")
                         .action(ArgAction::SetTrue)

@@ -109,10 +109,24 @@ fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
         let progress = Progress::new(runs, quiet);
         let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
         let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
-        let findings = study.run(size, &seeds, &mut Bench::new(&options, store));
+        let mut bench = Bench::new(&options, store);
+        let findings = study.run(size, &seeds, &mut bench);
+        let sensitivity = match matches.get_flag("sensitivity") && findings.is_ok() {
+            true => Some(study.sensitivity(&seeds, &mut bench)).transpose(),
+            false => Ok(None),
+        };
         progress.finish();
-        let findings = findings.map_err(failure)?;
+        let (findings, sensitivity) = (findings.map_err(failure)?, sensitivity.map_err(failure)?);
         say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
+        if let Some(sensitivity) = &sensitivity {
+            say(&text::sensitivity(study, sensitivity))?;
+            if let Some(directory) = &directory {
+                let csv = text::sensitivity_csv(sensitivity);
+                let folder = directory.path.join(&study.definition.name);
+                files::reserve_directory(&folder)?;
+                files::write(&folder.join("sensitivity.csv"), csv.as_bytes())?;
+            }
+        }
         met &= findings.is_met();
         if let Some(directory) = &directory {
             directory.publish(study, &findings, &seeds, &command(matches, study))?;

@@ -19,6 +19,9 @@ pub struct Definition {
     /// Every table and figure of the published work, with what redoes it.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
+    /// Assumptions, and between what they may lie.
+    #[serde(default)]
+    pub vary: Vec<super::sensitivity::Vary>,
     /// What every number of the plans is, and where it comes from.
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<Parameter>,

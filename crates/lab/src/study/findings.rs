@@ -189,7 +189,12 @@ impl Study {
     }
 }
 
-fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
+/// Runs a table and sets its cells beside print.
+pub(super) fn found(
+    table: &Table,
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<TableFound, StudyError> {
     let draft =
         table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
     let places = table.places(&draft, &BTreeMap::new(), None).map_err(StudyError::Change)?;

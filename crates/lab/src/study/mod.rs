@@ -20,6 +20,7 @@ pub mod metric;
 pub mod order;
 pub mod page;
 mod printed;
+pub mod sensitivity;
 mod shipped;
 pub mod table;
 pub mod text;
@@ -137,6 +138,11 @@ impl Study {
             self.table(&cause.table)
                 .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
+        }
+        for vary in &self.definition.vary {
+            if let Some(what) = vary.wrong() {
+                return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
+            }
         }
         for figure in &self.definition.figures {
             let wrong = |what: String| format!("{MAIN}: {}: {what}", figure.name);

@@ -23,6 +23,8 @@ pub struct Orders {
     pub same_rows: usize,
     /// Printed gaps that are ties.
     pub ties: usize,
+    /// What is as in print: two contestants, and where.
+    pub kept: Vec<(String, BTreeMap<String, String>)>,
     /// What is the other way round here: two contestants, and where.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
@@ -58,11 +60,10 @@ impl Orders {
                 let row = table.definition.rows.iter();
                 let row = row.map(|column| one.labels.get(column).map_or("", String::as_str)).collect();
                 *rows.entry(row).or_insert(true) &= same;
-                if !same {
-                    let [a, b] =
-                        [one, other].map(|cell| cell.labels.get("contestant").map_or("", String::as_str));
-                    orders.missed.push((format!("{a} and {b}"), place(one)));
-                }
+                let [a, b] =
+                    [one, other].map(|cell| cell.labels.get("contestant").map_or("", String::as_str));
+                let list = if same { &mut orders.kept } else { &mut orders.missed };
+                list.push((format!("{a} and {b}"), place(one)));
             }
         }
         (orders.rows, orders.same_rows) = (rows.len(), rows.values().filter(|same| **same).count());

@@ -4,6 +4,7 @@ use super::cell::{Cell, Evidence, Verdict};
 use super::check::Outcome;
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
+use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
 use super::{Study, Table};
 use std::fmt::Write;
 
@@ -370,6 +371,59 @@ pub fn causes_csv(findings: &Findings) -> String {
             if found.holds { "yes" } else { "no" }.to_owned(),
             kind.to_owned(),
             found.sentence(),
+        ]);
+    }
+    written(&rows)
+}
+
+/// What hangs on the assumptions, in words.
+#[must_use]
+pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
+    let name = &study.definition.name;
+    let mut out = format!(
+        "\n{name}: one assumption changed at a time, and the error of the cells then (rms of ln ours/print)\n"
+    );
+    for (change, error) in &found.alone {
+        let _ = writeln!(out, "  {change:<40} {}", error.map_or("-".to_owned(), figure));
+    }
+    if let Some([least, median, most]) = found.joint_error {
+        let (least, median, most) = (figure(least), figure(median), figure(most));
+        let _ = writeln!(
+            out,
+            "all at once, {POINTS} points of a Latin hypercube of {SEEDS} seeds: error {least} to {most}, median {median}"
+        );
+    }
+    let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
+    let _ = writeln!(
+        out,
+        "{} of {} orders and findings hold in {:.0} % of the points or more; fragile:",
+        found.held.len() - fragile.len(),
+        found.held.len(),
+        FRAGILE * 100.0
+    );
+    for held in fragile {
+        let (holds, of) = held.joint;
+        let broken = if held.broken_by.is_empty() { "nothing".to_owned() } else { held.broken_by.join(", ") };
+        out +=
+            &wrapped(&format!("{}: {holds} of {of} points; alone it is broken by {broken}", held.name), 98);
+    }
+    out
+}
+
+/// A row for each order and finding.
+#[must_use]
+pub fn sensitivity_csv(found: &Sensitivity) -> String {
+    let mut rows =
+        vec![["what", "holds_points", "points", "fragile", "broken_by"].map(str::to_owned).to_vec()];
+    for held in &found.held {
+        let fragile = if held.is_fragile() { "yes" } else { "no" };
+        let (holds, of) = held.joint;
+        rows.push(vec![
+            held.name.clone(),
+            holds.to_string(),
+            of.to_string(),
+            fragile.to_owned(),
+            held.broken_by.join(" "),
         ]);
     }
     written(&rows)

@@ -1,0 +1,284 @@
+//! How much of a study hangs on its assumptions: each changed alone, and all of them at once.
+//!
+//! `[[vary]]` of `study.toml` names an assumption and between what it may lie, or its alternatives. One at a time takes its
+//! two ends (or each alternative); all at once is a Latin hypercube of [`POINTS`] points, log-uniform between the ends. What
+//! is looked at are the orders of the first table and the findings about it; what holds in fewer than [`FRAGILE`] of the
+//! points hangs on the assumptions.
+
+use super::bench::{Bench, StudyError};
+use super::cause::Seeds;
+use super::cell::Evidence;
+use super::change::Change;
+use super::findings::{TableFound, found};
+use super::{Cause, Study, Table};
+use anabranch_base::Rng;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Points of the hypercube.
+pub const POINTS: usize = 64;
+/// Seeds at each of them.
+pub const SEEDS: u64 = 10;
+/// Share of the points below which an order or a finding hangs on the assumptions.
+pub const FRAGILE: f64 = 0.8;
+
+/// One `[[vary]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vary {
+    /// What is changed, as `--set` has it, without the value: `rtt`, or `tcp-reno:iw`.
+    pub key: String,
+    /// The least and the most of a number.
+    pub between: Option<[String; 2]>,
+    /// The alternatives of a choice, besides what the plan says.
+    #[serde(default)]
+    pub or: Vec<String>,
+}
+
+/// How often an order or a finding holds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Held {
+    /// Which.
+    pub name: String,
+    /// One change at a time: where it does not hold.
+    pub broken_by: Vec<String>,
+    /// Points of the hypercube in which it holds, of those that tell.
+    pub joint: (usize, usize),
+}
+
+impl Held {
+    /// It hangs on the assumptions.
+    #[must_use]
+    pub fn is_fragile(&self) -> bool {
+        (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
+    }
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sensitivity {
+    /// Every change made alone, with the error of the cells then: the root of the mean square of ln(ours/print).
+    pub alone: Vec<(String, Option<f64>)>,
+    /// The same of every point of the hypercube, least, median and most.
+    pub joint_error: Option<[f64; 3]>,
+    /// Orders of the first table, and findings.
+    pub held: Vec<Held>,
+}
+
+impl Vary {
+    /// What is wrong with it, if anything is.
+    #[must_use]
+    pub fn wrong(&self) -> Option<String> {
+        match (&self.between, self.or.as_slice()) {
+            (Some(ends), []) => match number(&ends[0]).zip(number(&ends[1])) {
+                Some(((low, unit), (high, other))) if unit == other && 0.0 < low && low < high => None,
+                _ => Some("between: two numbers above 0 of one unit are needed, the lower first".to_owned()),
+            },
+            (None, [_, ..]) => None,
+            _ => Some("one of 'between' and 'or' is needed".to_owned()),
+        }
+        .or_else(|| Change::parse(&format!("{}=1", self.key)).err())
+    }
+
+    /// The values to be tried alone.
+    fn ends(&self) -> Vec<String> {
+        self.between.iter().flatten().chain(&self.or).cloned().collect()
+    }
+
+    /// The value at this share of the way; `None` where the plan's own is meant.
+    fn at(&self, share: f64) -> Option<String> {
+        match &self.between {
+            Some([low, high]) => {
+                let ((low, unit), (high, _)) = (number(low)?, number(high)?);
+                let value = low * (high / low).powf(share);
+                // Whole bytes, packets and counts; other numbers to three places.
+                let whole = !unit.contains('s') && !unit.contains('%') && value >= 2.0;
+                Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
+            }
+            // The plan's own value is one of the alternatives.
+            None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
+        }
+    }
+
+    fn change(&self, value: &str) -> Result<Change, StudyError> {
+        Change::parse(&format!("{}={value}", self.key)).map_err(StudyError::Change)
+    }
+}
+
+/// A number and its unit.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    Some((number.parse().ok()?, unit))
+}
+
+/// The points of a Latin hypercube: for each of `dimensions` a share of the way, each 64th of the way taken once.
+fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
+    let mut rng = Rng::new(1).fork("hypercube");
+    let columns: Vec<Vec<f64>> = (0..dimensions)
+        .map(|_| {
+            let mut cells: Vec<usize> = (0..points).collect();
+            rng.shuffle(&mut cells);
+            let within = |cell: usize, rng: &mut Rng| {
+                (cell as f64 + rng.below(1_000) as f64 / 1_000.0) / points as f64
+            };
+            cells.into_iter().map(|cell| within(cell, &mut rng)).collect()
+        })
+        .collect();
+    (0..points).map(|point| columns.iter().map(|column| column[point]).collect()).collect()
+}
+
+impl Study {
+    /// Runs the first table and its findings with each assumption changed, alone and with all others.
+    ///
+    /// # Errors
+    /// [`StudyError`].
+    pub fn sensitivity(&self, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Sensitivity, StudyError> {
+        let Some(table) = self.tables.first() else { return Ok(Sensitivity::default()) };
+        let causes: Vec<&Cause> = self
+            .causes
+            .iter()
+            .filter(|cause| cause.table == table.name && !cause.planted && !cause.exploratory)
+            .collect();
+        let mut held: BTreeMap<String, Held> = BTreeMap::new();
+        let mut result = Sensitivity::default();
+        for vary in &self.definition.vary {
+            for value in vary.ends() {
+                let change = vary.change(&value)?;
+                let (error, outcomes) =
+                    outcomes(table, &causes, std::slice::from_ref(&change), seeds, bench)?;
+                result.alone.push((change.to_string(), error));
+                for (name, holds) in outcomes {
+                    let one = entry(&mut held, name);
+                    if holds == Some(false) {
+                        one.broken_by.push(change.to_string());
+                    }
+                }
+            }
+        }
+        let mut errors = Vec::new();
+        for shares in hypercube(self.definition.vary.len(), POINTS) {
+            let changes = self
+                .definition
+                .vary
+                .iter()
+                .zip(shares)
+                .filter_map(|(vary, share)| vary.at(share).map(|value| vary.change(&value)));
+            let changes = changes.collect::<Result<Vec<_>, _>>()?;
+            let (error, outcomes) = outcomes(table, &causes, &changes, seeds, bench)?;
+            errors.extend(error);
+            for (name, holds) in outcomes {
+                let one = entry(&mut held, name);
+                if let Some(holds) = holds {
+                    one.joint = (one.joint.0 + usize::from(holds), one.joint.1 + 1);
+                }
+            }
+        }
+        errors.sort_by(f64::total_cmp);
+        result.joint_error =
+            errors.first().zip(errors.last()).map(|(least, most)| [*least, errors[errors.len() / 2], *most]);
+        result.held = held.into_values().collect();
+        Ok(result)
+    }
+}
+
+fn entry(held: &mut BTreeMap<String, Held>, name: String) -> &mut Held {
+    let new = || Held { name: name.clone(), broken_by: Vec::new(), joint: (0, 0) };
+    held.entry(name.clone()).or_insert_with(new)
+}
+
+/// Whether an order or a finding holds; `None` where the runs do not tell.
+type Outcomes = Vec<(String, Option<bool>)>;
+
+/// The error of the cells, and what holds, with these changes.
+fn outcomes(
+    table: &Table,
+    causes: &[&Cause],
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<(Option<f64>, Outcomes), StudyError> {
+    let all = seeds.changes_of(table, changes);
+    let seeds =
+        Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
+    let of_table = found(table, &seeds, bench)?;
+    let mut outcomes = orders(&of_table);
+    for cause in causes {
+        // The place alone: what it explains elsewhere is not looked at.
+        let alone = Cause { explains: false, ..(*cause).clone() };
+        let found = alone.run(table, &seeds, bench)?;
+        outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
+    }
+    let logs: Vec<f64> = of_table
+        .cells
+        .iter()
+        .filter(|cell| cell.evidence == Evidence::Transport)
+        .filter_map(|cell| Some((cell.ours? / cell.printed).ln().powi(2)))
+        .collect();
+    let error = crate::stats::interval::mean(&logs).map(f64::sqrt);
+    Ok((error, outcomes))
+}
+
+/// The orders of a table that are as in print.
+fn orders(found: &TableFound) -> Outcomes {
+    let of = |(pair, place): &(String, BTreeMap<String, String>)| {
+        let place: Vec<&str> = place.values().map(String::as_str).collect();
+        format!("order of {pair} at {}", place.join("/"))
+    };
+    let kept = found.orders.kept.iter().map(|one| (of(one), Some(true)));
+    kept.chain(found.orders.missed.iter().map(|one| (of(one), Some(false)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vary(between: Option<[&str; 2]>, or: &[&str]) -> Vary {
+        Vary {
+            key: "rtt".to_owned(),
+            between: between.map(|ends| ends.map(str::to_owned)),
+            or: or.iter().map(|text| (*text).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn values_lie_between_their_ends_by_logarithms() {
+        let rtt = vary(Some(["40ms", "160ms"]), &[]);
+        assert_eq!(
+            [0.0, 0.5, 1.0].map(|share| rtt.at(share)),
+            ["40.000ms", "80.000ms", "160.000ms"].map(|t| Some(t.to_owned()))
+        );
+        let size = vary(Some(["10kB", "1000kB"]), &[]);
+        assert_eq!(size.at(0.5).as_deref(), Some("100kB"));
+        let choice = vary(None, &["b", "c"]);
+        assert_eq!(
+            [0.1, 0.5, 0.9].map(|share| choice.at(share)),
+            [Some("b".to_owned()), Some("c".to_owned()), None]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        assert_eq!(vary(Some(["40ms", "160ms"]), &[]).wrong(), None);
+        assert_eq!(vary(None, &["1"]).wrong(), None);
+        for wrong in [
+            vary(None, &[]),
+            vary(Some(["40ms", "1s"]), &[]),
+            vary(Some(["2", "1"]), &[]),
+            vary(Some(["1", "2"]), &["3"]),
+        ] {
+            assert!(wrong.wrong().is_some(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn each_part_of_the_way_is_taken_once() {
+        let cube = hypercube(3, 64);
+        for dimension in 0..3 {
+            let mut parts: Vec<usize> = cube.iter().map(|point| (point[dimension] * 64.0) as usize).collect();
+            parts.sort_unstable();
+            assert_eq!(parts, (0..64).collect::<Vec<_>>());
+        }
+        assert_eq!(cube, hypercube(3, 64), "the same each time");
+    }
+}

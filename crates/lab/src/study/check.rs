@@ -278,6 +278,12 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
+    /// The values themselves.
+    fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
+        let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
+        point.values(&self.contestant, self.metric(metric), object)
+    }
+
     fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         let subject = super::effect::Subject { of: self.contestant.clone(), over: None };
@@ -329,7 +335,12 @@ fn within(
                 (Some(_), _) => Vec::new(),
                 (None, _) => logs,
             };
-            let Some(found) = Estimate::of(&logs) else {
+            // One number may be nothing, which has no logarithm; of a ratio it has to have one.
+            let found = match other {
+                Some(_) => Estimate::of(&logs),
+                None => Estimate::of_values(&one.values(first, metric, object)),
+            };
+            let Some(found) = found else {
                 outcomes.push((Outcome::Undetermined, format!("no value at {}", told(point, object))));
                 continue;
             };
@@ -439,6 +450,8 @@ mod tests {
             ("t: tcp / sctp in 1.8..2.2 at loss=1%", Outcome::Holds),
             ("t: tcp / sctp in 1.98..2.0 at loss=1%", Outcome::Undetermined),
             ("t: tcp in 0.9..1.1 at loss=0", Outcome::Holds),
+            ("t: tcp in 1..1 at loss=0", Outcome::Holds),
+            ("t: tcp.page in 0..0 at loss=0", Outcome::Fails),
             ("t: tcp[loss=1%] / tcp[loss=0] in 3.5..4.5", Outcome::Holds),
             ("t: sctp[loss=1%] / tcp[loss=0] in 3.5..4.5", Outcome::Fails),
             ("t: tcp rises over loss", Outcome::Holds),

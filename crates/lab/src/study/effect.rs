@@ -74,6 +74,13 @@ impl Estimate {
         Some(Self { mean: mean.exp(), interval: [low.exp(), high.exp()] })
     }
 
+    /// The mean of values as they are, with its interval; `None` of none.
+    #[must_use]
+    pub fn of_values(values: &[f64]) -> Option<Self> {
+        let mean = interval::mean(values)?;
+        Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
+    }
+
     /// The whole interval is within these bounds.
     #[must_use]
     pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
@@ -117,6 +124,10 @@ mod tests {
         assert_eq!(logs, [Some(0.5), Some(1.5), None]);
         assert!(difference(&[], &[Some(1.0)]).is_empty());
         assert_eq!(Estimate::of(&[None]), None);
+        assert_eq!(
+            Estimate::of_values(&[0.0, 0.0]).map(|none| (none.mean, none.interval)),
+            Some((0.0, [0.0, 0.0]))
+        );
         let alone = Estimate::of(&[Some(0.0)]).expect("one");
         assert_eq!((alone.mean, alone.interval), (1.0, [1.0, 1.0]));
         assert!(alone.is_within([1.0, 1.0]) && !alone.is_outside([0.9, 1.1]) && alone.is_outside([1.1, 2.0]));

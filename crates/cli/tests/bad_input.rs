@@ -303,7 +303,7 @@ const WRONG: &[(&str, &str)] = &[
     ("rcae", "unrecognized subcommand 'rcae'; a similar subcommand exists: 'race' (see --help)"),
     (
         "study run nothing",
-        "no study 'nothing'; there are osterdahl-2005, rajamani-2002, and folders with a study.toml",
+        "no study 'nothing'; there are osterdahl-2005, sasikala-2008, ha-2005, rajamani-2002, alternative-transport, and folders with a study.toml",
     ),
 ];
 

@@ -40,6 +40,8 @@ pub struct Cell {
     pub evidence: Evidence,
     /// Causes whose change brings it near print.
     pub explained: Vec<String>,
+    /// The same of exploratory causes, which explain nothing.
+    pub perhaps: Vec<String>,
 }
 
 /// How far a measured cell lies from the printed one.
@@ -134,6 +136,12 @@ impl Cell {
         matches!(self.verdict, Verdict::Differs | Verdict::Missing)
     }
 
+    /// It is near print, as a whole.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        matches!(self.verdict, Verdict::Agrees | Verdict::Near)
+    }
+
     /// What the figures give in the place of a printed row.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
@@ -174,6 +182,7 @@ impl Cell {
             verdict: Verdict::of(ratio),
             evidence,
             explained: Vec::new(),
+            perhaps: Vec::new(),
         }
     }
 }

@@ -130,14 +130,7 @@ impl Study {
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
             if cause.explains && !cause.planted {
-                explain(
-                    cause.id.clone(),
-                    &cause.changes().map_err(StudyError::Change)?,
-                    table,
-                    own,
-                    &seeds,
-                    bench,
-                )?;
+                explain(cause, table, own, &seeds, bench)?;
             }
             causes.push(result);
         }
@@ -205,20 +198,21 @@ pub(super) fn found(
     Ok(TableFound { name: table.name.clone(), cells, orders, figures })
 }
 
-/// Runs the whole table with the change, and notes which cells that are off are so no longer.
+/// Runs the whole table with a cause's change, and notes which cells that are off are near print then.
 fn explain(
-    id: String,
-    changes: &[super::Change],
+    cause: &super::Cause,
     table: &Table,
     own: &mut TableFound,
     seeds: &Seeds<'_>,
     bench: &mut Bench<'_>,
 ) -> Result<(), StudyError> {
-    let all = seeds.changes_of(table, changes);
+    let all = seeds.changes_of(table, &cause.changes().map_err(StudyError::Change)?);
     let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
-    for (cell, changed) in own.cells.iter_mut().zip(&changed.cells) {
-        if cell.is_off() && !changed.is_off() {
-            cell.explained.push(id.clone());
+    for cell in own.cells.iter_mut().filter(|cell| cell.is_off()) {
+        let same = |other: &&Cell| other.labels == cell.labels;
+        if changed.cells.iter().find(same).is_some_and(Cell::is_near) {
+            let list = if cause.exploratory { &mut cell.perhaps } else { &mut cell.explained };
+            list.push(cause.id.clone());
         }
     }
     Ok(())

@@ -110,6 +110,7 @@ mod tests {
                 verdict: super::super::cell::Verdict::Missing,
                 evidence: Evidence::Transport,
                 explained: Vec::new(),
+                perhaps: Vec::new(),
             }
         };
         let cells = [

@@ -193,13 +193,21 @@ fn table_line(found: &TableFound) -> String {
     let (inside, told) =
         inside.fold((0, 0), |(all, told), cell| (all + 1, told + usize::from(cell.is_informative())));
     parts.push(format!("print inside our runs {inside} times, {told} of a range below x2"));
-    parts.push(match found.off().len() {
+    let (off, unexplained) = (found.off(), found.unexplained());
+    let perhaps = off.iter().filter(|cell| cell.explained.is_empty() && !cell.perhaps.is_empty()).count();
+    parts.push(match off.len() {
         0 => "none differs".to_owned(),
-        off => format!(
-            "of {off} that differ {} explained, {} not explained",
-            off - found.unexplained(),
-            found.unexplained()
-        ),
+        all => {
+            let perhaps = if perhaps > 0 {
+                format!(" (of these {perhaps} perhaps: exploratory)")
+            } else {
+                String::new()
+            };
+            format!(
+                "of {all} that differ {} explained, {unexplained} not explained{perhaps}",
+                all - unexplained
+            )
+        }
     });
     parts.join("; ")
 }
@@ -252,11 +260,9 @@ fn cells(table: &Table, found: &TableFound) -> String {
             Evidence::Transport => String::new(),
             other => format!(" ({})", other.word()),
         };
-        let explained = if cell.explained.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", cell.explained.join(", "))
-        };
+        let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
+        let causes: Vec<String> = cell.explained.iter().cloned().chain(perhaps).collect();
+        let explained = if causes.is_empty() { String::new() } else { format!(": {}", causes.join(", ")) };
         let _ = writeln!(
             out,
             "{:>9}  {ours:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
@@ -297,6 +303,7 @@ pub fn cells_csv(findings: &Findings) -> String {
             "verdict",
             "evidence",
             "explained_by",
+            "perhaps_by",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -322,6 +329,7 @@ pub fn cells_csv(findings: &Findings) -> String {
                 cell.verdict.word().to_owned(),
                 cell.evidence.word().to_owned(),
                 cell.explained.join(" "),
+                cell.perhaps.join(" "),
             ]);
         }
     }

@@ -101,6 +101,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The word behind a number of claims.
+    #[must_use]
+    pub const fn of_several(self) -> &'static str {
+        match self {
+            Self::Holds => "hold",
+            Self::Fails => "fail",
+            Self::Reading => "depend on reading",
+            other => other.word(),
+        }
+    }
+
     /// As tables and files have it.
     #[must_use]
     pub const fn word(self) -> &'static str {

@@ -34,6 +34,8 @@ pub struct Definition {
     pub unit: String,
     /// How a run becomes a cell.
     pub metric: Metric,
+    /// Whose numbers its cells are, where they are not printed: those of another instrument.
+    pub beside: Option<String>,
     /// Runs whose mean a printed cell is: as the paper says, else 1.
     #[serde(default = "one")]
     pub averaged: usize,

@@ -90,8 +90,20 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
 #[must_use]
 pub fn summary(study: &Study, findings: &Findings) -> String {
     let mut out = String::new();
-    for found in &findings.tables {
-        let _ = writeln!(out, "{}/{}: {}", study.definition.name, found.name, table_line(found));
+    let (compared, alone): (Vec<_>, Vec<_>) =
+        findings.tables.iter().partition(|found| !found.cells.is_empty());
+    for found in compared {
+        let beside = study.table(&found.name).and_then(|table| table.definition.beside.as_deref());
+        let _ = writeln!(out, "{}/{}: {}", study.definition.name, found.name, table_line(found, beside));
+    }
+    if !alone.is_empty() {
+        let names: Vec<&str> = alone.iter().map(|found| found.name.as_str()).collect();
+        let _ = writeln!(
+            out,
+            "{}: nothing is printed of {}: those numbers are ours",
+            study.definition.name,
+            names.join(", ")
+        );
     }
     let outcomes = [
         Outcome::Holds,
@@ -103,7 +115,7 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     ];
     let counts = outcomes.iter().filter_map(|outcome| {
         let count = findings.claims.iter().filter(|(_, found)| found.outcome == *outcome).count();
-        (count > 0).then(|| format!("{count} {}", outcome.word()))
+        (count > 0).then(|| format!("{count} {}", outcome.of_several()))
     });
     let name = &study.definition.name;
     let _ =
@@ -150,13 +162,10 @@ fn bar(text: &str) -> String {
 }
 
 /// A table's cells and orders in a line.
-fn table_line(found: &TableFound) -> String {
-    if found.cells.is_empty() {
-        return "nothing is printed; the numbers are ours".to_owned();
-    }
+fn table_line(found: &TableFound, beside: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
-        [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "of arrivals or arithmetic")]
+        [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "cells of arrivals or arithmetic")]
     {
         let of: Vec<&Cell> = found.cells.iter().filter(|cell| cell.evidence == evidence).collect();
         if of.is_empty() {
@@ -168,7 +177,13 @@ fn table_line(found: &TableFound) -> String {
             let count = of.iter().filter(|cell| cell.verdict == *verdict).count();
             (count > 0).then(|| format!("{count} {}", verdict.of_several()))
         });
-        parts.push(format!("{} {what} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")));
+        let what = if of.len() == 1 {
+            if evidence == Evidence::Transport { "cell" } else { "cell of arrivals or arithmetic" }
+        } else {
+            what
+        };
+        let beside = beside.map_or(String::new(), |who| format!(" of {who}, not of print"));
+        parts.push(format!("{} {what}{beside} ({})", of.len(), counts.collect::<Vec<_>>().join(", ")));
     }
     let calibrated = found.cells.iter().filter(|cell| cell.evidence == Evidence::Calibrated).count();
     if calibrated > 0 {
@@ -186,13 +201,20 @@ fn table_line(found: &TableFound) -> String {
         )
     };
     parts.extend((orders.all > 0).then(of_orders));
-    let inside = found
-        .cells
-        .iter()
-        .filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_inside() == Some(true));
-    let (inside, told) =
-        inside.fold((0, 0), |(all, told), cell| (all + 1, told + usize::from(cell.is_informative())));
-    parts.push(format!("print inside our runs {inside} times, {told} of a range below x2"));
+    // Where nothing is drawn from the seeds our runs have no range.
+    let with_range = |cell: &&Cell| {
+        cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
+    };
+    let inside: Vec<&Cell> =
+        found.cells.iter().filter(with_range).filter(|cell| cell.is_inside() == Some(true)).collect();
+    let of = found.cells.iter().filter(with_range).count();
+    if of > 0 {
+        let told = inside.iter().filter(|cell| cell.is_informative()).count();
+        parts.push(format!(
+            "print inside our runs {} of {of} times, {told} of them with a range below x2",
+            inside.len()
+        ));
+    }
     let (off, unexplained) = (found.off(), found.unexplained());
     let perhaps = off.iter().filter(|cell| cell.explained.is_empty() && !cell.perhaps.is_empty()).count();
     parts.push(match off.len() {

@@ -7,7 +7,7 @@ use super::bars::legend;
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark, Shape};
-use super::svg::escape;
+use super::svg::{escape, shortened};
 use super::{SCRIPT, STYLE, SVG_STYLE};
 use std::fmt::Write;
 
@@ -62,6 +62,14 @@ pub struct Sheet {
     pub panels: Vec<Panel>,
 }
 
+impl Sheet {
+    /// Something is printed to compare with.
+    fn is_printed(&self) -> bool {
+        let curves = self.panels.iter().flat_map(|panel| &panel.curves);
+        curves.flat_map(|curve| &curve.printed).any(Option::is_some)
+    }
+}
+
 /// Curves that share axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
@@ -103,7 +111,9 @@ pub fn html(paper: &Paper) -> String {
         let _ = write!(out, "<li>{}</li>", escape(line));
     }
     out.push_str("</ul></div>\n");
-    for sheet in &paper.tables {
+    let (printed, own): (Vec<&Sheet>, Vec<&Sheet>) =
+        paper.tables.iter().partition(|sheet| sheet.is_printed());
+    for sheet in printed {
         draw(&mut out, sheet);
     }
     let _ = write!(
@@ -112,6 +122,9 @@ pub fn html(paper: &Paper) -> String {
         paper.prose
     );
     grid(&mut out, &paper.causes, "words");
+    for sheet in own {
+        draw(&mut out, sheet);
+    }
     out.push_str("<h2>Parameters</h2>\n");
     grid(&mut out, &paper.parameters, "words");
     out.push_str("<h2>Claims, and what decides each</h2>\n");
@@ -156,9 +169,16 @@ fn draw(out: &mut String, sheet: &Sheet) {
             all
         });
     let _ = write!(out, "<h2>{}</h2>\n{}", escape(&sheet.title), legend(&names));
-    out.push_str(
-        "<p class=\"note\">Lines: the means of our runs; areas: what as many runs as a printed number averages give, 19 times \
-         of 20. Circles: as printed.</p>\n<div class=\"panels\">",
+    let (areas, circles) = if sheet.is_printed() {
+        ("what as many runs as a printed number averages give", " Circles: as printed.")
+    } else {
+        ("what a run gives", " Nothing is printed: the numbers are ours.")
+    };
+    let _ = write!(
+        out,
+        "<p class=\"note\">{}. Lines: the means of our runs; areas: {areas}, 19 times of 20.{circles}</p>\n\
+         <div class=\"panels\">",
+        escape(&super::words::capital(&sheet.unit))
     );
     for (number, panel) in sheet.panels.iter().enumerate() {
         let wide = if sheet.panels.len() == 1 { Width::Wide } else { Width::Half };
@@ -209,7 +229,7 @@ fn draw_panel(
         } else {
             Axis::linear(0.0, most * 1.08, 5, plain)
         };
-        chart::draw(svg, frame, [&x, &y.named(sheet.unit.as_str())], |plot| {
+        chart::draw(svg, frame, [&x, &y.named(shortened(&sheet.unit, 30))], |plot| {
             for curve in &panel.curves {
                 let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
                 let ink = Ink::contestant(place);

@@ -1,6 +1,6 @@
 //! What a paper says in words, and the run that decides each.
 //!
-//! `claims.csv` holds them: `id,place,kind,claim,check`; [`check`](super::check) is the language of the last column.
+//! `claims.csv` holds them: `id,place,kind,claim,check`; [`check`] is the language of the last column.
 
 use super::check::{self, Check};
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 //!
 //! A study is a folder of `studies/`: `study.toml` (source, question, parameters with their origin), for each table its plan
 //! (`TABLE.toml`) and printed cells (`TABLE.csv`), what the paper says in words (`claims.csv`), findings, each a change and
-//! its effect (`causes.toml`), and a page of prose (`page.md`). [`bench`] runs plans, [`figures`] is what is kept of them;
+//! its effect (`causes.toml`), and a page of prose (`page.md`). [`mod@bench`] runs plans, [`figures`] is what is kept of them;
 //! [`cell`], [`order`], [`cause`] and [`check`] say what the figures mean. No number of ours is ever fitted to a printed one
 //! but where `study.toml` says `calibrated`.
 

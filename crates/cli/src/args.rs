@@ -358,7 +358,7 @@ fn study() -> Command {
             Command::new("run")
                 .about("Race a study's plans: every published cell beside ours, every claim, every cause")
                 .after_help(
-                    "Exit code 1: a cause is not as the study says.\n\nExample:\n  anabranch study run rajamani-2002 \
+                    "Exit code 1: a cause is not as the study says, and no assumption was changed.\n\nExample:\n  anabranch study run rajamani-2002 \
                      --set rtt=160ms",
                 )
                 .arg(name().num_args(0..).action(ArgAction::Append))

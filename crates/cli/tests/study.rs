@@ -128,6 +128,24 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
     assert!(errors(&output).contains("is damaged") && !output.status.success(), "{}", errors(&output));
 }
 
+/// Ten times the round trip costs as much at every point of what the study varies; the same again gives the same file.
+#[test]
+fn what_hangs_on_assumptions_is_told() {
+    let place = place("study-vary");
+    let vary =
+        "[[vary]]\nkey = 'one:iw'\nbetween = ['2', '10']\n[[vary]]\nkey = 'many:streams'\nor = ['1']\n";
+    place.file("own/study.toml", format!("{}{vary}", FILES[0].1));
+    let found = ["a", "b"].map(|out| {
+        let words = ["run", "own", "--quick", "--quiet", "--sensitivity", "--out", out];
+        let output = run(&mut study(&place, &words));
+        assert!(output.status.success(), "{}", errors(&output));
+        fs::read_to_string(place.0.join(out).join("own/sensitivity.csv")).expect("a file")
+    });
+    assert_eq!(found[0], found[1]);
+    assert!(found[0].contains("\nfinding rtt,64,64,no,\n"), "{}", found[0]);
+    assert_eq!(found[0].lines().filter(|line| line.starts_with("order of ")).count(), 2, "{}", found[0]);
+}
+
 /// What a file of a study has wrong is told with its name.
 #[test]
 fn a_wrong_file_is_named() {

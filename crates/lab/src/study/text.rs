@@ -424,12 +424,11 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
         );
     }
     let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
+    let (firm, all, share) = (found.held.len() - fragile.len(), found.held.len(), FRAGILE * 100.0);
+    let rest = if fragile.is_empty() { "none is fragile" } else { "fragile:" };
     let _ = writeln!(
         out,
-        "{} of {} orders and findings hold in {:.0} % of the points or more; fragile:",
-        found.held.len() - fragile.len(),
-        found.held.len(),
-        FRAGILE * 100.0
+        "{firm} of {all} orders and findings hold in {share:.0} % of the points or more; {rest}"
     );
     for held in fragile {
         let (holds, of) = held.joint;

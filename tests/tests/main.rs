@@ -3,6 +3,7 @@
 mod captures;
 mod circles;
 mod contestant;
+mod data;
 mod determinism;
 mod failover;
 mod layer;

@@ -415,6 +415,42 @@ fn study() -> Command {
                     Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),
                 ),
         )
+        .subcommand(bundle().arg(name().required(true)))
+}
+
+fn bundle() -> Command {
+    Command::new("bundle")
+        .about("Write a study as a directory that others can review")
+        .long_about(
+            "Writes this program, the study's files, the plan of each table, what a run with few seeds gives, a map from \
+             each claim to its command, licences, and check.sh, which runs it all again and compares byte for byte. \
+             README.md in it says what must be seen. DIR appears whole or not at all.",
+        )
+        .after_help(
+            "Exit code 1: a cause is not as the study says; the bundle is written all the same.\n\nExample:\n  anabranch study \
+             bundle rajamani-2002 --out bundle",
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_name("DIR")
+                .required(true)
+                .help("Where it is written: a new directory, or an empty one"),
+        )
+        .arg(
+            Arg::new("full")
+                .long("full")
+                .action(ArgAction::SetTrue)
+                .help("Also run all seeds, and keep what that gives"),
+        )
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("N")
+                .value_parser(value_parser!(u16).range(1..=4096))
+                .help("Runs at a time [default: one for each core]"),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 
 /// The plan's flags as given: name and value, in the order of the table.

@@ -166,6 +166,61 @@ impl Reserved {
     }
 }
 
+/// A directory that will appear whole or not at all: until [`publish`](Self::publish) it is a hidden one beside its name.
+#[derive(Debug)]
+pub struct ReservedDirectory {
+    named: PathBuf,
+    target: PathBuf,
+    partial: PathBuf,
+}
+
+impl ReservedDirectory {
+    /// Makes sure that `named` is nothing yet, or an empty directory, and begins the hidden one beside it.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where something is there; [`Failure::Host`] with the reason.
+    pub fn new(named: &Path) -> Result<Self, Failure> {
+        let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        reserve_directory(parent)?;
+        let target = resolve(named)?;
+        if target.file_name().is_none() {
+            return Err(Failure::Usage(format!("'{}': name a new directory", named.display())));
+        }
+        match fs::read_dir(&target).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Ok(false) => {
+                let line = format!("'{}' is not empty; name another directory", named.display());
+                return Err(Failure::Usage(line));
+            }
+            Err(error) => return Err(failure(named, &error)),
+        }
+        let mut under_way = under_way();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let partial = target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
+        fs::create_dir(&partial).map_err(|error| failure(named, &error))?;
+        under_way.push(partial.clone());
+        Ok(Self { named: named.to_owned(), target, partial })
+    }
+
+    /// Where its content goes.
+    pub fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// [`Failure::Host`] with the reason.
+    pub fn publish(self) -> Result<(), Failure> {
+        settle(&self.partial)?;
+        let mut under_way = under_way();
+        fs::rename(&self.partial, &self.target).map_err(|error| failure(&self.named, &error))?;
+        under_way.retain(|path| !path.starts_with(&self.partial));
+        Ok(())
+    }
+}
+
 /// Puts files that were filled under their final names, in this order.
 ///
 /// # Errors
@@ -253,7 +308,13 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        let _ = if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) };
+        // A directory that is under way goes with all that is in it; one that has its name, only while it is empty.
+        let hidden = path.extension().is_some_and(|ending| ending == "partial");
+        let _ = match (path.is_dir(), hidden) {
+            (true, true) => fs::remove_dir_all(&path),
+            (true, false) => fs::remove_dir(&path),
+            (false, _) => fs::remove_file(&path),
+        };
     }
 }
 

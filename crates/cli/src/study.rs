@@ -1,5 +1,7 @@
 //! `anabranch study`: the papers. Owns the directory that `--out` names: figures as they are done, then what they say.
 
+mod bundle;
+
 use crate::progress::Progress;
 use crate::race::STOP;
 use crate::{Done, Failure, args, files, race, say};
@@ -21,7 +23,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             say(&text::description(&open(name)?))?;
         }
         Some(("plan", plan)) => say(&plan_of(plan)?)?,
-        Some(("run", run)) => return run_studies(run),
+        Some(("run", run)) => return run_studies(run, &say),
+        Some(("bundle", bundle)) => return bundle::run(bundle),
         _ => say(&text::listing())?,
     }
     Ok(Done::Well)
@@ -66,7 +69,8 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
     texts.map(|text| Change::parse(text).map_err(|error| Failure::Usage(format!("--set: {error}")))).collect()
 }
 
-fn run_studies(matches: &ArgMatches) -> Result<Done, Failure> {
+/// Runs studies; what they print goes to `say`.
+fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) -> Result<Done, Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
     if names.is_empty() {

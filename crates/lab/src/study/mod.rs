@@ -7,6 +7,7 @@
 //! but where `study.toml` says `calibrated`.
 
 pub mod bench;
+pub mod bundle;
 pub mod cause;
 pub mod cell;
 mod change;

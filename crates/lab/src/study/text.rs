@@ -459,7 +459,7 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
 }
 
 /// Rows as CSV (RFC 4180, but lines end in a line feed alone).
-fn written(rows: &[Vec<String>]) -> String {
+pub(super) fn written(rows: &[Vec<String>]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
         // A vector takes whatever is written.

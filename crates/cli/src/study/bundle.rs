@@ -1,0 +1,165 @@
+//! `anabranch study bundle`: a study as a directory that others review. Owns what goes where; it appears whole or not at all.
+
+use super::{open, run_studies};
+use crate::files::{self, Reserved, ReservedDirectory};
+use crate::{Done, Failure, args, say};
+use anabranch_lab::study::bundle::{self, Built, Outputs};
+use clap::ArgMatches;
+use sha2::{Digest, Sha256};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Does what the flags say.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let name = matches.get_one::<String>("name").map_or("", String::as_str);
+    let out = matches.get_one::<String>("out").map_or("", String::as_str);
+    let study = open(name)?;
+    if let Some(line) = bundle::unfit(&study) {
+        return Err(Failure::Usage(line));
+    }
+    let own = &study.definition.name;
+    let directory = ReservedDirectory::new(Path::new(out))?;
+    let root = directory.path();
+    for (file, content) in bundle::files(name).map_err(Failure::Host)? {
+        put(&root.join("studies").join(own).join(file), &content)?;
+    }
+    for (file, content) in bundle::plans(&study).map_err(Failure::Internal)? {
+        put(&root.join(file), content.as_bytes())?;
+    }
+    for (file, content) in bundle::PAPERS {
+        put(&root.join(file), content.as_bytes())?;
+    }
+    let program = root.join("anabranch");
+    let mut copy = Reserved::new(&program)?;
+    copy.copy(
+        &std::env::current_exe()
+            .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))?,
+    )?;
+    files::publish(vec![copy.done()?])?;
+    executable(&program)?;
+    let (quick, mut done) = expect(root, own, "quick", matches)?;
+    let full = match matches.get_flag("full") {
+        true => {
+            let (full, also) = expect(root, own, "full", matches)?;
+            if also == Done::Badly {
+                done = also;
+            }
+            Some(full)
+        }
+        false => None,
+    };
+    let sha256 = digest(&program)?;
+    let (rustc, target) = (env!("ANABRANCH_RUSTC"), env!("ANABRANCH_TARGET"));
+    let readme = bundle::readme(&study, &Built { rustc, target, sha256: &sha256 }, &quick, full.is_some());
+    put(&root.join("README.md"), readme.as_bytes())?;
+    put(&root.join("map.csv"), bundle::map(&study, &quick, full.as_ref()).as_bytes())?;
+    put(&root.join("check.sh"), bundle::check(&study, full.is_some()).as_bytes())?;
+    executable(&root.join("check.sh"))?;
+    let mut sums = String::new();
+    for file in all_below(root)? {
+        sums += &format!("{}  {}\n", digest(&root.join(&file))?, file.display());
+    }
+    put(&root.join("SHA256SUMS"), sums.as_bytes())?;
+    directory.publish()?;
+    say(&format!(
+        "{out}: the study {own} with its program; `sh {out}/check.sh` runs it again and compares\n"
+    ))?;
+    Ok(done)
+}
+
+/// Runs the study from its copy, as the bundle's script does, and keeps what it writes and prints.
+fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(Outputs, Done), Failure> {
+    let folder = root.join("studies").join(own);
+    let scratch = root.join("run");
+    let mut words: Vec<PathBuf> = ["anabranch", "study", "run"].map(PathBuf::from).to_vec();
+    words.extend([folder, PathBuf::from("--out"), scratch.clone()]);
+    words.extend((size == "quick").then(|| PathBuf::from("--quick")));
+    words.extend(matches.get_flag("quiet").then(|| PathBuf::from("--quiet")));
+    if let Some(threads) = matches.get_one::<u16>("threads") {
+        words.extend([PathBuf::from("--threads"), PathBuf::from(threads.to_string())]);
+    }
+    let flags = args::command().try_get_matches_from(words);
+    let flags = flags.map_err(|error| Failure::Host(error.to_string().replace('\n', " ")))?;
+    let run = flags.subcommand_matches("study").and_then(|study| study.subcommand_matches("run"));
+    let run = run.ok_or_else(|| Failure::Internal("study run is no command".to_owned()))?;
+    let printed = RefCell::new(String::new());
+    let done = run_studies(run, &|text: &str| {
+        printed.borrow_mut().push_str(text);
+        Ok(())
+    })?;
+    let mut outputs = Outputs::new();
+    for file in ["outcomes.md".to_owned()].into_iter().chain(names(&scratch.join(own), own)?) {
+        let path = scratch.join(&file);
+        let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
+        put(&root.join("expected").join(size).join(&file), text.as_bytes())?;
+        outputs.insert(file, text);
+    }
+    let code = if done == Done::Well { "0\n" } else { "1\n" };
+    for (file, text) in [("printed.txt", printed.into_inner().as_str()), ("exit-code.txt", code)] {
+        put(&root.join("expected").join(size).join(file), text.as_bytes())?;
+    }
+    fs::remove_dir_all(&scratch).map_err(|error| unreadable(&scratch, &error))?;
+    Ok((outputs, done))
+}
+
+/// The files of a folder, in order, with `before` before each.
+fn names(folder: &Path, before: &str) -> Result<Vec<String>, Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let names = entries.map(|entry| {
+        let entry = entry.map_err(|error| unreadable(folder, &error))?;
+        Ok(format!("{before}/{}", entry.file_name().to_string_lossy()))
+    });
+    let mut names = names.collect::<Result<Vec<_>, Failure>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// All files below a directory, in order, by their names from there.
+fn all_below(root: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))? {
+            let path = entry.map_err(|error| unreadable(&folder, &error))?.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if let Ok(name) = path.strip_prefix(root) {
+                found.insert(name.to_owned(), ());
+            }
+        }
+    }
+    Ok(found.into_keys().collect())
+}
+
+fn put(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    if let Some(folder) = path.parent() {
+        files::reserve_directory(folder)?;
+    }
+    files::write(path, content)
+}
+
+fn digest(path: &Path) -> Result<String, Failure> {
+    let mut sum = Sha256::new();
+    let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut sum));
+    read.map_err(|error| unreadable(path, &error))?;
+    Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Everybody may run it.
+#[cfg(unix)]
+fn executable(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(|error| unreadable(path, &error))
+}
+
+#[cfg(not(unix))]
+fn executable(_: &Path) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::Host(format!("'{}': {error}", path.display()))
+}

@@ -1,0 +1,319 @@
+//! A study as an artifact that others review: its files, plans, the script that runs it again and compares, the map from each
+//! claim to its command, and the page that says what must be seen. Owns their texts; who calls puts them into a directory
+//! beside the program and what its runs gave.
+
+use super::check::Check;
+use super::shipped::SHIPPED;
+use super::text::written;
+use super::{MAIN, Seeds, Size, Study};
+use crate::plan;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// What goes into every bundle as it is: name and text.
+pub const PAPERS: [(&str, &str); 4] = [
+    ("CITATION.cff", include_str!("../../../../CITATION.cff")),
+    ("LICENSE-APACHE", include_str!("../../../../LICENSE-APACHE")),
+    ("LICENSE-MIT", include_str!("../../../../LICENSE-MIT")),
+    ("data.md", include_str!("../../../../docs/data.md")),
+];
+
+/// The script that runs the study again.
+const CHECK: &str = include_str!("check.sh");
+
+/// Files of a folder taken at most.
+const MOST_FILES: usize = 1_000;
+
+/// What the program was built by and for.
+#[derive(Clone, Debug)]
+pub struct Built<'a> {
+    /// The compiler, as it calls itself.
+    pub rustc: &'a str,
+    /// The system, as the compiler calls it.
+    pub target: &'a str,
+    /// SHA-256 of the program, in hexadecimal.
+    pub sha256: &'a str,
+}
+
+/// The files that one run of the study has written, by the name they have below its directory.
+pub type Outputs = BTreeMap<String, String>;
+
+/// The files of a study: of a folder all that are not hidden.
+///
+/// # Errors
+/// One line: which cannot be read, or that there is no such study.
+pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
+    if !Path::new(name).join(MAIN).is_file() {
+        let (_, files) =
+            SHIPPED.iter().find(|(known, _)| *known == name).ok_or_else(|| format!("no study '{name}'"))?;
+        return Ok(files.iter().map(|(file, text)| ((*file).to_owned(), text.as_bytes().to_vec())).collect());
+    }
+    let unreadable = |error: std::io::Error| format!("{name}: {error}");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(name).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        if file.starts_with('.') || !path.is_file() {
+            continue;
+        }
+        let bytes = plan::file::bytes(&path.to_string_lossy(), plan::file::MAX_PLAN)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        if bytes.len() as u64 > plan::file::MAX_PLAN {
+            return Err(format!("{}: more than {} bytes", path.display(), plan::file::MAX_PLAN));
+        }
+        found.push((file, bytes));
+        if found.len() > MOST_FILES {
+            return Err(format!("{name}: more than {MOST_FILES} files"));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Which name of the study cannot stand in a script and be a file's.
+#[must_use]
+pub fn unfit(study: &Study) -> Option<String> {
+    let fits = |name: &&String| {
+        !name.is_empty()
+            && !name.starts_with(['.', '-'])
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
+    };
+    let mut names = std::iter::once(&study.definition.name).chain(study.tables.iter().map(|t| &t.name));
+    let name = names.find(|name| !fits(name))?;
+    Some(format!("'{name}': a bundle needs names of letters, digits, '.', '-' and '_' alone"))
+}
+
+/// The plans of all tables, as `study plan` prints them: file and text.
+///
+/// # Errors
+/// One line: a plan is wrong, which is an error of ours.
+pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
+    let mut found = Vec::new();
+    for (folder, size) in [("plans", Size::Full), ("plans/quick", Size::Quick)] {
+        for table in &study.tables {
+            let seeds = Seeds { runs: size.of(table), first: 1, changes: &[] };
+            let draft = table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[]))?;
+            let text = toml::to_string(&draft.to_toml()).map_err(|error| error.to_string())?;
+            found.push((format!("{folder}/{}.toml", table.name), text));
+        }
+    }
+    Ok(found)
+}
+
+/// `check.sh`: `full` where the bundle holds what a full run gave.
+#[must_use]
+pub fn check(study: &Study, full: bool) -> String {
+    let tables: Vec<&str> = study.tables.iter().map(|table| table.name.as_str()).collect();
+    CHECK
+        .replace("@NAME@", &study.definition.name)
+        .replace("@TABLES@", &tables.join(" "))
+        .replace("@SIZES@", if full { "quick full" } else { "quick" })
+}
+
+/// `map.csv`: each figure, claim and cause with the command that shows its numbers, what comes of it, and where that stands.
+#[must_use]
+pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
+    let name = &study.definition.name;
+    let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let file = |file: &str| format!("expected/quick/{name}/{file}");
+    let race = |table: &str| format!("./anabranch race plans/quick/{table}.toml");
+    let changed = |id: &str| {
+        let Some(cause) = study.causes.iter().find(|cause| cause.id == id) else { return String::new() };
+        let mut command = format!("./anabranch study plan studies/{name}/{} --quick", cause.table);
+        for change in &cause.change {
+            let _ = write!(command, " --set '{}'", change.replace('\'', r"'\''"));
+        }
+        command + " > changed.toml && ./anabranch race changed.toml"
+    };
+    for figure in &study.definition.figures {
+        let commands: Vec<String> = figure.tables.iter().map(|table| race(table)).collect();
+        rows.push(
+            ["figure", &figure.name, "", &figure.shows]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([
+                    figure.claims.join(" "),
+                    commands.join("; "),
+                    String::new(),
+                    String::new(),
+                    file(if figure.tables.is_empty() { "claims.csv" } else { "cells.csv" }),
+                ])
+                .collect(),
+        );
+    }
+    let outcomes = |of: &str, column: &str| {
+        [Some(quick), full]
+            .map(|outputs| outputs.and_then(|outputs| outputs.get(&format!("{name}/{of}"))))
+            .map(|text| text.map(|text| by_id(text, column)).unwrap_or_default())
+    };
+    let came = outcomes("claims.csv", "outcome");
+    for claim in &study.claims {
+        let mut commands: Vec<String> = Vec::new();
+        for check in &claim.checks {
+            let command = match check {
+                Check::Table { table, .. } | Check::Prediction(table) => race(table),
+                Check::Cause(id) => changed(id),
+                Check::Feature { .. } => "./anabranch features".to_owned(),
+                Check::Undecidable(_) => continue,
+            };
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        }
+        let [quick, full] = came.each_ref().map(|came| came.get(&claim.id).cloned().unwrap_or_default());
+        let [id, place, says, check] =
+            [&claim.id, &claim.place, &claim.claim, &claim.check].map(Clone::clone);
+        let commands = commands.join("; ");
+        rows.push(vec![
+            "claim".to_owned(),
+            id,
+            place,
+            says,
+            check,
+            commands,
+            quick,
+            full,
+            file("claims.csv"),
+        ]);
+    }
+    let holds = outcomes("causes.csv", "holds");
+    for cause in &study.causes {
+        let kind = if cause.planted { "planted cause" } else { "cause" };
+        let word = |yes: &str| match (yes, cause.planted) {
+            ("yes", _) => "holds",
+            ("no", true) => "refuted, as it must be",
+            ("no", false) => "fails",
+            _ => "",
+        };
+        let [quick, full] =
+            holds.each_ref().map(|holds| word(holds.get(&cause.id).map_or("", String::as_str)).to_owned());
+        let [low, high] = cause.effect;
+        let bounds = format!("effect on {} in {low}..{high}", cause.of);
+        let [id, table, says] = [&cause.id, &cause.table, &cause.says].map(Clone::clone);
+        let commands = format!("{}; {}", race(&cause.table), changed(&cause.id));
+        rows.push(vec![kind.to_owned(), id, table, says, bounds, commands, quick, full, file("causes.csv")]);
+    }
+    written(&rows)
+}
+
+/// A column of a file of ours, by its column `id`.
+fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let at = |name: &str, header: &csv::StringRecord| header.iter().position(|other| other == name);
+    let Some((id, value)) =
+        reader.headers().ok().and_then(|header| Some((at("id", header)?, at(column, header)?)))
+    else {
+        return BTreeMap::new();
+    };
+    let records = reader.records().map_while(Result::ok);
+    records.filter_map(|row| Some((row.get(id)?.to_owned(), row.get(value)?.to_owned()))).collect()
+}
+
+/// `README.md`: what the bundle is, the first check, and what must be seen.
+#[must_use]
+pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> String {
+    let definition = &study.definition;
+    let name = &definition.name;
+    let Built { rustc, target, sha256 } = built;
+    let version = env!("CARGO_PKG_VERSION");
+    let mut out = format!(
+        "# The study {name}, to be checked\n\n\
+         {} ({}). {}\n\n\
+         anabranch runs it again in a virtual network; `studies/{name}/page.md` says what comes out, and what threatens it.\n\n\
+         ## First check: at most ten minutes\n\n\
+         On {target}, in this directory, with nothing installed but a POSIX shell and `sha256sum`:\n\n\
+         ```sh\nsh check.sh\n```\n\n\
+         It compares the files here with `SHA256SUMS`, prints the plans and runs the study with few seeds, and compares both,\n\
+         byte for byte, with `plans` and `expected/quick`. The last line must be `all the same`, the exit code 0; a line that\n\
+         begins with `DIFFERS` names what is not the same, and the exit code is 1. It writes below `$TMPDIR` alone, and takes\n\
+         that away again. No network is used, and no right.\n\n\
+         The run says (`expected/quick/outcomes.md`):\n\n",
+        definition.title, definition.source, definition.question
+    );
+    let outcomes = quick.get("outcomes.md").map_or("", String::as_str);
+    for line in outcomes.lines().filter(|line| line.starts_with("- ")) {
+        let _ = writeln!(out, "{line}");
+    }
+    out += "\n## With all seeds\n\n";
+    out += &if full {
+        "`sh check.sh --full` also runs all seeds and compares with `expected/full`.\n".to_owned()
+    } else {
+        format!(
+            "`./anabranch study run studies/{name} --out DIR` runs all seeds. What that gives is not in this bundle \
+             (`study bundle --full`\nputs it there).\n"
+        )
+    };
+    let _ = write!(
+        out,
+        "\n| table | seeds of a quick run | of a full run |\n|---|---|---|\n{}",
+        study.tables.iter().fold(String::new(), |mut rows, table| {
+            let definition = &table.definition;
+            let (quick, full) = (definition.quick_runs, definition.runs);
+            let upto = |last| if last == 1 { "1".to_owned() } else { format!("1 to {last}") };
+            let _ = writeln!(rows, "| `{}` | {} | {} |", table.name, upto(quick), upto(full));
+            rows
+        })
+    );
+    let _ = write!(
+        out,
+        "\nWhere nothing is drawn from the seed, one run is all.\n\n\
+         ## What lies where\n\n\
+         | file | holds |\n|---|---|\n\
+         | `anabranch` | the program; SHA-256 {sha256} |\n\
+         | `studies/{name}/` | the study: printed numbers, parameters with their origin, plans, claims, causes, page |\n\
+         | `plans/`, `plans/quick/` | the plan of each table, which `./anabranch race FILE` runs to the same numbers |\n\
+         | `map.csv` | each figure, claim and cause: the command that shows its numbers, what comes of it, and where that stands |\n\
+         | `expected/quick/{name}/` | cells, claims and causes with few seeds, as CSV, and the page with its charts (`study.html`) |\n\
+         | `expected/quick/printed.txt`, `exit-code.txt` | what the command prints, and its exit code (1: a cause is not as the study says) |\n\
+         | `data.md` | who made each file of data, and its licence |\n\
+         | `CITATION.cff`, `LICENSE-MIT`, `LICENSE-APACHE` | how to cite it; its licence: either |\n\
+         | `SHA256SUMS` | the digest of every other file |\n\n\
+         ## Change an assumption\n\n\
+         `./anabranch study show studies/{name}` lists the parameters. Each can be another one, for one run or in the study's files:\n\n\
+         ```sh\n./anabranch study run studies/{name} --quick --set rtt=160ms\n```\n\n\
+         ## What it was built by\n\n\
+         anabranch {version}, {rustc}, for {target}. Every run follows from source and seeds, whatever the machine: a\n\
+         program built from the same source elsewhere gives the same runs. Intervals and means take `ln` and `exp` from the\n\
+         system's C library: with another one a last digit may differ, and `check.sh` then says in which file. The source's\n\
+         `Containerfile` builds the program with a pinned compiler and locked dependencies.\n"
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every claim of every study has a row, and a command unless no run decides it.
+    #[test]
+    fn the_map_has_every_claim_with_its_command() {
+        for name in super::super::names() {
+            let study = super::super::open(name).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(unfit(&study), None);
+            let quick = Outputs::from([(
+                format!("{name}/claims.csv"),
+                "id,outcome\no13,holds\ns01,fails\n".to_owned(),
+            )]);
+            let map = map(&study, &quick, None);
+            let mut reader = csv::Reader::from_reader(map.as_bytes());
+            let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+            for claim in &study.claims {
+                let row = rows.iter().find(|row| row[0] == *"claim" && row[1] == claim.id);
+                let row = row.unwrap_or_else(|| panic!("{name}: {}", claim.id));
+                let undecidable = claim.checks.iter().all(|check| matches!(check, Check::Undecidable(_)));
+                assert_eq!(row[5].is_empty(), undecidable, "{name}: {row:?}");
+                let came = match claim.id.as_str() {
+                    "o13" => "holds",
+                    "s01" => "fails",
+                    _ => "",
+                };
+                assert_eq!(&row[6], came);
+            }
+            assert_eq!(plans(&study).expect("plans").len(), 2 * study.tables.len());
+            let check = check(&study, false);
+            assert!(!check.contains('@') && check.contains(&format!("studies/{name}")), "{check}");
+        }
+    }
+}

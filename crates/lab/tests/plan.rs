@@ -325,7 +325,7 @@ fn wrong_networks() {
             --fail: path 2: there is one path, numbered from 1
             --fail: 'path=1': when?; write path=1,at=10s or path=1,at=10s,for=5s
             --fail: 'at=1s': which path?; write path=1,at=10s or path=1,at=10s,for=5s
-            --half-duplex: 'maybe': write yes or no
+            --half-duplex: 'maybe': write yes, no, 802.11b or 802.11g
             --bandwidth: unknown flag 'bandwidth'; accepted: rate, delay, ...
             --los: unknown flag 'los' (did you mean 'loss'?); accepted: rate, delay, ...
         "#]],

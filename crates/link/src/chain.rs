@@ -46,9 +46,9 @@ impl<P: Carried> Chain<P> {
     /// The chain of these elements, the first being the first to see a packet.
     #[must_use]
     pub fn new(stages: Vec<Stage<P>>) -> Self {
-        let holding = stages
-            .iter()
-            .any(|stage| matches!(stage, Stage::Codel(_) | Stage::FqCodel(_) | Stage::SharedLoss(_)));
+        let holding = stages.iter().any(|stage| {
+            matches!(stage, Stage::Codel(_) | Stage::FqCodel(_) | Stage::Contender(_) | Stage::SharedLoss(_))
+        });
         Self {
             stages,
             holding,
@@ -130,6 +130,7 @@ impl<P: Carried> Chain<P> {
                 Stage::Bottleneck(stage) => stage.occupancy(now),
                 Stage::Codel(stage) => stage.occupancy(),
                 Stage::FqCodel(stage) => stage.occupancy(),
+                Stage::Contender(stage) => stage.occupancy(),
                 _ => Occupancy::default(),
             };
             Occupancy { packets: sum.packets + one.packets, bytes: sum.bytes + one.bytes }
@@ -160,6 +161,7 @@ impl<P: Carried> Chain<P> {
             match &mut self.stages[index] {
                 Stage::Codel(stage) => stage.advance(now, released, &mut self.meter),
                 Stage::FqCodel(stage) => stage.advance(now, released, &mut self.meter),
+                Stage::Contender(stage) => stage.advance(now, released, &mut self.meter),
                 Stage::SharedLoss(stage) => stage.advance(now, released, &mut self.meter),
                 _ => continue,
             }
@@ -219,6 +221,7 @@ impl<P: Carried> Chain<P> {
         match &mut self.stages[index] {
             Stage::Codel(stage) => stage.push(at, packet, released, &mut self.meter),
             Stage::FqCodel(stage) => stage.push(at, packet, released, &mut self.meter),
+            Stage::Contender(stage) => stage.push(at, packet, released, &mut self.meter),
             Stage::SharedLoss(stage) => stage.push(at, packet, released, &mut self.meter),
             _ => unreachable!("only holding stages come here"),
         }
@@ -324,6 +327,7 @@ impl<P: Carried> Stage<P> {
         match self {
             Self::Codel(stage) => stage.deadline(),
             Self::FqCodel(stage) => stage.deadline(),
+            Self::Contender(stage) => stage.deadline(),
             Self::SharedLoss(stage) => stage.deadline(),
             _ => None,
         }
@@ -333,6 +337,7 @@ impl<P: Carried> Stage<P> {
         match self {
             Self::Codel(stage) => stage.held(),
             Self::FqCodel(stage) => stage.held(),
+            Self::Contender(stage) => stage.held(),
             Self::SharedLoss(stage) => stage.held(),
             _ => 0,
         }

@@ -45,6 +45,8 @@ pub enum Cause {
     Early,
     /// The loss model took it, after it had used the link.
     Loss,
+    /// It collided with one from the other end too often.
+    Collision,
     /// The link was down.
     Outage,
     /// Larger than the link's MTU, which is given: the sender is to be told by ICMP.

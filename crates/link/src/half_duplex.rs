@@ -2,10 +2,11 @@
 //!
 //! Both directions' serializers share one [`Medium`]; packets get it in the
 //! order in which they asked, first come first served. That order is known when
-//! a packet enters, so no element has to hold it.
+//! a packet enters, so no element has to hold it. Where both ends
+//! contend for the medium ([`contention`](crate::contention)) it is not.
 
 use crate::LinkSpec;
-use crate::spec::yes_or_no;
+use crate::contention::{RULES, Rules};
 use crate::table::OfLink;
 use anabranch_base::Instant;
 use std::cell::Cell;
@@ -20,9 +21,38 @@ pub enum Medium {
     Shared(Rc<Cell<Instant>>),
 }
 
+/// Whether both directions share one medium, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HalfDuplex {
+    /// Each direction has its own.
+    #[default]
+    No,
+    /// They take turns, first come first served.
+    InTurn,
+    /// They contend for it by these rules.
+    Contention(Rules),
+}
+
+impl HalfDuplex {
+    /// As it is written; empty where each direction has its own.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::No => "",
+            Self::InTurn => "yes",
+            Self::Contention(rules) => rules.name,
+        }
+    }
+}
+
 impl OfLink for Medium {
     fn set(link: &mut LinkSpec, text: &str) -> Result<(), String> {
-        link.half_duplex = yes_or_no(text).map_err(|error| error.to_string())?;
+        link.half_duplex = match (text, RULES.iter().find(|rules| rules.name == text)) {
+            ("yes", _) => HalfDuplex::InTurn,
+            ("no", _) => HalfDuplex::No,
+            (_, Some(rules)) => HalfDuplex::Contention(*rules),
+            _ => return Err(format!("'{text}': write yes, no, 802.11b or 802.11g")),
+        };
         Ok(())
     }
 

@@ -31,6 +31,7 @@
 mod table;
 
 pub mod chain;
+pub mod contention;
 pub mod corrupt;
 pub mod delay;
 pub mod duplicate;
@@ -111,7 +112,8 @@ impairments! {
             "Recorded capacity, in the format of mahimahi";
     }
     both {
-        "half-duplex", half_duplex::Medium, "", "Both directions share one medium";
+        "half-duplex", half_duplex::Medium, "",
+            "Both directions share one medium, in turn; =802.11b, =802.11g: and collide when both want it";
         "preset", preset::Preset, "NAME", "A named network (see --list presets); other flags change it";
     }
 }

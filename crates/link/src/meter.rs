@@ -45,6 +45,8 @@ pub struct Meter {
     pub dropped_early: Tally,
     /// Lost: by the loss model.
     pub lost_at_random: Tally,
+    /// Lost: collided with packets from the other end too often.
+    pub lost_in_collisions: Tally,
     /// Lost: the link was down.
     pub lost_in_outage: Tally,
     /// Refused: larger than the MTU.
@@ -63,6 +65,7 @@ impl Meter {
             Cause::Overflow => self.overflowed.add(bytes),
             Cause::Early => self.dropped_early.add(bytes),
             Cause::Loss => self.lost_at_random.add(bytes),
+            Cause::Collision => self.lost_in_collisions.add(bytes),
             Cause::Outage => self.lost_in_outage.add(bytes),
             Cause::TooBig(_) => self.too_big.add(bytes),
         }
@@ -70,11 +73,12 @@ impl Meter {
 
     /// Lost packets by cause: its name in results, and a phrase.
     #[must_use]
-    pub fn lost_by(&self) -> [(&'static str, &'static str, Tally); 5] {
+    pub fn lost_by(&self) -> [(&'static str, &'static str, Tally); 6] {
         [
             ("queue", "by a full queue", self.overflowed),
             ("aqm", "by queue management", self.dropped_early),
             ("loss", "by the loss model", self.lost_at_random),
+            ("collision", "in collisions", self.lost_in_collisions),
             ("outage", "in an outage", self.lost_in_outage),
             ("too_big", "too big", self.too_big),
         ]
@@ -96,6 +100,7 @@ impl Meter {
             overflowed: self.overflowed.plus(other.overflowed),
             dropped_early: self.dropped_early.plus(other.dropped_early),
             lost_at_random: self.lost_at_random.plus(other.lost_at_random),
+            lost_in_collisions: self.lost_in_collisions.plus(other.lost_in_collisions),
             lost_in_outage: self.lost_in_outage.plus(other.lost_in_outage),
             too_big: self.too_big.plus(other.too_big),
             queue_peak_packets: self.queue_peak_packets.max(other.queue_peak_packets),

@@ -4,6 +4,7 @@
 //! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and
 //! printing walk. What a row does lies in a file of its own, as [`Impairment`].
 
+use crate::contention::Contention;
 use crate::element::Carried;
 use crate::half_duplex::Medium;
 use crate::loss::Nth;
@@ -11,7 +12,7 @@ use crate::spec::{LinkSpec, SpecError};
 use crate::{DirectionSpec, Stage};
 use anabranch_base::Rng;
 use anabranch_base::time::Duration;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A key of a link: a flag, and a field of a plan.
@@ -84,6 +85,8 @@ pub(crate) struct Side<'a> {
     pub(crate) rng: Rng,
     /// The medium, where both directions share one.
     pub(crate) medium: Option<Medium>,
+    /// The medium and which end this is, where both ends contend for it.
+    pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
     /// The counter of lost packets, where both directions share one.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
@@ -187,6 +190,7 @@ macro_rules! impairments {
             Codel(Box<queue::codel::CodelQueue<P>>),
             FqCodel(Box<queue::fq::FqCodel<P>>),
             Outage(outage::Outage),
+            Contender(Box<contention::Contender<P>>),
             SharedLoss(loss::SharedLoss<P>),
             $($( $( $passing($element), )? )*)*
         }
@@ -199,7 +203,7 @@ macro_rules! impairments {
                     Self::Bottleneck(stage) => stage.pass(at, packet, meter),
                     Self::Outage(stage) => stage.pass(at, packet, meter),
                     $($( $( Self::$passing(stage) => stage.pass(at, packet, meter), )? )*)*
-                    Self::Codel(_) | Self::FqCodel(_) | Self::SharedLoss(_) => return None,
+                    Self::Codel(_) | Self::FqCodel(_) | Self::Contender(_) | Self::SharedLoss(_) => return None,
                 })
             }
         }

@@ -64,6 +64,7 @@ const LINKS: &[&str] = &[
     "rate=3mbit,delay=1ms,ecn=10p,queue=25p,mtu=1400",
     "rate=unlimited,delay=1ms,loss=list:5/6/7,duplicate=100%",
     "rate=3mbit,delay=1ms,loss=nth:9/first=2,half-duplex",
+    "rate=3mbit,delay=1ms,queue=20p,half-duplex=802.11b,packet-time=300us",
     "rate=3mbit,delay=0,loss=100%",
     "rate=3mbit/500ms:30mbit,overhead=24B,packet-time=118us,delay=1ms,queue=40p",
     "rate=3mbit,overhead=100B,packet-time=1ms,delay=1ms,aqm=fq-codel,queue=40p",

@@ -8,6 +8,7 @@ use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_link::DirectionSpec;
+use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
 /// The most of them, in runs of a contestant: two each.
@@ -80,7 +81,7 @@ const LIMITS: [(&str, Change); 2] = [
             (side.aqm, side.ecn) = (AqmSpec::DropTail, EcnSpec::No);
         })
         .map(|mut without| {
-            without.network.paths.iter_mut().for_each(|path| path.half_duplex = false);
+            without.network.paths.iter_mut().for_each(|path| path.half_duplex = HalfDuplex::No);
             without
         })
     }),

@@ -7,6 +7,8 @@ use super::fq::{FairQueues, FqCodel};
 use super::pie::PieConfig;
 use super::red::RedConfig;
 use super::{Bottleneck, Limit, Pie, Policy, Red, Threshold};
+use crate::contention::Contender;
+use crate::half_duplex::HalfDuplex;
 use crate::rate::Serializer;
 use crate::spec::{AqmSpec, EcnSpec, QueueSpec, SpecError};
 use crate::table::{Impairment, Side};
@@ -53,6 +55,9 @@ impl Impairment<EcnSpec> for Threshold {
 fn behind<P: Carried>(side: &Side<'_>, serializer: Serializer) -> Stage<P> {
     let spec = side.spec;
     let limit = spec.queue_limit(side.rtt);
+    if let Some((medium, end)) = &side.contention {
+        return Stage::Contender(Box::new(Contender::new(limit, medium.clone(), *end, serializer)));
+    }
     let ecn = spec.ecn == EcnSpec::Yes;
     let codel = |target, interval| {
         let max_packet = u64::from(spec.mtu);
@@ -105,11 +110,15 @@ impl DirectionSpec {
     }
 
     /// What of rate, trace, queue and medium does not go together.
-    pub(crate) fn check_queue(&self, half_duplex: bool) -> Result<(), String> {
+    pub(crate) fn check_queue(&self, half_duplex: HalfDuplex) -> Result<(), String> {
         let decides_late = matches!(self.aqm, AqmSpec::Codel { .. } | AqmSpec::FqCodel { .. });
         let endless = self.rate.is_unlimited() && self.trace.is_none();
+        let contends = matches!(half_duplex, HalfDuplex::Contention(_));
+        let half_duplex = half_duplex != HalfDuplex::No;
         let wrong = if half_duplex && (decides_late || self.trace.is_some()) {
             "half-duplex goes with a rate and the queues droptail, red and pie only"
+        } else if contends && (self.aqm != AqmSpec::DropTail || self.ecn != EcnSpec::No) {
+            "half-duplex with contention goes with a queue that drops its tail and marks nothing"
         } else if endless && self.aqm != AqmSpec::DropTail {
             "an aqm needs a rate: without one there is no queue"
         } else if endless && half_duplex {

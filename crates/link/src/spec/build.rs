@@ -3,8 +3,9 @@
 use super::{LinkSpec, LossSpec, SpecError};
 use crate::DirectionSpec;
 use crate::chain::{Chain, Stage};
+use crate::contention::Contention;
 use crate::element::Carried;
-use crate::half_duplex::Medium;
+use crate::half_duplex::{HalfDuplex, Medium};
 use crate::loss::Nth;
 use crate::outage::Outage;
 use crate::table::Side;
@@ -21,18 +22,23 @@ impl LinkSpec {
     /// Contradictions (see [`check`](Self::check)), or a trace that is not loaded.
     pub fn build<P: Carried>(&self, seed: u64, rng: &Rng) -> Result<(Chain<P>, Chain<P>), SpecError> {
         self.check()?;
-        let medium = self.half_duplex.then(Medium::shared);
+        let medium = (self.half_duplex == HalfDuplex::InTurn).then(Medium::shared);
+        let contention = match self.half_duplex {
+            HalfDuplex::Contention(rules) => Some(Contention::new(rules, rng.fork("contention"))),
+            HalfDuplex::No | HalfDuplex::InTurn => None,
+        };
         let counter = match self.up.loss {
             LossSpec::Nth { every, first, shared: true } => {
                 Some(Rc::new(Cell::new(Nth::of(every, first, seed))))
             }
             _ => None,
         };
-        let side = |spec: &DirectionSpec, label: &str| {
+        let side = |spec: &DirectionSpec, label: &str, end: usize| {
             let (medium, counter) = (medium.clone(), counter.clone());
-            chain(&Side { spec, rtt: self.rtt(), seed, rng: rng.fork(label), medium, counter })
+            let contention = contention.clone().map(|contention| (contention, end));
+            chain(&Side { spec, rtt: self.rtt(), seed, rng: rng.fork(label), medium, contention, counter })
         };
-        Ok((side(&self.up, "up")?, side(&self.down, "down")?))
+        Ok((side(&self.up, "up", 0)?, side(&self.down, "down", 1)?))
     }
 }
 

@@ -7,6 +7,7 @@
 mod build;
 mod forms;
 
+use crate::half_duplex::HalfDuplex;
 use crate::outage::Down;
 use crate::table::{OfLink, Scope};
 use crate::trace::Trace;
@@ -19,8 +20,6 @@ use std::fmt;
 pub use crate::DirectionSpec;
 pub use crate::reorder::ReorderSpec;
 pub use forms::{AqmSpec, EcnSpec, Fail, LossSpec, QueueSpec, RateSpec};
-
-pub(crate) use forms::yes_or_no;
 
 /// Why a text is not a link: one line that names the place and the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -58,7 +57,7 @@ pub struct LinkSpec {
     /// Server to client.
     pub down: DirectionSpec,
     /// Both directions share one medium.
-    pub half_duplex: bool,
+    pub half_duplex: HalfDuplex,
     /// The keys that were set by hand, to find contradictions.
     given: Vec<String>,
 }
@@ -164,18 +163,20 @@ impl LinkSpec {
     /// Whether what it does to packets depends on a seed.
     #[must_use]
     pub fn has_chance(&self) -> bool {
-        [&self.up, &self.down].into_iter().any(|side| {
-            let loss = match side.loss {
-                LossSpec::None | LossSpec::List(_) => false,
-                LossSpec::Nth { first, .. } => first.is_none(),
-                LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } => true,
-            };
-            // Fair queues are hashed, the others drop by chance.
-            let queue =
-                matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
-            let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
-            loss || queue || other || !side.jitter.is_zero() || side.reorder.is_some()
-        })
+        let collides = matches!(self.half_duplex, HalfDuplex::Contention(_));
+        collides
+            || [&self.up, &self.down].into_iter().any(|side| {
+                let loss = match side.loss {
+                    LossSpec::None | LossSpec::List(_) => false,
+                    LossSpec::Nth { first, .. } => first.is_none(),
+                    LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } => true,
+                };
+                // Fair queues are hashed, the others drop by chance.
+                let queue =
+                    matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
+                let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
+                loss || queue || other || !side.jitter.is_zero() || side.reorder.is_some()
+            })
     }
 
     /// The round trip without queues.
@@ -295,7 +296,7 @@ impl OfLink for RoundTrip {
 }
 
 impl DirectionSpec {
-    fn check(&self, side: &str, half_duplex: bool) -> Result<(), SpecError> {
+    fn check(&self, side: &str, half_duplex: HalfDuplex) -> Result<(), SpecError> {
         let mut checked = Ok(());
         for row in ROWS {
             if let (Ok(()), Scope::Direction { check, .. }) = (&checked, &row.scope) {
@@ -346,8 +347,8 @@ impl fmt::Display for LinkSpec {
                 }
             }
         }
-        if self.half_duplex {
-            item(f, "", "half-duplex", "yes")?;
+        if self.half_duplex != HalfDuplex::No {
+            item(f, "", "half-duplex", self.half_duplex.word())?;
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ fn what_is_written_is_read_back() {
         "up-delay=10ms,down-delay=30ms,reorder=1%/5ms,duplicate=0.5%,corrupt=0.1%,half-duplex",
         "trace=walk.up,aqm=codel:target=10ms",
         "rate=10mbit,overhead=24B,up-packet-time=138us,down-packet-time=118us,half-duplex",
+        "rate=54mbit,packet-time=141us,half-duplex=802.11g",
         "rate=unlimited,rtt=81ns",
     ] {
         let link = parse(text);
@@ -116,7 +117,8 @@ fn what_is_wrong_is_said_in_one_line_with_the_place_and_the_forms() {
         ("packet-time=11s", "packet-time", "10s"),
         ("up-packet-time=118us,rate=unlimited", "packet-time", "rate"),
         ("half-duplex,aqm=codel", "half-duplex", "pie"),
-        ("half-duplex=perhaps", "half-duplex", "yes or no"),
+        ("half-duplex=perhaps", "half-duplex", "write yes, no, 802.11b or 802.11g"),
+        ("half-duplex=802.11g,aqm=red", "half-duplex", "drops its tail"),
         ("rate=unlimited,aqm=pie", "aqm", "rate"),
         ("rate=unlimited,half-duplex", "half-duplex", "rate"),
     ] {

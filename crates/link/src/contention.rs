@@ -1,0 +1,347 @@
+//! Contention for a half-duplex medium: both ends want it at once, and may collide.
+//!
+//! Owns what IEEE 802.11's distributed coordination function adds to a medium that is shared in turn. Whenever the medium
+//! becomes free and both ends have a packet waiting, each has drawn a number of slots from its contention window, evenly;
+//! the smaller one sends, and the other keeps what is left of its own. Equal numbers collide: the time of the longer packet
+//! is lost, both windows double, both draw again, and the slots until somebody sends are waited for. After so many
+//! collisions a packet is lost. An end that finds nobody waiting sends at once: what access costs it on average is part of
+//! `packet-time`, as without contention.
+//!
+//! Which packet is sent when cannot be promised as it enters, so each direction holds its packets; what both must know lies
+//! in [`Contention`].
+
+use crate::element::{Carried, Cause, Holding, Released};
+use crate::meter::Meter;
+use crate::queue::{Limit, Occupancy};
+use crate::rate::Serializer;
+use anabranch_base::{Instant, Rng};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The rules of one kind of medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// What they are called.
+    pub name: &'static str,
+    /// The least contention window, in slots: numbers from 0 to it are drawn.
+    pub window_min: u64,
+    /// The largest one.
+    pub window_max: u64,
+    /// A slot, nanoseconds.
+    pub slot_nanos: u64,
+    /// Transmissions of a packet that collide before it is lost.
+    pub attempts: u32,
+}
+
+/// The media there are. Windows and slots: IEEE 802.11b-1999, table 101 (HR/DSSS: aCWmin 31, aCWmax 1023, slot 20 us);
+/// IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9 us), aCWmax as before. Attempts:
+/// dot11ShortRetryLimit, 7, which is for frames without RTS. Bianchi, "Performance analysis of the IEEE 802.11 distributed
+/// coordination function", IEEE JSAC 18(3), 2000, has the same model, with stations that always have something to send.
+pub const RULES: [Rules; 2] = [
+    Rules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
+    Rules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
+];
+
+/// What both ends of a medium share.
+#[derive(Debug)]
+pub struct Contention {
+    rules: Rules,
+    /// Nobody sends from here on.
+    free: Instant,
+    ends: [End; 2],
+    rng: Rng,
+    collisions: u64,
+}
+
+/// One end, which sends one direction.
+#[derive(Debug, Default)]
+struct End {
+    serializer: Option<Serializer>,
+    /// Sizes of the packets that wait, in order.
+    waiting: VecDeque<usize>,
+    waiting_bytes: u64,
+    /// What came of the packets before those: when each has been sent, or been given up. They are held until their chain
+    /// asks.
+    decided: VecDeque<(Instant, bool)>,
+    /// Slots left, of a draw that did not win yet.
+    slots: Option<u64>,
+    window: u64,
+    collided: u32,
+}
+
+impl Contention {
+    /// A medium by these rules; `rng` is its own.
+    #[must_use]
+    pub fn new(rules: Rules, rng: Rng) -> Rc<RefCell<Self>> {
+        let end = || End { window: rules.window_min, ..End::default() };
+        let ends = [end(), end()];
+        Rc::new(RefCell::new(Self { rules, free: Instant::ZERO, ends, rng, collisions: 0 }))
+    }
+
+    /// Collisions so far.
+    #[must_use]
+    pub fn collisions(&self) -> u64 {
+        self.collisions
+    }
+
+    /// Does all that is due at or before `now`.
+    fn decide(&mut self, now: Instant) {
+        while self.free <= now {
+            match self.ends.each_ref().map(|end| !end.waiting.is_empty()) {
+                [false, false] => return,
+                [true, true] => self.contend(),
+                [first, _] => self.send(usize::from(!first), self.free),
+            }
+        }
+    }
+
+    /// Both want it.
+    fn contend(&mut self) {
+        for end in &mut self.ends {
+            if end.slots.is_none() {
+                end.slots = Some(self.rng.below(end.window + 1));
+            }
+        }
+        let drawn = self.ends.each_ref().map(|end| end.slots.unwrap_or(0));
+        let least = drawn[0].min(drawn[1]);
+        let after_collision = self.ends.iter().any(|end| end.collided > 0);
+        let wait = if after_collision { least * self.rules.slot_nanos } else { 0 };
+        let start = self.free.plus_nanos(wait);
+        if drawn[0] != drawn[1] {
+            let winner = usize::from(drawn[1] < drawn[0]);
+            self.ends[1 - winner].slots = Some(drawn[1 - winner] - least);
+            self.send(winner, start);
+            return;
+        }
+        self.collisions += 1;
+        let ended = self.ends.each_mut().map(|end| end.transmit(start));
+        self.free = ended[0].max(ended[1]);
+        for end in &mut self.ends {
+            end.slots = None;
+            end.collided += 1;
+            end.window = (2 * end.window + 1).min(self.rules.window_max);
+            if end.collided >= self.rules.attempts {
+                end.done(self.free, false, self.rules.window_min);
+            }
+        }
+    }
+
+    /// One has it.
+    fn send(&mut self, end: usize, start: Instant) {
+        let end = &mut self.ends[end];
+        self.free = end.transmit(start);
+        end.done(self.free, true, self.rules.window_min);
+    }
+}
+
+impl End {
+    /// When the packet that is next has been sent, if it begins at `start`.
+    fn transmit(&mut self, start: Instant) -> Instant {
+        let bytes = self.waiting.front().copied().unwrap_or(0);
+        self.serializer.as_mut().map_or(start, |serializer| serializer.transmit(start, bytes).end)
+    }
+
+    fn done(&mut self, at: Instant, sent: bool, window_min: u64) {
+        let bytes = self.waiting.pop_front().unwrap_or(0);
+        self.waiting_bytes -= bytes as u64;
+        self.decided.push_back((at, sent));
+        (self.slots, self.window, self.collided) = (None, window_min, 0);
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        Occupancy { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+    }
+}
+
+/// One direction's queue at a medium for which both ends contend.
+#[derive(Debug)]
+pub struct Contender<P> {
+    limit: Limit,
+    medium: Rc<RefCell<Contention>>,
+    end: usize,
+    packets: VecDeque<P>,
+}
+
+impl<P> Contender<P> {
+    /// The queue of `end`, 0 or 1, whose packets take the time of `serializer`.
+    #[must_use]
+    pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
+        medium.borrow_mut().ends[end].serializer = Some(serializer);
+        Self { limit, medium, end, packets: VecDeque::new() }
+    }
+
+    /// What waits.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        self.medium.borrow().ends[self.end].occupancy()
+    }
+}
+
+impl<P: Carried> Holding<P> for Contender<P> {
+    fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter) {
+        self.advance(at, out, meter);
+        let idle = self.medium.borrow().free <= at;
+        let waiting = self.occupancy();
+        if !idle && !self.limit.has_room(waiting, packet.wire_len()) {
+            out.lost(at, packet, Cause::Overflow);
+            return;
+        }
+        let mut medium = self.medium.borrow_mut();
+        let end = &mut medium.ends[self.end];
+        end.waiting.push_back(packet.wire_len());
+        end.waiting_bytes += packet.wire_len() as u64;
+        self.packets.push_back(packet);
+        if idle {
+            // Nobody waits where nobody sends: what was due has been done.
+            medium.send(self.end, at);
+        }
+        drop(medium);
+        self.advance(at, out, meter);
+        let waiting = self.occupancy();
+        meter.queue_holds(waiting.packets, waiting.bytes);
+    }
+
+    /// Another end's doing never brings it nearer: the medium is not free before it was to be.
+    fn deadline(&self) -> Option<Instant> {
+        let medium = self.medium.borrow();
+        let end = &medium.ends[self.end];
+        let decided = end.decided.front().map(|(at, _)| *at);
+        decided.or((!end.waiting.is_empty()).then_some(medium.free))
+    }
+
+    fn advance(&mut self, now: Instant, out: &mut Released<P>, _: &mut Meter) {
+        let mut medium = self.medium.borrow_mut();
+        medium.decide(now);
+        while let Some((at, sent)) = medium.ends[self.end].decided.pop_front() {
+            let Some(packet) = self.packets.pop_front() else { return };
+            match sent {
+                true => out.leaves(at, packet),
+                false => out.lost(at, packet, Cause::Collision),
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Blank;
+    use crate::rate::Rate;
+
+    /// Two ends of a medium, 1 ms for a packet of 1500 bytes.
+    fn ends(rules: usize, seed: u64) -> (Rc<RefCell<Contention>>, [Contender<Blank>; 2]) {
+        let medium = Contention::new(RULES[rules], Rng::new(seed));
+        let end = |number| {
+            let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
+            Contender::new(Limit::Packets(10), medium.clone(), number, serializer)
+        };
+        let both = [end(0), end(1)];
+        (medium, both)
+    }
+
+    /// Packets of 1500 bytes for both, always more than are sent; how many of each have left and been lost, and when it ended.
+    fn saturated(rules: usize, seed: u64, rounds: usize) -> (u64, [usize; 2], usize, Instant) {
+        let (medium, mut ends) = ends(rules, seed);
+        let (mut out, mut meter) = (Released::default(), Meter::default());
+        let (mut left, mut lost, mut now) = ([0; 2], 0, Instant::ZERO);
+        for _ in 0..rounds {
+            for (number, end) in ends.iter_mut().enumerate() {
+                end.advance(now, &mut out, &mut meter);
+                while end.occupancy().packets < 2 {
+                    end.push(now, Blank::new(1500), &mut out, &mut meter);
+                }
+                for (at, _, cause) in out.packets.drain(..) {
+                    assert!(at >= now && cause.is_none_or(|cause| cause == Cause::Collision));
+                    left[number] += usize::from(cause.is_none());
+                    lost += usize::from(cause.is_some());
+                }
+            }
+            let next = ends.iter().filter_map(Holding::deadline).min().expect("something waits");
+            assert!(next > now, "it stands still at {now:?}");
+            now = next;
+        }
+        let collisions = medium.borrow().collisions();
+        (collisions, left, lost, now)
+    }
+
+    #[test]
+    fn one_end_alone_sends_as_if_there_were_no_contention() {
+        let (medium, [mut end, _]) = ends(1, 1);
+        let (mut out, mut meter) = (Released::default(), Meter::default());
+        for _ in 0..11 {
+            end.push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
+        }
+        while let Some(at) = end.deadline() {
+            end.advance(at, &mut out, &mut meter);
+        }
+        let times: Vec<u64> = out.packets.iter().map(|(at, ..)| at.as_nanos() / 1_000_000).collect();
+        assert_eq!(times, (1..=11).collect::<Vec<_>>());
+        assert_eq!((medium.borrow().collisions(), end.held(), meter.queue_peak_packets), (0, 0, 10));
+        // The eleventh that would have to wait has no room.
+        for _ in 0..12 {
+            end.push(Instant::from_millis(20), Blank::new(1500), &mut out, &mut meter);
+        }
+        assert_eq!(
+            out.packets.last().map(|(at, _, cause)| (*at, *cause)),
+            Some((Instant::from_millis(20), Some(Cause::Overflow)))
+        );
+    }
+
+    /// Bianchi's model of two stations with window W and m doublings: p = 2(1-2p) / ((1-2p)(W+1) + pW(1-(2p)^m)).
+    fn bianchi(window: f64, doublings: i32) -> f64 {
+        let tau = |p: f64| {
+            2.0 * (1.0 - 2.0 * p)
+                / ((1.0 - 2.0 * p) * (window + 1.0) + p * window * (1.0 - (2.0 * p).powi(doublings)))
+        };
+        let (mut low, mut high) = (0.0, 0.49);
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            if tau(middle) > middle { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    #[test]
+    fn two_ends_that_always_have_a_packet_collide_as_in_bianchi_s_model() {
+        for (rules, window, doublings) in [(0, 32.0, 5), (1, 16.0, 6)] {
+            let (collisions, left, lost, _) = saturated(rules, 7, 60_000);
+            let sent = (left[0] + left[1]) as f64;
+            // Of an end's transmissions, those that collide.
+            let share = 2.0 * collisions as f64 / (sent + 2.0 * collisions as f64);
+            let expected = bianchi(window, doublings);
+            assert!((share / expected - 1.0).abs() < 0.15, "{}: {share} and {expected}", RULES[rules].name);
+            assert!((left[0] as f64 / sent - 0.5).abs() < 0.02 && lost < 10, "{left:?}, {lost} lost");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_collisions_and_another_others() {
+        assert_eq!(saturated(1, 3, 5_000), saturated(1, 3, 5_000));
+        assert_ne!(saturated(1, 3, 5_000), saturated(1, 4, 5_000));
+    }
+
+    /// A window that cannot grow and has one slot: every transmission collides, and each packet is lost after its attempts.
+    #[test]
+    fn a_packet_that_always_collides_is_given_up() {
+        let (medium, mut ends) = ends(1, 1);
+        let rules = Rules { window_min: 0, window_max: 0, ..RULES[1] };
+        medium.borrow_mut().rules = rules;
+        medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
+        let (mut out, mut meter) = (Released::default(), Meter::default());
+        // The first goes out alone; it ends at 1 ms.
+        for end in [0, 0, 1] {
+            ends[end].push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
+        }
+        while let Some(at) = ends.iter().filter_map(Holding::deadline).min() {
+            ends.iter_mut().for_each(|end| end.advance(at, &mut out, &mut meter));
+        }
+        let found: Vec<_> =
+            out.packets.iter().map(|(at, _, cause)| (at.as_nanos() / 1_000_000, *cause)).collect();
+        assert_eq!(found, [(1, None), (8, Some(Cause::Collision)), (8, Some(Cause::Collision))]);
+    }
+}

@@ -21,7 +21,7 @@ const NAMED: [&str; 11] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "Containerfile",
-    ".containerignore",
+    ".dockerignore",
     "interop/peers/guest/",
     "interop/peers/pion/go.",
 ];

@@ -17,8 +17,11 @@
 //! ```
 //!
 //! Several are divided by `;`: all must hold.
+//!
+//! Two numbers are compared by their ratio, run by run. Of a run in which one of them is 0 there is none: then orders and
+//! trends are decided by the differences of all runs, and bounds of a ratio are undetermined.
 
-use super::effect::{Estimate, difference};
+use super::effect::{Estimate, difference, figure};
 use super::figures::{Figures, Point};
 use super::metric::Metric;
 use std::collections::BTreeMap;
@@ -27,6 +30,12 @@ use std::collections::BTreeMap;
 const EQUAL: f64 = 1.1;
 /// Two numbers that are closer are the same.
 const ROUNDING: f64 = 1e-9;
+/// Bounds of a ratio for `<`: by more than rounding; beyond that whole intervals decide.
+const SMALLER: [f64; 2] = [0.0, 1.0 - ROUNDING];
+/// For `>`.
+const LARGER: [f64; 2] = [1.0 + ROUNDING, f64::INFINITY];
+/// For `=`.
+const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 
 /// What decides a claim.
 #[derive(Clone, PartialEq, Debug)]
@@ -172,9 +181,7 @@ fn relation_of(text: &str) -> Result<Relation, String> {
             return Ok(Relation::Trend(Term::parse(term)?, direction, factor.trim().to_owned()));
         }
     }
-    // Smaller is smaller by more than rounding; beyond that whole intervals decide.
-    let (below, above) = ([0.0, 1.0 - ROUNDING], [1.0 + ROUNDING, f64::INFINITY]);
-    for (sign, bounds) in [(" < ", below), (" > ", above), (" = ", [1.0 / EQUAL, EQUAL])] {
+    for (sign, bounds) in [(" < ", SMALLER), (" > ", LARGER), (" = ", SAME)] {
         if let Some((one, other)) = text.split_once(sign) {
             return Ok(Relation::Within(Term::parse(one)?, Some(Term::parse(other)?), bounds));
         }
@@ -217,11 +224,11 @@ impl Term {
     }
 }
 
-/// A check's place: which of the factors are at which level, and which object.
+/// A check's place, behind what was found there: which of the factors are at which level, and which object.
 fn told(point: &Point, object: Option<usize>) -> String {
     let mut parts: Vec<String> = point.factors.iter().map(|(key, level)| format!("{key} {level}")).collect();
     parts.extend(object.map(|number| format!("object {number}")));
-    parts.join(", ")
+    if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }
 
 /// What numbers say, and in words where they say that it is not so, or nothing.
@@ -295,10 +302,11 @@ impl Term {
         point.values(&self.contestant, self.metric(metric), object)
     }
 
-    fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
+    /// The values run by run; a run without the number is `None`.
+    fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
-        let subject = super::effect::Subject { of: self.contestant.clone(), over: None };
-        subject.logs(point, self.metric(metric), object)
+        let runs = point.contestants.get(&self.contestant).map_or(&[][..], Vec::as_slice);
+        runs.iter().map(|run| run.value(self.metric(metric), object)).collect()
     }
 }
 
@@ -312,6 +320,44 @@ fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) 
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
     figures.at(&labels)
+}
+
+/// What the ratio of two numbers, run by run, says of a relation with these bounds; where a run has 0, what their difference
+/// does. `None` where no run has both.
+fn compared(one: &[Option<f64>], other: &[Option<f64>], bounds: [f64; 2]) -> Option<(Outcome, String)> {
+    if one.iter().chain(other).flatten().any(|value| *value <= 0.0) {
+        return by_difference(&difference(one, other), bounds);
+    }
+    let logs = |values: &[Option<f64>]| values.iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>();
+    let found = Estimate::of(&difference(&logs(one), &logs(other)))?;
+    Some((found.outcome(bounds), found.to_string()))
+}
+
+/// What differences say of a relation whose bounds are these of a ratio.
+fn by_difference(differences: &[Option<f64>], bounds: [f64; 2]) -> Option<(Outcome, String)> {
+    let known: Vec<f64> = differences.iter().copied().flatten().collect();
+    let [low, high] = Estimate::of_values(&known)?.interval;
+    let outcome = match bounds {
+        SMALLER if high < 0.0 => Outcome::Holds,
+        SMALLER if low >= 0.0 => Outcome::Fails,
+        LARGER if low > 0.0 => Outcome::Holds,
+        LARGER if high <= 0.0 => Outcome::Fails,
+        SAME if known.iter().all(|difference| *difference == 0.0) => Outcome::Holds,
+        SMALLER | LARGER => Outcome::Undetermined,
+        _ => return Some((Outcome::Undetermined, "no ratio, since a run has 0,".to_owned())),
+    };
+    Some((outcome, format!("a difference of {} to {}", figure(low), figure(high))))
+}
+
+impl Estimate {
+    /// What its whole interval says of these bounds.
+    fn outcome(&self, bounds: [f64; 2]) -> Outcome {
+        match () {
+            () if self.is_within(bounds) => Outcome::Holds,
+            () if self.is_outside(bounds) => Outcome::Fails,
+            () => Outcome::Undetermined,
+        }
+    }
 }
 
 fn within(
@@ -340,27 +386,17 @@ fn within(
             continue;
         };
         for object in one.objects(first, at, metric) {
-            let logs = one.logs(first, metric, object);
-            let logs = match (other, second) {
-                (Some(term), Some(Some(second))) => difference(&logs, &term.logs(second, metric, object)),
-                (Some(_), _) => Vec::new(),
-                (None, _) => logs,
+            // One number may be nothing.
+            let found = match (other, second) {
+                (Some(term), Some(Some(second))) => {
+                    compared(&one.by_run(first, metric, object), &term.by_run(second, metric, object), bounds)
+                }
+                (Some(_), _) => None,
+                (None, _) => Estimate::of_values(&one.values(first, metric, object))
+                    .map(|found| (found.outcome(bounds), found.to_string())),
             };
-            // One number may be nothing, which has no logarithm; of a ratio it has to have one.
-            let found = match other {
-                Some(_) => Estimate::of(&logs),
-                None => Estimate::of_values(&one.values(first, metric, object)),
-            };
-            let Some(found) = found else {
-                outcomes.push((Outcome::Undetermined, format!("no value at {}", told(point, object))));
-                continue;
-            };
-            let outcome = match () {
-                () if found.is_within(bounds) => Outcome::Holds,
-                () if found.is_outside(bounds) => Outcome::Fails,
-                () => Outcome::Undetermined,
-            };
-            outcomes.push((outcome, format!("{found} at {}", told(point, object))));
+            let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
+            outcomes.push((outcome, format!("{found}{}", told(point, object))));
         }
     }
     outcomes
@@ -391,28 +427,20 @@ fn trend(
     for (_, line) in &lines {
         let [first, .., last] = line.as_slice() else { continue };
         for object in term.objects(first, at, metric) {
-            let step = |from: &Point, to: &Point| {
-                let logs = difference(&term.logs(to, metric, object), &term.logs(from, metric, object));
-                let change = Estimate::of(&logs)?;
-                Some(match direction {
-                    Direction::Rises => change,
-                    Direction::Falls => {
-                        let [low, high] = change.interval;
-                        Estimate { mean: 1.0 / change.mean, interval: [1.0 / high, 1.0 / low] }
-                    }
-                })
+            let step = |from: &Point, to: &Point, bounds| {
+                compared(&term.by_run(to, metric, object), &term.by_run(from, metric, object), bounds)
             };
-            let whole = step(first, last);
-            let back =
-                line.windows(2).any(|pair| step(pair[0], pair[1]).is_some_and(|step| step.interval[1] < 1.0));
-            let outcome = match whole {
-                None => Outcome::Undetermined,
-                Some(whole) if back || whole.interval[1] <= 1.0 => Outcome::Fails,
-                Some(whole) if whole.interval[0] > 1.0 => Outcome::Holds,
-                Some(_) => Outcome::Undetermined,
+            let (ahead, back) = match direction {
+                Direction::Rises => (LARGER, SMALLER),
+                Direction::Falls => (SMALLER, LARGER),
             };
-            let change = whole.map_or("nothing".to_owned(), |whole| format!("x{whole}"));
-            outcomes.push((outcome, format!("{change} from first to last, at {}", told(first, object))));
+            let is_back = |pair: &[&Point]| {
+                step(pair[0], pair[1], back).is_some_and(|(outcome, _)| outcome == Outcome::Holds)
+            };
+            let (outcome, change) =
+                step(first, last, ahead).unwrap_or((Outcome::Undetermined, "no value".to_owned()));
+            let outcome = if line.windows(2).any(is_back) { Outcome::Fails } else { outcome };
+            outcomes.push((outcome, format!("last over first: {change}{}", told(first, object))));
         }
     }
     outcomes
@@ -439,6 +467,47 @@ mod tests {
                 point("0", [1.0, 1.0, 1.0, 1.0], [1.05, 1.05, 1.05, 1.05]),
                 point("1%", [4.0, 4.2, 4.1, 4.3], [2.0, 2.1, 2.2, 2.0]),
             ],
+        }
+    }
+
+    /// Where a run has 0 there is no ratio: orders and trends are those of the differences, and no run is left out.
+    #[test]
+    fn a_number_that_is_nothing_is_not_left_out() {
+        let runs = |pages: [f64; 4]| pages.map(super::super::figures::Numbers::of_page).to_vec();
+        let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
+            std::rc::Rc::new(Point {
+                factors: BTreeMap::from([("loss".to_owned(), loss.to_owned())]),
+                contestants: BTreeMap::from([("tcp".to_owned(), runs(tcp)), ("sctp".to_owned(), runs(sctp))]),
+            })
+        };
+        let points = vec![
+            point("0", [0.0; 4], [0.0; 4]),
+            // Of the two runs that have a ratio the first is always larger.
+            point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
+            point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
+        ];
+        let figures = Figures { points };
+        for (text, outcome, found) in [
+            ("t: tcp < sctp at loss=0", Outcome::Fails, "a difference of 0.000 to 0.000 at loss 0"),
+            ("t: tcp = sctp at loss=0", Outcome::Holds, "a difference of 0.000 to 0.000 at loss 0"),
+            (
+                "t: tcp / sctp in 0..2 at loss=0",
+                Outcome::Undetermined,
+                "no ratio, since a run has 0, at loss 0",
+            ),
+            ("t: tcp > sctp at loss=1%", Outcome::Undetermined, "a difference of "),
+            ("t: tcp < sctp at loss=2%", Outcome::Holds, "a difference of -8.000 to -8.000 at loss 2%"),
+            ("t: tcp > sctp at loss=2%", Outcome::Fails, "a difference of -8.000 to -8.000 at loss 2%"),
+            ("t: sctp rises over loss", Outcome::Holds, "last over first: a difference of "),
+            ("t: sctp falls over loss", Outcome::Fails, "last over first: a difference of "),
+        ] {
+            let checks = parse(text).expect(text);
+            let [Check::Table { relation, at, .. }] = checks.as_slice() else {
+                panic!("{text}: one of a table")
+            };
+            let decided = relation.decide(&figures, at, Metric::Page);
+            assert_eq!(decided.outcome, outcome, "{text}: {}", decided.found);
+            assert!(decided.found.starts_with(found), "{text}: {}", decided.found);
         }
     }
 

@@ -43,11 +43,11 @@ pub struct Figures {
 }
 
 impl Numbers {
-    fn of(run: &Run, heads: u64) -> Self {
+    fn of(run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Self {
         let own = if run.objects.len() > MOST_OBJECTS { &[] } else { run.objects.as_slice() };
         Self {
             done: run.outcome == Outcome::Done,
-            of_run: OF_RUNS.iter().map(|metric| metric.of(run, heads)).collect(),
+            of_run: OF_RUNS.iter().map(|metric| metric.of(run, heads, shared)).collect(),
             objects: own.iter().map(|o| [o.issued_ns.map(seconds), o.delivered_ns.map(seconds)]).collect(),
         }
     }
@@ -90,9 +90,15 @@ impl Point {
     /// What a race of one point found.
     #[must_use]
     pub fn of(factors: BTreeMap<String, String>, race: &Race, heads: u64) -> Self {
-        let contestants = race.points.iter().flat_map(|point| &point.contestants).map(|contestant| {
-            let name = crate::results::label::shown(&contestant.name).to_owned();
-            (name, contestant.runs.iter().map(|run| Numbers::of(run, heads)).collect())
+        let contestants = race.points.iter().flat_map(|point| {
+            point.contestants.iter().enumerate().map(|(index, contestant)| {
+                let name = crate::results::label::shown(&contestant.name).to_owned();
+                let shared = |run: &Run| {
+                    let of = point.sharing.iter().find(|sharing| sharing.seed == run.seed)?;
+                    Some((*of.shares.get(index)?, of.jain))
+                };
+                (name, contestant.runs.iter().map(|run| Numbers::of(run, heads, shared(run))).collect())
+            })
         });
         Self { factors, contestants: contestants.collect() }
     }

@@ -57,10 +57,14 @@ pub enum Metric {
     Failover,
     /// Mean over the objects of the seconds that they lay complete at the receiver behind another object's hole.
     Blocked,
+    /// Of contestants that share the network: this one's part of the bytes delivered while all were at work.
+    Share,
+    /// Jain's index of these parts, of all contestants together: 1 where they are equal.
+    Jain,
 }
 
 /// All of them, but those of one object, in the order in which files hold them.
-pub const OF_RUNS: [Metric; 21] = [
+pub const OF_RUNS: [Metric; 23] = [
     Metric::ObjectMean,
     Metric::Page,
     Metric::NetIo,
@@ -82,6 +86,8 @@ pub const OF_RUNS: [Metric; 21] = [
     Metric::Connect,
     Metric::Failover,
     Metric::Blocked,
+    Metric::Share,
+    Metric::Jain,
 ];
 
 impl Metric {
@@ -100,9 +106,10 @@ impl Metric {
         matches!(self, Self::ObjectEnd | Self::ObjectTime)
     }
 
-    /// The run's number; `heads` are the bytes of a request and its response's head together. `None` where the run has none.
+    /// The run's number; `heads` are the bytes of a request and its response's head together, `shared` its part and Jain's
+    /// index where contestants share the network. `None` where the run has none.
     #[must_use]
-    pub fn of(self, run: &Run, heads: u64) -> Option<f64> {
+    pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);
         let both =
             |of: fn(&crate::results::Packets) -> u64| (of(&run.packets.up) + of(&run.packets.down)) as f64;
@@ -137,6 +144,8 @@ impl Metric {
             Self::Connect => run.connect_ns.map(seconds),
             Self::Failover => run.failover_ns.map(seconds),
             Self::Blocked => mean(run, |object| object.why.and_then(|why| why.blocked_ns)),
+            Self::Share => shared.map(|(share, _)| share),
+            Self::Jain => shared.map(|(_, jain)| jain),
         }
     }
 

@@ -400,6 +400,12 @@ fn study() -> Command {
                         .help("Write cells.csv, claims.csv and causes.csv of each study below DIR"),
                 )
                 .arg(
+                    Arg::new("readings")
+                        .long("readings")
+                        .action(ArgAction::SetTrue)
+                        .help("Score every reading of what the paper leaves open (readings.toml)"),
+                )
+                .arg(
                     Arg::new("sensitivity")
                         .long("sensitivity")
                         .action(ArgAction::SetTrue)

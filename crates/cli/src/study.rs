@@ -93,7 +93,11 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
             return Err(set(line));
         }
         let wrong = |line| if changes.is_empty() { Failure::Usage(line) } else { set(line) };
-        counts.push(study.run_count(size, &seeds).map_err(wrong)?);
+        let mut count = study.run_count(size, &seeds).map_err(wrong)?;
+        if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
+            count += study.reading_count(readings, size, &seeds).map_err(Failure::Usage)?;
+        }
+        counts.push(count);
     }
     let out = matches.get_one::<String>("out").map(Path::new);
     let directory = match out {
@@ -114,22 +118,15 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
         let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
         let mut bench = Bench::new(&options, store);
-        let findings = study.run(size, &seeds, &mut bench);
-        let sensitivity = match matches.get_flag("sensitivity") && findings.is_ok() {
-            true => Some(study.sensitivity(&seeds, &mut bench)).transpose(),
-            false => Ok(None),
-        };
+        let findings = found(study, size, &seeds, matches, &mut bench);
         progress.finish();
-        let (findings, sensitivity) = (findings.map_err(failure)?, sensitivity.map_err(failure)?);
+        let findings = findings.map_err(failure)?;
         say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
-        if let Some(sensitivity) = &sensitivity {
+        if let Some(scores) = &findings.scores {
+            say(&text::readings(study, scores))?;
+        }
+        if let Some(sensitivity) = &findings.sensitivity {
             say(&text::sensitivity(study, sensitivity))?;
-            if let Some(directory) = &directory {
-                let csv = text::sensitivity_csv(sensitivity);
-                let folder = directory.path.join(&study.definition.name);
-                files::reserve_directory(&folder)?;
-                files::write(&folder.join("sensitivity.csv"), csv.as_bytes())?;
-            }
         }
         met &= findings.is_met();
         if let Some(directory) = &directory {
@@ -145,11 +142,34 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
     Ok(if met || !changes.is_empty() { Done::Well } else { Done::Badly })
 }
 
+/// Runs a study, and what was asked for beside it.
+fn found(
+    study: &Study,
+    size: Size,
+    seeds: &Seeds<'_>,
+    matches: &ArgMatches,
+    bench: &mut Bench<'_>,
+) -> Result<Findings, StudyError> {
+    let mut findings = study.run(size, seeds, bench)?;
+    if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
+        findings.scores = Some(study.score(readings, size, seeds, bench)?);
+    }
+    if matches.get_flag("sensitivity") {
+        findings.sensitivity = Some(study.sensitivity(seeds, bench)?);
+    }
+    Ok(findings)
+}
+
 /// What makes the page of a study again.
 fn command(matches: &ArgMatches, study: &Study) -> String {
     let mut command = format!("anabranch study run {}", study.definition.name);
     if matches.get_flag("quick") {
         command += " --quick";
+    }
+    for flag in ["readings", "sensitivity"] {
+        if matches.get_flag(flag) {
+            command += &format!(" --{flag}");
+        }
     }
     for (flag, value) in [("runs", matches.get_one::<u64>("runs")), ("seed", matches.get_one::<u64>("seed"))]
     {
@@ -232,12 +252,15 @@ impl Directory {
     ) -> Result<(), Failure> {
         let folder = self.path.join(&study.definition.name);
         files::reserve_directory(&folder)?;
-        let written = [
+        let mut written = vec![
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
             ("study.html", study::page::html(study, findings, seeds, command)),
         ];
+        written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", text::readings_csv(scores))));
+        let sensitivity = findings.sensitivity.as_ref();
+        written.extend(sensitivity.map(|found| ("sensitivity.csv", text::sensitivity_csv(found))));
         for (name, content) in written {
             files::write(&folder.join(name), content.as_bytes())?;
         }

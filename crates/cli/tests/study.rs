@@ -66,22 +66,56 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
+/// Two ways to read the study, and a size that its first cell sets for each.
+const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
+    [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
+    [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
+    [[calibrate]]\nkey = 'rate'\nstart = '10mbit'\ntable = 'pages'\n\
+    cells = { contestant = 'one', loss = '0' }\n";
+
 /// Whatever of the figures is there when a run goes on, the end is that of an undisturbed one.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let place = place("study-resume");
-    let whole = run(&mut study(&place, &["run", "own", "--quiet", "--out", "whole"]));
+    place.file("own/readings.toml", READINGS);
+    let whole = run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
     let expected = files(&place.0.join("whole"));
+    // Three rows are scored: the fourth set the size.
+    let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
+    let digest = anabranch_lab::study::figures::hex(READINGS.as_bytes());
+    let said = String::from_utf8_lossy(&whole.stdout).into_owned();
+    assert!(
+        scored.contains(&format!("\nfile,{digest},")) && said.contains(&format!("readings {digest}: 2 of")),
+        "{said}"
+    );
+    assert!(
+        scored
+            .lines()
+            .next()
+            .is_some_and(|head| head.ends_with("loss,pages/one/5%,pages/many/0,pages/many/5%")),
+        "{scored}"
+    );
+    assert_eq!(
+        scored.lines().filter(|line| line.starts_with("reading,rtt-") && line.contains("rate=")).count(),
+        2
+    );
+    assert!(
+        ["selected: ", "held out: ", "stated only: ", "median of all: "]
+            .iter()
+            .all(|what| said.contains(what)),
+        "{said}"
+    );
     let figures: Vec<&String> = expected.keys().filter(|name| name.contains("figures")).collect();
     assert!(figures.len() >= 3 && expected.keys().any(|name| name.ends_with("/cells.csv")), "{figures:?}");
-    for kept in 0..figures.len() {
+    for kept in (0..figures.len()).step_by(3) {
         let part = format!("part-{kept}");
         fs::create_dir_all(place.0.join(&part).join("figures")).expect("a folder");
         for name in figures.iter().take(kept).copied().chain([&"/study-run".to_owned()]) {
             fs::write(place.0.join(format!("{part}{name}")), &expected[name]).expect("written");
         }
-        let again = run(&mut study(&place, &["run", "own", "--quiet", "--resume", "--out", &part]));
+        let again =
+            run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--resume", "--out", &part]));
         assert!(again.status.success(), "{}", errors(&again));
         assert_eq!(again.stdout, whole.stdout);
         assert!(files(&place.0.join(&part)) == expected, "with {kept} figures kept");
@@ -163,6 +197,19 @@ fn a_wrong_file_is_named() {
         ("own/claims.csv", &FILES[4].1.replace("one rises", "two rises"), "x1: no contestant 'two' in pages"),
         ("own/claims.csv", &FILES[4].1.replace("over loss", "over rtt"), "x1: 'rtt' is no factor of pages"),
         ("own/claims.csv", &FILES[4].1.replace("cause rtt", "cause loss"), "x2: no cause 'loss'"),
+        ("own/claims.csv", &FILES[4].1.replace("; cause rtt", " | cause rtt"), "x2: "),
+        ("own/readings.toml", "tables", "own/readings.toml: "),
+        ("own/readings.toml", &READINGS.replace("['pages']", "['sizes']"), "readings.toml: no table 'sizes'"),
+        (
+            "own/readings.toml",
+            &READINGS.replace("rtt=60ms", "two:iw=1"),
+            "readings.toml: rtt-60: two:iw=1: own has no such",
+        ),
+        (
+            "own/readings.toml",
+            &READINGS.replace("contestant = 'one', loss", "loss = '1%', object"),
+            "no printed cell",
+        ),
     ] {
         let place = place("study-wrong");
         place.file(file, wrong);

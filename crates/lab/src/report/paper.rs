@@ -32,6 +32,8 @@ pub struct Paper {
     pub causes: Grid,
     /// The claims.
     pub claims: Grid,
+    /// What else there is, each with its title.
+    pub more: Vec<(String, Grid)>,
     /// The parameters with where they come from.
     pub parameters: Grid,
     /// How to get the same again, and what made it.
@@ -124,6 +126,10 @@ pub fn html(paper: &Paper) -> String {
     grid(&mut out, &paper.causes, "words");
     for sheet in own {
         draw(&mut out, sheet);
+    }
+    for (title, more) in &paper.more {
+        let _ = writeln!(out, "<h2>{}</h2>", escape(title));
+        grid(&mut out, more, "words");
     }
     out.push_str("<h2>Parameters</h2>\n");
     grid(&mut out, &paper.parameters, "words");

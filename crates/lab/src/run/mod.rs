@@ -6,7 +6,7 @@
 //! real time.
 
 pub mod batch;
-mod bound;
+pub(crate) mod bound;
 pub(crate) mod contest;
 mod course;
 pub mod failover;

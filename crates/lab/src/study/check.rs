@@ -16,11 +16,13 @@
 //! undecidable WHY               no run decides it
 //! ```
 //!
-//! Several are divided by `;`: all must hold.
+//! Several are divided by `;`: all must hold. A sentence that can be read in several ways has all of them, divided by ` | `,
+//! each with its name before it: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
 //! Two numbers are compared by their ratio, run by run. Of a run in which one of them is 0 there is none: then orders and
 //! trends are decided by the differences of all runs, and bounds of a ratio are undetermined.
 
+use super::claim::Reading;
 use super::effect::{Estimate, difference, figure};
 use super::figures::{Figures, Point};
 use super::metric::Metric;
@@ -135,7 +137,46 @@ impl Outcome {
     }
 }
 
-/// Reads what a claim's column says.
+/// Reads what a claim's column says, in every way in which the claim is read.
+///
+/// # Errors
+/// One line: what is wrong, and where.
+pub fn readings(text: &str) -> Result<Vec<Reading>, String> {
+    let all: Vec<&str> = text.split(" | ").map(str::trim).collect();
+    if let [one] = all.as_slice()
+        && !one.starts_with('(')
+    {
+        return Ok(vec![Reading { name: String::new(), checks: parse(one)? }]);
+    }
+    if all.len() < 2 {
+        return Err(format!("'{text}': a reading has a name where there are several, divided by ' | '"));
+    }
+    let each = all.into_iter().map(|one| {
+        let named = one.strip_prefix('(').and_then(|one| one.split_once(") "));
+        let (name, checks) =
+            named.ok_or_else(|| format!("'{one}': '(NAME OF THE READING) ..' was expected"))?;
+        Ok(Reading { name: name.to_owned(), checks: parse(checks)? })
+    });
+    each.collect()
+}
+
+/// What the outcomes of the readings of one claim come to: what they all say, or that it hangs on the reading. What the
+/// runs do not tell in one reading is no disagreement.
+#[must_use]
+pub fn of_readings(mut found: Vec<(&str, Found)>) -> Option<Found> {
+    if found.len() < 2 {
+        return found.pop().map(|(_, found)| found);
+    }
+    let has = |outcome: Outcome| found.iter().any(|(_, one)| one.outcome == outcome);
+    let outcome = match has(Outcome::Holds) && has(Outcome::Fails) {
+        true => Outcome::Reading,
+        false => found.iter().map(|(_, one)| one.outcome).max()?,
+    };
+    let each = found.iter().map(|(name, one)| format!("{name}: {} ({})", one.outcome.word(), one.found));
+    Some(Found { outcome, found: each.collect::<Vec<_>>().join("; ") })
+}
+
+/// Reads the checks of one reading.
 ///
 /// # Errors
 /// One line: what is wrong, and where.
@@ -545,6 +586,31 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_may_hang_on_how_it_is_read() {
+        let said = |text: &str| {
+            let readings = readings(text).expect(text);
+            let found = readings.iter().map(|reading| {
+                let [Check::Table { relation, at, .. }] = reading.checks.as_slice() else { panic!("{text}") };
+                (reading.name.as_str(), relation.decide(&figures(), at, Metric::Page))
+            });
+            of_readings(found.collect()).expect("an outcome")
+        };
+        let found = said("(without loss) t: tcp < sctp at loss=0 | (with it) t: tcp < sctp at loss=1%");
+        assert_eq!(found.outcome, Outcome::Reading);
+        assert!(
+            found.found.starts_with("without loss: holds (") && found.found.contains("; with it: fails (")
+        );
+        for (text, outcome) in [
+            ("(a) t: tcp < sctp at loss=0 | (b) t: tcp = sctp at loss=0", Outcome::Holds),
+            ("(a) t: tcp > sctp at loss=0 | (b) t: tcp < sctp at loss=1%", Outcome::Fails),
+            ("(a) t: tcp < sctp at loss=0 | (b) t: tcp.net-io < sctp", Outcome::Undetermined),
+            ("t: tcp < sctp at loss=0", Outcome::Holds),
+        ] {
+            assert_eq!(said(text).outcome, outcome, "{text}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_is_told() {
         for (text, told) in [
             ("", "nothing"),
@@ -560,6 +626,15 @@ mod tests {
             ("t: tcp < sctp;", "nothing"),
         ] {
             let error = parse(text).expect_err(text);
+            assert!(error.contains(told), "{text}: {error}");
+        }
+        for (text, told) in [
+            ("(page) cause a", "several"),
+            ("(page) cause a | cause b", "NAME OF THE READING"),
+            ("(page) cause a | (objects) ;", "nothing"),
+            ("cause a | ", "NAME OF THE READING"),
+        ] {
+            let error = readings(text).expect_err(text);
             assert!(error.contains(told), "{text}: {error}");
         }
         let both = parse("cause a; prediction b").expect("two");

@@ -18,8 +18,24 @@ pub struct Claim {
     pub claim: String,
     /// What decides it, as written.
     pub check: String,
-    /// What decides it.
+    /// What decides it: one way to read the claim, or several.
+    pub readings: Vec<Reading>,
+}
+
+/// A way to read a claim.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reading {
+    /// What it is called where there are several.
+    pub name: String,
+    /// What decides it, read so: all must hold.
     pub checks: Vec<Check>,
+}
+
+impl Claim {
+    /// What decides it, whatever the reading.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.readings.iter().flat_map(|reading| &reading.checks)
+    }
 }
 
 #[derive(Deserialize)]
@@ -39,8 +55,8 @@ pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     let claims = reader.deserialize::<Row>().map(|row| {
         let Row { id, place, kind, claim, check } = row.map_err(|error| format!("claims.csv: {error}"))?;
-        let checks = check::parse(&check).map_err(|error| format!("claims.csv: {id}: {error}"))?;
-        Ok(Claim { id, place, kind, claim, check, checks })
+        let readings = check::readings(&check).map_err(|error| format!("claims.csv: {id}: {error}"))?;
+        Ok(Claim { id, place, kind, claim, check, readings })
     });
     claims.collect()
 }

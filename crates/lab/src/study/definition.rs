@@ -1,6 +1,7 @@
 //! What a study is: its source, its question, its tables, and each parameter with where it comes from.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// The content of a `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,6 +23,9 @@ pub struct Definition {
     /// Assumptions, and between what they may lie.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
+    /// Places that are not looked at while they are varied: labels that all must match.
+    #[serde(default, rename = "vary-without")]
+    pub vary_without: Vec<BTreeMap<String, String>>,
     /// What every number of the plans is, and where it comes from.
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<Parameter>,

@@ -52,6 +52,16 @@ impl Numbers {
         }
     }
 
+    /// What a model says of a run: its numbers, and when each object is asked for and delivered, seconds.
+    pub(super) fn told(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
+        let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
+        Self {
+            done: true,
+            of_run: OF_RUNS.iter().map(|metric| of_run(*metric)).collect(),
+            objects: own.into_iter().map(|times| times.map(Some)).collect(),
+        }
+    }
+
     /// A run of which the page time alone is known.
     #[cfg(test)]
     pub fn of_page(page: f64) -> Self {

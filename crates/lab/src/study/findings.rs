@@ -1,11 +1,14 @@
 //! A study that was run: its cells, orders, causes and claims, and what of the cells no cause explains.
 
+use super::baseline::Baseline;
 use super::bench::{Bench, StudyError};
 use super::cause::{Found as CauseFound, Seeds};
 use super::cell::{Cell, Evidence};
-use super::check::{Check, Found, Outcome};
+use super::check::{self, Check, Found, Outcome};
 use super::claim::Claim;
 use super::order::Orders;
+use super::readings::Scores;
+use super::sensitivity::Sensitivity;
 use super::table::Table;
 use super::{Study, figures::Figures};
 use crate::features;
@@ -20,6 +23,10 @@ pub struct Findings {
     pub causes: Vec<CauseFound>,
     /// The claims with what came of each, in their order.
     pub claims: Vec<(Claim, Found)>,
+    /// What came of the readings, where they were scored.
+    pub scores: Option<Scores>,
+    /// What hangs on assumptions, where that was looked at.
+    pub sensitivity: Option<Sensitivity>,
 }
 
 /// What the runs of one table say.
@@ -31,6 +38,8 @@ pub struct TableFound {
     pub cells: Vec<Cell>,
     /// Who is ahead.
     pub orders: Orders,
+    /// What arithmetic alone says of these cells; none where nothing is printed.
+    pub baselines: Vec<Baseline>,
     /// All numbers of its runs.
     pub figures: Figures,
 }
@@ -119,7 +128,9 @@ impl Study {
     pub fn run(&self, size: Size, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Findings, StudyError> {
         let mut tables = Vec::new();
         for table in &self.tables {
-            tables.push(found(table, &Seeds { runs: size.of(table), ..*seeds }, bench)?);
+            let baselines = Baseline::all(table, seeds)?;
+            let found = found(table, &Seeds { runs: size.of(table), ..*seeds }, bench)?;
+            tables.push(TableFound { baselines, ..found });
         }
         let mut causes = Vec::new();
         for cause in &self.causes {
@@ -139,38 +150,53 @@ impl Study {
             let found = self.decide(claim, &tables, &causes).map_err(StudyError::Change)?;
             claims.push((claim.clone(), found));
         }
-        Ok(Findings { tables, causes, claims })
+        Ok(Findings { tables, causes, claims, scores: None, sensitivity: None })
     }
 
     fn decide(&self, claim: &Claim, tables: &[TableFound], causes: &[CauseFound]) -> Result<Found, String> {
         let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
+        let each = claim.readings.iter().map(|reading| {
+            let found = self.decide_all(&reading.checks, tables, causes).map_err(wrong)?;
+            Ok((reading.name.as_str(), found))
+        });
+        let each = each.collect::<Result<Vec<_>, String>>()?;
+        check::of_readings(each).ok_or_else(|| wrong("nothing decides it".to_owned()))
+    }
+
+    /// What checks say of which all must hold.
+    fn decide_all(
+        &self,
+        checks: &[Check],
+        tables: &[TableFound],
+        causes: &[CauseFound],
+    ) -> Result<Found, String> {
         let mut all: Option<Found> = None;
-        for check in &claim.checks {
+        for check in checks {
             let one = match check {
                 Check::Table { table, relation, at } => {
                     let (own, definition) = tables
                         .iter()
                         .find(|found| found.name == *table)
                         .zip(self.table(table))
-                        .ok_or_else(|| wrong(format!("no table '{table}'")))?;
+                        .ok_or_else(|| format!("no table '{table}'"))?;
                     relation.decide(&own.figures, at, definition.definition.metric)
                 }
                 Check::Cause(id) => {
                     let cause = causes
                         .iter()
                         .find(|found| found.cause.id == *id)
-                        .ok_or_else(|| wrong(format!("no cause '{id}'")))?;
+                        .ok_or_else(|| format!("no cause '{id}'"))?;
                     let outcome = if cause.holds { Outcome::Holds } else { Outcome::Fails };
                     Found { outcome, found: cause.sentence() }
                 }
                 Check::Prediction(table) => {
                     if self.table(table).is_none() {
-                        return Err(wrong(format!("no table '{table}'")));
+                        return Err(format!("no table '{table}'"));
                     }
                     Found { outcome: Outcome::Prediction, found: format!("table {table} is ours") }
                 }
                 Check::Undecidable(why) => Found { outcome: Outcome::Undecidable, found: why.clone() },
-                Check::Feature { row, words } => feature(row, words).map_err(wrong)?,
+                Check::Feature { row, words } => feature(row, words)?,
             };
             all = Some(match all {
                 None => one,
@@ -178,16 +204,12 @@ impl Study {
                 Some(before) => before,
             });
         }
-        all.ok_or_else(|| wrong("nothing decides it".to_owned()))
+        all.ok_or_else(|| "nothing decides it".to_owned())
     }
 }
 
 /// Runs a table and sets its cells beside print.
-pub(super) fn found(
-    table: &Table,
-    seeds: &Seeds<'_>,
-    bench: &mut Bench<'_>,
-) -> Result<TableFound, StudyError> {
+fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
     let draft =
         table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
     let places = table.places(&draft, &BTreeMap::new(), None).map_err(StudyError::Change)?;
@@ -195,7 +217,7 @@ pub(super) fn found(
     let rows = table.printed.iter().flat_map(|printed| &printed.rows);
     let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
-    Ok(TableFound { name: table.name.clone(), cells, orders, figures })
+    Ok(TableFound { name: table.name.clone(), cells, orders, baselines: Vec::new(), figures })
 }
 
 /// Runs the whole table with a cause's change, and notes which cells that are off are near print then.

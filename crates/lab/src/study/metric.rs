@@ -41,6 +41,8 @@ pub enum Metric {
     Lost,
     /// The same for each object.
     LostPerObject,
+    /// The share of the packets of both directions that the network lost.
+    LossShare,
     /// Packets that carried a retransmission.
     Retransmissions,
     /// Retransmissions known to have been needless.
@@ -64,7 +66,7 @@ pub enum Metric {
 }
 
 /// All of them, but those of one object, in the order in which files hold them.
-pub const OF_RUNS: [Metric; 23] = [
+pub const OF_RUNS: [Metric; 24] = [
     Metric::ObjectMean,
     Metric::Page,
     Metric::NetIo,
@@ -78,6 +80,7 @@ pub const OF_RUNS: [Metric; 23] = [
     Metric::PacketsDown,
     Metric::Lost,
     Metric::LostPerObject,
+    Metric::LossShare,
     Metric::Retransmissions,
     Metric::Spurious,
     Metric::Timeouts,
@@ -136,6 +139,7 @@ impl Metric {
             Self::PacketsDown => Some(run.packets.down.sent as f64),
             Self::Lost => Some(both(|packets| packets.lost)),
             Self::LostPerObject => Some(both(|packets| packets.lost) / run.objects.len().max(1) as f64),
+            Self::LossShare => Some(both(|packets| packets.lost) / both(|packets| packets.sent).max(1.0)),
             Self::Retransmissions => Some(both(|packets| packets.retransmitted)),
             Self::Spurious => Some(run.events.spurious as f64),
             Self::Timeouts => Some(run.events.timeouts as f64),

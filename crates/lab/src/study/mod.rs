@@ -6,8 +6,10 @@
 //! [`cell`], [`order`], [`cause`] and [`check`] say what the figures mean. No number of ours is ever fitted to a printed one
 //! but where `study.toml` says `calibrated`.
 
+pub mod baseline;
 pub mod bench;
 pub mod bundle;
+pub mod calibrate;
 pub mod cause;
 pub mod cell;
 mod change;
@@ -21,6 +23,7 @@ pub mod metric;
 pub mod order;
 pub mod page;
 mod printed;
+pub mod readings;
 pub mod sensitivity;
 mod shipped;
 pub mod table;
@@ -33,6 +36,7 @@ pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use findings::{Findings, Size, TableFound};
 pub use metric::Metric;
+pub use readings::Readings;
 pub use table::Table;
 
 use crate::plan;
@@ -51,6 +55,8 @@ pub struct Study {
     pub causes: Vec<Cause>,
     /// What the paper says in words.
     pub claims: Vec<Claim>,
+    /// What it leaves open; `None` where the study has no file of it.
+    pub readings: Option<Readings>,
     /// The page of prose, Markdown.
     pub page: String,
 }
@@ -105,6 +111,7 @@ impl Study {
             tables: tables.collect::<Result<_, String>>()?,
             causes: cause::parse(&file("causes.toml")?)?,
             claims: claim::parse(&file("claims.csv")?)?,
+            readings: find("readings.toml")?.as_deref().map(Readings::parse).transpose()?,
             page: file("page.md")?,
             definition,
         };
@@ -145,6 +152,9 @@ impl Study {
                 return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
             }
         }
+        if let Some(line) = self.readings.as_ref().and_then(|readings| readings.misfit(self)) {
+            return Err(format!("readings.toml: {line}"));
+        }
         for figure in &self.definition.figures {
             let wrong = |what: String| format!("{MAIN}: {}: {what}", figure.name);
             if let Some(table) = figure.tables.iter().find(|name| self.table(name).is_none()) {
@@ -159,7 +169,7 @@ impl Study {
             }
         }
         for claim in &self.claims {
-            for check in &claim.checks {
+            for check in claim.checks() {
                 self.is_known(check).map_err(|error| format!("claims.csv: {}: {error}", claim.id))?;
             }
         }
@@ -216,7 +226,7 @@ mod tests {
             let undecidable = study
                 .claims
                 .iter()
-                .filter(|claim| claim.checks.iter().any(|check| matches!(check, Check::Undecidable(_))));
+                .filter(|claim| claim.checks().any(|check| matches!(check, Check::Undecidable(_))));
             let undecidable: Vec<&str> = undecidable.map(|claim| claim.id.as_str()).collect();
             assert!(
                 undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),

@@ -34,6 +34,7 @@ pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str
         cells: cells(findings),
         causes: causes(findings),
         claims: claims(findings),
+        more: more(findings),
         parameters: parameters(study),
         command: command.to_owned(),
         made: format!(
@@ -55,6 +56,46 @@ fn parameters(study: &Study) -> Grid {
     Grid {
         heads: heads(&["parameter", "value", "is", "because"]),
         rows: study.definition.parameters.iter().map(row).collect(),
+    }
+}
+
+/// Baselines, and readings and sensitivity where they were looked at, each with its title.
+fn more(findings: &Findings) -> Vec<(String, Grid)> {
+    let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
+    if let Some(scores) = &findings.scores {
+        let rows = scores.lines().into_iter().map(|line| line.to_vec()).collect();
+        more.push((
+            format!("What the paper leaves open: {}", scores.heading()),
+            Grid { heads: heads(&["what", "reading", "loss"]), rows },
+        ));
+    }
+    if let Some(found) = &findings.sensitivity {
+        let row = |held: &super::sensitivity::Held| {
+            let (holds, of) = held.joint;
+            let fragile = if held.is_fragile() { "fragile" } else { "" };
+            vec![held.name.clone(), format!("{holds} of {of}"), fragile.to_owned(), held.broken_by.join(", ")]
+        };
+        let names = ["order or finding", "points in which it holds", "", "alone it is broken by"];
+        more.push((
+            "What hangs on the assumptions: all changed at once, and each alone".to_owned(),
+            Grid { heads: heads(&names), rows: found.held.iter().map(row).collect() },
+        ));
+    }
+    more
+}
+
+fn baselines(findings: &Findings) -> Grid {
+    let rows = findings.tables.iter().flat_map(|found| {
+        found.baselines.iter().map(|one| {
+            let skill = one.skill(&found.cells).map_or("-".to_owned(), |skill| format!("{skill:.2}"));
+            let orders = format!("{} of {}", one.orders.same, one.orders.all);
+            let own = format!("{} of {}", found.orders.same, found.orders.all);
+            vec![found.name.clone(), one.model.name().to_owned(), orders, own, skill]
+        })
+    });
+    Grid {
+        heads: heads(&["table", "model", "orders as printed", "ours", "skill of ours over it"]),
+        rows: rows.collect(),
     }
 }
 

@@ -7,9 +7,12 @@
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
-use super::cell::Evidence;
+use super::cell::{Cell, Evidence};
 use super::change::Change;
-use super::findings::{TableFound, found};
+use super::order::Orders;
+use super::printed::Row;
+use super::readings::figures;
+use super::table::covers;
 use super::{Cause, Study, Table};
 use anabranch_base::Rng;
 use serde::Deserialize;
@@ -91,8 +94,8 @@ impl Vary {
             Some([low, high]) => {
                 let ((low, unit), (high, _)) = (number(low)?, number(high)?);
                 let value = low * (high / low).powf(share);
-                // Whole bytes, packets and counts; other numbers to three places.
-                let whole = !unit.contains('s') && !unit.contains('%') && value >= 2.0;
+                // Whole bytes, packets, counts and nanoseconds; other numbers to three places.
+                let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
             // The plan's own value is one of the alternatives.
@@ -106,7 +109,7 @@ impl Vary {
 }
 
 /// A number and its unit.
-fn number(text: &str) -> Option<(f64, &str)> {
+pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     Some((number.parse().ok()?, unit))
@@ -139,14 +142,18 @@ impl Study {
             .causes
             .iter()
             .filter(|cause| cause.table == table.name && !cause.planted && !cause.exploratory)
+            .filter(|cause| !covers(&self.definition.vary_without, &cause.at))
             .collect();
+        let looked_at = |row: &&Row| !covers(&self.definition.vary_without, &row.labels);
+        let rows: Vec<&Row> =
+            table.printed.iter().flat_map(|printed| &printed.rows).filter(looked_at).collect();
+        let varied = Varied { table, rows, causes };
         let mut held: BTreeMap<String, Held> = BTreeMap::new();
         let mut result = Sensitivity::default();
         for vary in &self.definition.vary {
             for value in vary.ends() {
                 let change = vary.change(&value)?;
-                let (error, outcomes) =
-                    outcomes(table, &causes, std::slice::from_ref(&change), seeds, bench)?;
+                let (error, outcomes) = varied.outcomes(std::slice::from_ref(&change), seeds, bench)?;
                 result.alone.push((change.to_string(), error));
                 for (name, holds) in outcomes {
                     let one = entry(&mut held, name);
@@ -165,7 +172,7 @@ impl Study {
                 .zip(shares)
                 .filter_map(|(vary, share)| vary.at(share).map(|value| vary.change(&value)));
             let changes = changes.collect::<Result<Vec<_>, _>>()?;
-            let (error, outcomes) = outcomes(table, &causes, &changes, seeds, bench)?;
+            let (error, outcomes) = varied.outcomes(&changes, seeds, bench)?;
             errors.extend(error);
             for (name, holds) in outcomes {
                 let one = entry(&mut held, name);
@@ -190,43 +197,52 @@ fn entry(held: &mut BTreeMap<String, Held>, name: String) -> &mut Held {
 /// Whether an order or a finding holds; `None` where the runs do not tell.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// The error of the cells, and what holds, with these changes.
-fn outcomes(
-    table: &Table,
-    causes: &[&Cause],
-    changes: &[Change],
-    seeds: &Seeds<'_>,
-    bench: &mut Bench<'_>,
-) -> Result<(Option<f64>, Outcomes), StudyError> {
-    let all = seeds.changes_of(table, changes);
-    let seeds =
-        Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
-    let of_table = found(table, &seeds, bench)?;
-    let mut outcomes = orders(&of_table);
-    for cause in causes {
-        // The place alone: what it explains elsewhere is not looked at.
-        let alone = Cause { explains: false, ..(*cause).clone() };
-        let found = alone.run(table, &seeds, bench)?;
-        outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
+/// What is looked at.
+struct Varied<'a> {
+    table: &'a Table,
+    rows: Vec<&'a Row>,
+    causes: Vec<&'a Cause>,
+}
+
+impl Varied<'_> {
+    /// The error of the cells, and what holds, with these changes.
+    fn outcomes(
+        &self,
+        changes: &[Change],
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<(Option<f64>, Outcomes), StudyError> {
+        let table = self.table;
+        let all = seeds.changes_of(table, changes);
+        let seeds =
+            Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
+        let figures = figures(table, &self.rows, &[], &seeds, bench)?;
+        let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
+        let mut outcomes = orders(&Orders::of(table, &cells));
+        for cause in &self.causes {
+            // The place alone: what it explains elsewhere is not looked at.
+            let alone = Cause { explains: false, ..(*cause).clone() };
+            let found = alone.run(table, &seeds, bench)?;
+            outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
+        }
+        let logs: Vec<f64> = cells
+            .iter()
+            .filter(|cell| cell.evidence == Evidence::Transport)
+            .filter_map(|cell| Some((cell.ours? / cell.printed).ln().powi(2)))
+            .collect();
+        let error = crate::stats::interval::mean(&logs).map(f64::sqrt);
+        Ok((error, outcomes))
     }
-    let logs: Vec<f64> = of_table
-        .cells
-        .iter()
-        .filter(|cell| cell.evidence == Evidence::Transport)
-        .filter_map(|cell| Some((cell.ours? / cell.printed).ln().powi(2)))
-        .collect();
-    let error = crate::stats::interval::mean(&logs).map(f64::sqrt);
-    Ok((error, outcomes))
 }
 
 /// The orders of a table that are as in print.
-fn orders(found: &TableFound) -> Outcomes {
+fn orders(found: &Orders) -> Outcomes {
     let of = |(pair, place): &(String, BTreeMap<String, String>)| {
         let place: Vec<&str> = place.values().map(String::as_str).collect();
         format!("order of {pair} at {}", place.join("/"))
     };
-    let kept = found.orders.kept.iter().map(|one| (of(one), Some(true)));
-    kept.chain(found.orders.missed.iter().map(|one| (of(one), Some(false)))).collect()
+    let kept = found.kept.iter().map(|one| (of(one), Some(true)));
+    kept.chain(found.missed.iter().map(|one| (of(one), Some(false)))).collect()
 }
 
 #[cfg(test)]

@@ -192,7 +192,8 @@ fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
 }
 
-fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<String, String>) -> bool {
+/// One of these cells has these labels.
+pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<String, String>) -> bool {
     cells.iter().any(|cell| cell.iter().all(|(column, value)| labels.get(column) == Some(value)))
 }
 

@@ -1,9 +1,11 @@
 //! Studies as text and as CSV: the list, the description, the comparison, the files of `--out`.
 
+use super::baseline::Model;
 use super::cell::{Cell, Evidence, Verdict};
 use super::check::Outcome;
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
+use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
 use super::{Study, Table};
 use std::fmt::Write;
@@ -191,16 +193,25 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
     }
     let orders = &found.orders;
     let of_orders = || {
+        let models = found.baselines.iter().map(|one| format!(", {} {}", one.model.name(), one.orders.same));
         format!(
-            "orders {}/{}, independent rows {}/{}, a coin {}",
+            "orders {}/{}, independent rows {}/{}, a coin {}{}",
             orders.same,
             orders.all,
             orders.same_rows,
             orders.rows,
-            orders.all.div_ceil(2)
+            orders.all.div_ceil(2),
+            models.collect::<String>()
         )
     };
     parts.extend((orders.all > 0).then(of_orders));
+    let skills = found.baselines.iter().filter_map(|one| {
+        let skill = one.skill(&found.cells)?;
+        let worse = if skill < 0.0 { " (worse)" } else { "" };
+        Some(format!("{} {skill:.2}{worse}", one.model.name()))
+    });
+    let skills: Vec<String> = skills.collect();
+    parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
     // Where nothing is drawn from the seeds our runs have no range.
     let with_range = |cell: &&Cell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
@@ -326,13 +337,19 @@ pub fn cells_csv(findings: &Findings) -> String {
             "evidence",
             "explained_by",
             "perhaps_by",
+            "arithmetic",
+            "pftk",
         ]
         .map(str::to_owned)
         .to_vec(),
     ];
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     for found in &findings.tables {
-        for cell in &found.cells {
+        for (at, cell) in found.cells.iter().enumerate() {
+            let model = |model| {
+                let one = found.baselines.iter().find(|one| one.model == model);
+                number(one.and_then(|one| one.cells.get(at)?.ours))
+            };
             let labels: Vec<_> = cell.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             rows.push(vec![
                 found.name.clone(),
@@ -352,6 +369,8 @@ pub fn cells_csv(findings: &Findings) -> String {
                 cell.evidence.word().to_owned(),
                 cell.explained.join(" "),
                 cell.perhaps.join(" "),
+                model(Model::Arithmetic),
+                model(Model::Pftk),
             ]);
         }
     }
@@ -402,6 +421,54 @@ pub fn causes_csv(findings: &Findings) -> String {
             kind.to_owned(),
             found.sentence(),
         ]);
+    }
+    written(&rows)
+}
+
+/// What came of the readings, in words.
+#[must_use]
+pub fn readings(study: &Study, scores: &Scores) -> String {
+    let mut out = format!("\n{}: {}\n", study.definition.name, scores.heading());
+    for [what, reading, loss] in scores.lines() {
+        out += &wrapped(&format!("{what}: {loss} {reading}"), 98);
+    }
+    out
+}
+
+/// A row for each reading, and one for each thing that is said of them.
+#[must_use]
+pub fn readings_csv(scores: &Scores) -> String {
+    let head = ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
+    let mut rows = vec![head.into_iter().map(str::to_owned).chain(scores.rows.iter().cloned()).collect()];
+    let numbers = |loss: f64, errors: Vec<f64>| {
+        std::iter::once(loss).chain(errors).map(|value| value.to_string()).collect::<Vec<_>>()
+    };
+    let mut add = |what: &str, name: &str, of: [String; 5], numbers: Vec<String>| {
+        let mut row = vec![what.to_owned(), name.to_owned()];
+        row.extend(of);
+        row.extend(numbers);
+        row.resize(8 + scores.rows.len(), String::new());
+        rows.push(row);
+    };
+    let of = |at: usize| {
+        let reading = &scores.readings[at];
+        let (stated, default) = reading.departures;
+        let exploratory = if reading.exploratory { "yes" } else { "no" };
+        let left = reading.left.map_or(String::new(), |left| left.to_string());
+        let calibrated = reading.calibrated.join(" ");
+        [stated.to_string(), default.to_string(), exploratory.to_owned(), calibrated, left]
+    };
+    let none = || [const { String::new() }; 5];
+    add("file", &scores.hash, none(), Vec::new());
+    for (what, at) in [("selected", scores.selected), ("stated only", scores.stated)] {
+        let reading = &scores.readings[at];
+        add(what, &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()));
+    }
+    let held_out = scores.held_out.iter().map(|(error, _)| *error).collect();
+    add("held out", "", none(), numbers(scores.held_out_loss(), held_out));
+    add("median of all", "", none(), numbers(scores.median, Vec::new()));
+    for (at, reading) in scores.readings.iter().enumerate() {
+        add("reading", &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()));
     }
     written(&rows)
 }

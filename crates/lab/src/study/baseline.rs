@@ -1,0 +1,396 @@
+//! What simple arithmetic says of a table, from its plan alone: a study that is no nearer to print than this explains
+//! nothing.
+//!
+//! *Arithmetic only*: an object's request leaves when its connection is open (a round trip) and free for it, takes half a
+//! round trip, waits for the server's time and for what was asked for before it, and comes at the rate of the link, or of
+//! the processor where the plan has a cost a byte. A packet is as large as the MTU, 40 bytes of it headers, and each
+//! second one is acknowledged. Nothing is lost, no window limits, and a transport has no properties but the connections,
+//! streams and requests outstanding that the plan gives it.
+//!
+//! *PFTK* ([`pftk`]) is that with a connection no faster than the formula of Padhye, Firoiu, Towsley and Kurose (1998)
+//! allows, which has loss, timeouts and the receiver's window.
+
+use super::bench::StudyError;
+use super::cause::Seeds;
+use super::cell::{Cell, Evidence};
+use super::figures::{Figures, Numbers, Point};
+use super::metric::{Metric, seconds};
+use super::order::Orders;
+use super::table::{Place, Table};
+use crate::plan::{Contestant, PointPlan};
+use crate::run::bound;
+use anabranch_base::Bytes;
+use anabranch_base::time::nanos;
+use anabranch_base::units::parse_span;
+use anabranch_link::DirectionSpec;
+use anabranch_link::spec::LossSpec;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Bytes of headers in a packet: those of IP and as many of the transport.
+const HEADERS: f64 = 40.0;
+
+/// Which one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Model {
+    /// Bytes over rate, and round trips.
+    Arithmetic,
+    /// The same with the rate of the formula.
+    Pftk,
+}
+
+/// Both, in the order in which they are printed.
+pub const MODELS: [Model; 2] = [Model::Arithmetic, Model::Pftk];
+
+/// What a model says of a table.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// Which.
+    pub model: Model,
+    /// The printed cells beside the model's.
+    pub cells: Vec<Cell>,
+    /// Who is ahead by it.
+    pub orders: Orders,
+}
+
+impl Model {
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arithmetic => "arithmetic-only model",
+            Self::Pftk => "PFTK",
+        }
+    }
+}
+
+impl Baseline {
+    /// What the models say of a table.
+    ///
+    /// # Errors
+    /// [`StudyError::Change`]: a change does not fit.
+    pub fn all(table: &Table, seeds: &Seeds<'_>) -> Result<Vec<Self>, StudyError> {
+        let rows = table.printed.iter().flat_map(|printed| &printed.rows);
+        if rows.clone().next().is_none() {
+            return Ok(Vec::new());
+        }
+        let draft = table.draft(1, seeds.first, &seeds.changes_of(table, &[]));
+        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
+        let places = places.map_err(StudyError::Change)?;
+        let of = |model| {
+            let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
+            let figures = Figures { points: points.collect() };
+            let cells: Vec<Cell> = rows.clone().map(|row| Cell::measure(table, row, &figures)).collect();
+            Self { model, orders: Orders::of(table, &cells), cells }
+        };
+        Ok(MODELS.into_iter().map(of).collect())
+    }
+
+    /// 1 less our error over its own, each the root of the mean square of ln(ours/print), of the cells for which both have
+    /// a number, calibrated ones left out: 1 is print itself, 0 no better than the model, and below it is worse.
+    #[must_use]
+    pub fn skill(&self, ours: &[Cell]) -> Option<f64> {
+        let off = |cell: &Cell| cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.printed).ln());
+        let pairs: Vec<(f64, f64)> = (ours.iter().zip(&self.cells))
+            .filter(|(own, _)| own.evidence != Evidence::Calibrated)
+            .filter_map(|(own, its)| off(own).zip(off(its)))
+            .collect();
+        let square = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|pair| of(pair).powi(2)).sum::<f64>();
+        let (ours, its) = (square(|pair| pair.0), square(|pair| pair.1));
+        (its > 0.0).then(|| 1.0 - (ours / its).sqrt())
+    }
+}
+
+/// What a model says of every contestant at a place; `heads` as in [`Metric::of`].
+fn predicted(model: Model, place: &Place, heads: u64) -> Point {
+    let plan = &place.plan;
+    let numbers = |point: &PointPlan, contestant: &Contestant| {
+        (contestant.label.clone(), vec![one(model, point, contestant, heads)])
+    };
+    let contestants = plan
+        .points
+        .first()
+        .into_iter()
+        .flat_map(|point| plan.contestants.iter().map(move |contestant| numbers(point, contestant)));
+    Point { factors: place.factors.clone(), contestants: contestants.collect() }
+}
+
+/// The network as a model sees it. Times are seconds, sizes bytes.
+struct Link {
+    rtt: f64,
+    /// For each body byte, on the medium.
+    byte: f64,
+    /// For each body byte, over one connection.
+    own_byte: f64,
+    /// For each request, at the server.
+    request: f64,
+    /// User bytes in a packet.
+    payload: f64,
+    /// Packets to an acknowledgement.
+    ack_every: f64,
+    /// Shares of the packets that are lost, up and down.
+    loss: [f64; 2],
+}
+
+impl Link {
+    fn of(model: Model, point: &PointPlan, contestant: &Contestant) -> Option<Self> {
+        let path = point.network.paths.first()?;
+        let knobs: BTreeMap<&str, String> =
+            contestant.engine.knobs().into_iter().map(|knob| (knob.key, knob.value)).collect();
+        let size = |key: &str| Some(knobs.get(key)?.parse::<Bytes>().ok()?.0 as f64);
+        let whole = (f64::from(path.down.mtu) - HEADERS).max(1.0);
+        let payload = size("mss").unwrap_or(whole).min(whole);
+        let rtt = seconds(nanos(path.up.delay) + nanos(path.down.delay));
+        let on_medium = |side: &DirectionSpec, bytes: f64| {
+            let bits = 8.0 * (bytes + side.overhead.0 as f64);
+            let rate = side.rate.first().map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
+            bits / rate + seconds(nanos(side.packet_time))
+        };
+        // On a shared medium what acknowledges takes its time, too.
+        let ack = if path.half_duplex { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
+        let packet = on_medium(&path.down, payload + HEADERS) + ack;
+        let cost = seconds(nanos(contestant.cost.per_byte)) * (payload + HEADERS)
+            + seconds(nanos(contestant.cost.per_packet));
+        let ack_every = knobs.get("ack_every").and_then(|text| text.parse().ok()).unwrap_or(2.0);
+        let loss = [&path.up, &path.down].map(|side| loss(&side.loss));
+        let own_byte = match model {
+            Model::Arithmetic => 0.0,
+            Model::Pftk => {
+                let timeout = knobs.get("rto_min").and_then(|text| parse_span(text).ok());
+                let timeout = timeout.map_or(1.0, |span| seconds(nanos(span))).max(rtt);
+                let window = size("rcvbuf").unwrap_or(f64::INFINITY) / payload;
+                1.0 / (pftk(loss[1], rtt, timeout, window, ack_every) * payload)
+            }
+        };
+        Some(Self {
+            rtt,
+            byte: packet.max(cost) / payload,
+            own_byte,
+            request: seconds(nanos(contestant.cost.per_request)) + seconds(nanos(point.workload.server_time)),
+            payload,
+            ack_every,
+            loss,
+        })
+    }
+}
+
+/// The share of packets that is lost in the long run. A list of packets is no share.
+fn loss(spec: &LossSpec) -> f64 {
+    match spec {
+        LossSpec::None | LossSpec::List(_) => 0.0,
+        LossSpec::Bernoulli(share) => share.as_f64(),
+        LossSpec::Nth { every, .. } => 1.0 / *every as f64,
+        LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
+            let (bad, good) = (to_bad.as_f64(), to_good.as_f64());
+            (bad * bad_loss.as_f64() + good * good_loss.as_f64()) / (bad + good).max(f64::MIN_POSITIVE)
+        }
+    }
+}
+
+/// Packets a second by J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a simple model and its
+/// empirical validation" (1998), the full model: share of loss `p`, round trip and first timeout in seconds, the most
+/// that the receiver lets be in flight, and packets to an acknowledgement. Without loss it is the window a round trip.
+#[must_use]
+pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
+    if p <= 0.0 {
+        return window / rtt;
+    }
+    let (b, q) = (ack_every, 1.0 - p);
+    // The window that losses leave when nothing else limits it.
+    let c = (2.0 + b) / (3.0 * b);
+    let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
+    // How likely a loss in a window of w is one that only the timer sees.
+    let late = |w: f64| {
+        let q3 = q.powi(3);
+        ((1.0 - q3) * (1.0 + q3 * (1.0 - q.powf(w - 3.0))) / (1.0 - q.powf(w))).min(1.0)
+    };
+    let waits =
+        1.0 + p + 2.0 * p.powi(2) + 4.0 * p.powi(3) + 8.0 * p.powi(4) + 16.0 * p.powi(5) + 32.0 * p.powi(6);
+    let w = free.min(window);
+    let late = late(w);
+    let packets = q / p + w + late / q;
+    let rounds = if free < window { b / 2.0 * free + 1.0 } else { b / 8.0 * window + q / (p * window) + 2.0 };
+    packets / (rtt * rounds + late * timeout * waits / q)
+}
+
+/// When each object is asked for and delivered, and on how many connections.
+struct Course {
+    objects: Vec<[f64; 2]>,
+    connections: usize,
+}
+
+/// A connection of a [`Course`].
+struct Connection {
+    /// From when on it is open.
+    open: f64,
+    /// When its last byte has left the server.
+    sent: f64,
+    /// When its objects ended.
+    ends: Vec<f64>,
+}
+
+impl Connection {
+    /// When it takes a request, with so many at once.
+    fn free(&self, at_once: usize) -> f64 {
+        let before = self.ends.len().checked_sub(at_once).map(|before| self.ends[before]);
+        before.map_or(self.open, |end| end.max(self.open))
+    }
+}
+
+impl Course {
+    fn of(point: &PointPlan, contestant: &Contestant, link: &Link) -> Option<Self> {
+        let workload = &point.workload;
+        let policy = contestant.policy(workload.arrivals.is_some()).ok()?;
+        let streams = contestant.streams().max(1);
+        let at_once = if policy.pipelines() { usize::MAX } else { streams };
+        let at_once = policy.outstanding.map_or(at_once, |n| at_once.min(n as usize)).max(1);
+        let most = policy.objects_per_connection.map_or(usize::MAX, |n| n as usize);
+        let mut course = Self { objects: Vec::new(), connections: 0 };
+        let mut connections: Vec<Connection> = Vec::new();
+        let (mut medium, mut server) = (0.0_f64, 0.0_f64);
+        for item in bound::items(workload, streams) {
+            let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
+            let issued = cause + seconds(item.think_ns);
+            // The connection that is free first, or a new one where there may be one more and none is free at once.
+            let usable = connections.iter().enumerate().filter(|(_, own)| own.ends.len() < most);
+            let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
+            let first = first.map(|(at, _)| at);
+            let busy =
+                connections.iter().filter(|own| own.ends.last().is_some_and(|end| *end > issued)).count();
+            let is_free = |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].open);
+            let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
+                Some(at) => at,
+                None => {
+                    // The oldest one is done before a new one takes its place.
+                    let mut ends: Vec<f64> =
+                        connections.iter().filter_map(|own| own.ends.last().copied()).collect();
+                    ends.sort_by(|a, b| b.total_cmp(a));
+                    let begun = ends.get(policy.connections.saturating_sub(1));
+                    let open = begun.map_or(issued, |end| end.max(issued)) + link.rtt;
+                    connections.push(Connection { open, sent: 0.0, ends: Vec::new() });
+                    connections.len() - 1
+                }
+            };
+            let own = &mut connections[used];
+            let asked = issued.max(own.free(at_once));
+            server = (asked + link.rtt / 2.0).max(server) + link.request;
+            let (begun, bytes) = (server.max(own.sent), item.response as f64);
+            medium = medium.max(begun) + bytes * link.byte;
+            own.sent = (begun + bytes * link.own_byte).max(medium);
+            let end = own.sent + link.rtt / 2.0;
+            own.ends.push(end);
+            course.objects.push([issued, end]);
+        }
+        course.connections = connections.len();
+        Some(course)
+    }
+}
+
+fn one(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> Numbers {
+    let link = Link::of(model, point, contestant);
+    let course = link.as_ref().and_then(|link| Course::of(point, contestant, link));
+    let (Some(link), Some(course)) = (link, course) else { return Numbers::told(|_| None, Vec::new()) };
+    let objects = &point.workload.page.objects;
+    let bytes = objects.iter().map(|object| object.body).sum::<u64>() as f64;
+    let answers: f64 = objects.iter().map(|object| object.response() as f64).sum();
+    let requests: f64 = objects.iter().map(|object| object.request_head as f64).sum();
+    let count = objects.len().max(1) as f64;
+    let end = course.objects.iter().map(|[_, end]| *end).fold(0.0, f64::max);
+    let data = objects.iter().map(|object| (object.response() as f64 / link.payload).ceil()).sum::<f64>();
+    let (up, down) = (data / link.ack_every, data);
+    let wire = answers + requests + (up + down) * HEADERS;
+    let lost = up * link.loss[0] + down * link.loss[1];
+    let some = |value: f64| (value.is_finite() && value > 0.0).then_some(value);
+    let value = |metric| match metric {
+        Metric::ObjectMean => some(course.objects.iter().map(|[from, end]| end - from).sum::<f64>() / count),
+        Metric::Page | Metric::LastAnswer => some(end),
+        Metric::NetIo => some((bytes + heads as f64 * count) / 1024.0 / end),
+        Metric::Goodput => some(bytes / end),
+        Metric::WireRate => some(wire / end),
+        Metric::WireBytes => some(wire),
+        Metric::Packets => some(up + down),
+        Metric::PacketsUp => some(up),
+        Metric::PacketsDown => some(down),
+        Metric::Lost => some(lost),
+        Metric::LostPerObject => some(lost / count),
+        Metric::Retransmissions => some(down * link.loss[1]),
+        Metric::Connections => some(course.connections as f64),
+        Metric::Connect => some(link.rtt),
+        _ => None,
+    };
+    Numbers::told(value, course.objects.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(plan: &str, printed: &str) -> Table {
+        let definition = format!(
+            "title = 't'\nsource = 's'\nunit = 'u'\nmetric = 'page'\nrows = ['loss']\nruns = 1\nquick_runs = 1\n{plan}"
+        );
+        Table::parse("t", &definition, Some(printed)).expect("a table")
+    }
+
+    fn baselines(table: &Table) -> Vec<Baseline> {
+        Baseline::all(table, &Seeds { runs: 1, first: 1, changes: &[] }).expect("baselines")
+    }
+
+    #[test]
+    fn the_formula_is_that_of_the_paper() {
+        // By hand, p = 2 %, b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770; Q = (1 - 0.941192)
+        // (1 + 0.941192 (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465.
+        // (49 + 8.7770 + 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
+        let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
+        assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
+        // Where the window is the limit: (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98), with
+        // Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
+        let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
+        assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
+        assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
+        // A small loss alone, a large timer: the square root of the same authors, 1/(RTT sqrt(2bp/3)).
+        let (p, b) = (1e-6, 2.0);
+        let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
+        assert!((pftk(p, 0.1, 0.2, 1e9, b) / root - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn bytes_over_rate_and_round_trips() {
+        let plan = "[plan]\nrate = '8mbit'\nrtt = '100ms'\nmtu = '1040'\nqueue = '100p'\nloss = ['0', '1%']\n\
+                    response-head = '200B'\nobjects = '2x99800B'\n\
+                    transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
+        let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
+        let found = baselines(&table(plan, printed));
+        // Set-up, request and answer are two round trips, and 200 packets of 1040 bytes 208 ms. One at a time: a round trip
+        // more. A connection each: no more than at once.
+        let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
+        for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
+            assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
+        }
+        let orders = &found[0].orders;
+        assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
+        // With loss no faster than the formula, and the same where nothing is lost and the window is large.
+        let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
+        assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
+    }
+
+    #[test]
+    fn skill_is_of_errors() {
+        let plan = "[plan]\nrate = '8mbit'\nrtt = '100ms'\nmtu = '1040'\nqueue = '100p'\nloss = ['0']\n\
+                    response-head = '200B'\nobjects = '2x99800B'\ntransport = ['all=tcp']\n";
+        let table = table(plan, "contestant,loss,s\nall,0,0.816\n");
+        let found = &baselines(&table)[0];
+        let ours = |value: f64| {
+            let mut cells = found.cells.clone();
+            cells[0].ours = Some(value);
+            found.skill(&cells).expect("a skill")
+        };
+        // The model has half of print.
+        assert!((ours(0.816) - 1.0).abs() < 1e-9 && ours(0.408).abs() < 1e-9 && ours(1.632).abs() < 1e-9);
+        assert!((ours(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
+        assert!((ours(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);
+        let mut cells = found.cells.clone();
+        cells[0].evidence = Evidence::Calibrated;
+        assert_eq!(found.skill(&cells), None, "what is calibrated is no skill");
+    }
+}

@@ -1,0 +1,362 @@
+//! Inputs that a paper does not print, set so that some of its cells are met: again for every reading, by one rule, and
+//! without a draw.
+//!
+//! A number (or several together) is found by Newton's method on logarithms, so that the mean of ln(ours/print) of its
+//! cells is nothing; sizes of files by bisection, each so that its own cell is met. Steps are bounded, and the best values
+//! that were met are taken: where none meets the cells, what is left shows in nothing that is scored.
+
+use super::bench::{Bench, StudyError};
+use super::cause::Seeds;
+use super::change::Change;
+use super::figures::Figures;
+use super::printed::Row;
+use super::readings::{Reading, Readings, figures};
+use super::sensitivity::number;
+use super::{Study, Table};
+use crate::stats::interval;
+use anabranch_base::Bytes;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Steps of Newton's method, each with one trial for every number.
+const STEPS: usize = 4;
+/// Trials of a bisection.
+const TRIALS: usize = 24;
+/// Near enough, as a logarithm.
+const NEAR: f64 = 0.0005;
+/// How far a number may move in one step.
+const FAR: f64 = std::f64::consts::LN_2 * 2.0;
+/// How far a trial goes to see what a number does.
+const ASIDE: f64 = 0.2;
+
+/// One `[[calibrate]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// What is set, as `--set` has it, without the value.
+    pub key: String,
+    /// The value to begin with: a number and its unit, or sizes divided by commas.
+    pub start: String,
+    /// The table whose cells set it.
+    pub table: String,
+    /// These cells: labels that all must match.
+    pub cells: BTreeMap<String, String>,
+    /// What it is.
+    #[serde(default)]
+    pub rule: Rule,
+    /// The tables in which it is set; all that have a place for it unless given.
+    pub tables: Option<Vec<String>>,
+    /// Only in readings that have this part.
+    pub when: Option<String>,
+}
+
+/// How it is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// One number, by the mean of ln(ours/print).
+    #[default]
+    Number,
+    /// Sizes of files that follow each other, each by its own cell.
+    Sizes,
+}
+
+/// What was set.
+#[derive(Clone, Debug)]
+pub(super) struct Calibrated {
+    /// As a change.
+    pub change: Change,
+    /// Where.
+    pub tables: Option<Vec<String>>,
+}
+
+impl Calibrated {
+    /// It is set in this table.
+    pub(super) fn is_of(&self, table: &Table) -> bool {
+        self.tables.as_ref().is_none_or(|names| names.contains(&table.name))
+    }
+}
+
+impl Calibration {
+    /// What is wrong with it, if anything is.
+    pub(super) fn wrong(&self) -> Option<String> {
+        let start = match self.rule {
+            Rule::Number => number(&self.start).is_some_and(|(value, _)| value > 0.0),
+            Rule::Sizes => sizes(&self.start).is_some(),
+        };
+        let wrong = || format!("start: '{}': write a number above 0 with its unit, or sizes", self.start);
+        (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
+    }
+
+    /// The printed cells that set it.
+    pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
+        let is_of =
+            |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
+        table.printed.iter().flat_map(|printed| &printed.rows).filter(is_of).collect()
+    }
+
+    fn change(&self, value: &str) -> Result<Change, StudyError> {
+        Change::parse(&format!("{}={value}", self.key)).map_err(StudyError::Change)
+    }
+
+    fn calibrated(&self, value: &str) -> Result<Calibrated, StudyError> {
+        Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
+    }
+
+    /// The number as text, and what that text says.
+    fn text(&self, log: f64) -> (String, f64) {
+        let unit = number(&self.start).map_or("", |(_, unit)| unit);
+        let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
+        let text = format!("{:.places$}{unit}", log.exp());
+        let value = number(&text).map_or(0.0, |(value, _)| value);
+        // Rounded to nothing, it is no number any more.
+        if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
+    }
+
+    fn log(&self) -> f64 {
+        number(&self.start).map_or(0.0, |(value, _)| value.ln())
+    }
+}
+
+/// Sizes in bytes.
+fn sizes(text: &str) -> Option<Vec<f64>> {
+    text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
+}
+
+/// ln(ours/print) of every cell that has a number.
+fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
+    let log = |row: &&Row| {
+        let point = figures.at(&row.labels)?;
+        let ours = interval::mean(&point.values(row.contestant(), table.definition.metric, row.object()))?;
+        (ours > 0.0).then(|| (ours / row.value).ln())
+    };
+    rows.iter().map(log).collect()
+}
+
+impl Study {
+    /// What the calibrated cells set in a reading, and the root of the mean square of ln(ours/print) that is left in them.
+    pub(super) fn calibrated(
+        &self,
+        readings: &Readings,
+        reading: &Reading<'_>,
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<(Vec<Calibrated>, Option<f64>), StudyError> {
+        let own: Vec<&Calibration> = readings
+            .calibrations
+            .iter()
+            .filter(|one| one.when.as_ref().is_none_or(|id| reading.has(id)))
+            .collect();
+        let (numbers, of_sizes): (Vec<&Calibration>, Vec<_>) =
+            own.iter().copied().partition(|one| one.rule == Rule::Number);
+        let mut run = |one: &Calibration, set: &[Calibrated]| {
+            let Some(table) = self.table(&one.table) else { return Ok(Vec::new()) };
+            let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
+            changes.extend(set.iter().filter(|one| one.is_of(&table)).map(|one| one.change.clone()));
+            let rows = one.rows(&table);
+            Ok::<_, StudyError>(logs(&table, &rows, &figures(&table, &rows, &changes, seeds, bench)?))
+        };
+        let start: Vec<f64> = numbers.iter().map(|one| one.log()).collect();
+        let found = solve(start, |logs| {
+            let texts: Vec<(String, f64)> =
+                numbers.iter().zip(logs).map(|(one, log)| one.text(*log)).collect();
+            let set = numbers.iter().zip(&texts).map(|(one, (text, _))| one.calibrated(text));
+            let set = set.collect::<Result<Vec<_>, _>>()?;
+            let mut off = Vec::new();
+            for one in &numbers {
+                let known: Vec<f64> = run(one, &set)?.into_iter().flatten().collect();
+                off.push(interval::mean(&known));
+            }
+            Ok::<_, StudyError>((texts.into_iter().map(|(_, log)| log).collect(), off.into_iter().collect()))
+        })?;
+        let set = numbers.iter().zip(found).map(|(one, log)| one.calibrated(&one.text(log).0));
+        let mut set = set.collect::<Result<Vec<_>, StudyError>>()?;
+        for one in of_sizes {
+            let targets: Vec<f64> = self
+                .table(&one.table)
+                .map_or(Vec::new(), |table| one.rows(table).iter().map(|row| row.value).collect());
+            let found = fit(sizes(&one.start).unwrap_or_default(), &targets, |sizes| {
+                let mut set = set.clone();
+                set.push(one.calibrated(&as_text(sizes))?);
+                Ok::<_, StudyError>(run(one, &set)?.into_iter().collect())
+            })?;
+            set.push(one.calibrated(&as_text(&found))?);
+        }
+        let mut squares = Vec::new();
+        for one in own {
+            squares.extend(run(one, &set)?.into_iter().flatten().map(|log| log * log));
+        }
+        Ok((set, interval::mean(&squares).map(f64::sqrt)))
+    }
+}
+
+fn as_text(sizes: &[f64]) -> String {
+    sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
+}
+
+/// Numbers as logarithms, as they were rounded, and how far off their cells are then; `None` where a cell has no number.
+type Tried = (Vec<f64>, Option<Vec<f64>>);
+
+/// Newton's method: where `off` is nothing, or nearest to it.
+fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) -> Result<Vec<f64>, E> {
+    if start.is_empty() {
+        return Ok(start);
+    }
+    let size = |off: &[f64]| off.iter().map(|one| one.abs()).fold(0.0, f64::max);
+    let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
+    let mut best = (size(&here), at.clone());
+    for _ in 0..STEPS {
+        if best.0 < NEAR {
+            break;
+        }
+        // What each number does to each cell, by a step aside.
+        let mut rows: Vec<Vec<f64>> = vec![Vec::new(); at.len()];
+        for which in 0..at.len() {
+            let mut aside = at.clone();
+            aside[which] += ASIDE;
+            let (aside, Some(there)) = off(&aside)? else { return Ok(best.1) };
+            let step = aside[which] - at[which];
+            for (row, (there, here)) in rows.iter_mut().zip(there.iter().zip(&here)) {
+                row.push(if step > 0.0 { (there - here) / step } else { 0.0 });
+            }
+        }
+        for (row, here) in rows.iter_mut().zip(&here) {
+            row.push(-here);
+        }
+        let Some(step) = linear(rows) else { break };
+        let next: Vec<f64> = at.iter().zip(step).map(|(at, step)| at + step.clamp(-FAR, FAR)).collect();
+        let (next, Some(there)) = off(&next)? else { break };
+        if next == at {
+            break;
+        }
+        (at, here) = (next, there);
+        if size(&here) < best.0 {
+            best = (size(&here), at.clone());
+        }
+    }
+    Ok(best.1)
+}
+
+/// Solves linear equations, the right side in the last column; `None` where they have no one solution.
+fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let n = rows.len();
+    for column in 0..n {
+        let pivot = (column..n).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
+        rows.swap(column, pivot);
+        if rows[column][column].abs() < 1e-9 {
+            return None;
+        }
+        let own = rows[column].clone();
+        for (number, row) in rows.iter_mut().enumerate().filter(|(number, _)| *number != column) {
+            debug_assert_ne!(number, column);
+            let share = row[column] / own[column];
+            row.iter_mut().zip(&own).for_each(|(one, own)| *one -= share * own);
+        }
+    }
+    Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
+}
+
+/// Sizes of files that follow each other, so that each ends at its target: what is found is the sum of a file and those
+/// before it, since its end hangs on that. `off`: ln(ours/target) of each with these sizes.
+fn fit<E>(
+    start: Vec<f64>,
+    targets: &[f64],
+    mut off: impl FnMut(&[f64]) -> Result<Option<Vec<f64>>, E>,
+) -> Result<Vec<f64>, E> {
+    let mut ends: Vec<f64> = start
+        .iter()
+        .scan(0.0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        })
+        .collect();
+    // Bytes a second: between the first end and the last.
+    let rate = match (ends.as_slice(), targets) {
+        ([first, .., last], [begin, .., end]) if end > begin && ends.len() == targets.len() => {
+            (last - first) / (end - begin)
+        }
+        _ => return Ok(start),
+    };
+    let mut between = vec![(0.0, f64::INFINITY); ends.len()];
+    // What was tried before: the end, and when it was reached.
+    let mut before: Vec<Option<(f64, f64)>> = vec![None; ends.len()];
+    let mut best = (f64::INFINITY, start);
+    for _ in 0..TRIALS {
+        let sizes: Vec<f64> = std::iter::once(ends[0])
+            .chain(ends.windows(2).map(|pair| pair[1] - pair[0]))
+            .map(|size| size.round().max(1.0))
+            .collect();
+        let Some(now) = off(&sizes)?.filter(|now| now.len() == ends.len()) else { break };
+        let error = now.iter().map(|one| one.abs()).sum::<f64>();
+        if error < best.0 {
+            best = (error, sizes);
+        }
+        if now.iter().all(|one| one.abs() < NEAR) {
+            break;
+        }
+        for at in 0..ends.len() {
+            let (low, high) = &mut between[at];
+            if now[at] <= 0.0 {
+                *low = f64::max(*low, ends[at]);
+            } else {
+                *high = f64::min(*high, ends[at]);
+            }
+            let reached = targets[at] * now[at].exp();
+            let slope = before[at].map(|(end, time)| (ends[at] - end) / (reached - time));
+            let rate = slope.filter(|slope| slope.is_finite() && *slope > 0.0).unwrap_or(rate);
+            before[at] = Some((ends[at], reached));
+            let next = ends[at] + (targets[at] - reached) * rate;
+            let inside = next > *low && next < *high;
+            ends[at] = if inside {
+                next
+            } else if high.is_finite() {
+                (*low + *high) / 2.0
+            } else {
+                ends[at]
+            };
+        }
+        for at in 1..ends.len() {
+            ends[at] = ends[at].max(ends[at - 1] + 1.0);
+        }
+    }
+    Ok(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_where_their_cells_are_met() {
+        // Two rates: a/x + b/y is 10 and 20 for two kinds of packets, met by x = 0.5, y = 0.25.
+        let off = |logs: &[f64]| {
+            let (x, y) = (logs[0].exp(), logs[1].exp());
+            let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];
+            Ok::<_, ()>((logs.to_vec(), Some(cells.map(f64::ln).to_vec())))
+        };
+        let found = solve(vec![0.0, 0.0], off).expect("numbers");
+        assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
+        // What has no effect on its cell stays; so does what gives no number.
+        assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
+        assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));
+    }
+
+    #[test]
+    fn sizes_are_found_by_the_ends_of_their_files() {
+        // A link of 1000 B/s after a wait of one second, and one more that only more than 5000 B in all need.
+        let targets = [2.0, 4.0, 9.0];
+        let ends = |sizes: &[f64]| {
+            let mut sum = 0.0;
+            let ends = sizes.iter().zip(targets).map(|(size, target): (&f64, f64)| {
+                sum += size;
+                let wait = if sum > 5000.0 { 2.0 } else { 1.0 };
+                ((sum / 1000.0 + wait) / target).ln()
+            });
+            Ok::<_, ()>(Some(ends.collect::<Vec<_>>()))
+        };
+        let found = fit(vec![100.0, 100.0, 100.0], &targets, ends).expect("sizes");
+        for (found, right) in found.iter().zip([1000.0, 2000.0, 4000.0]) {
+            assert!((found - right).abs() < 10.0, "{found} for {right}");
+        }
+    }
+}

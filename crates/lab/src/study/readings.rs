@@ -1,0 +1,648 @@
+//! What a paper leaves open, read in every way it can be: which reading comes nearest to print, and how near a reading
+//! comes to rows that had no part in choosing it.
+//!
+//! `readings.toml` holds axes, each with its readings; a reading of the paper takes one of each. Its loss is the mean over
+//! rows (a contestant's cells at one loss, or as the file says) of the root of the mean square of ln(ours/print), rows
+//! equal, calibrated cells left out. What is calibrated is set anew for every reading ([`calibrate`](super::calibrate)). Of
+//! readings within one standard error of the least loss that one is chosen that departs least from what the paper states,
+//! then from the defaults of its day, then the first. The file is written before its readings are scored: its digest says
+//! which one was.
+
+use super::bench::{Bench, StudyError};
+use super::calibrate::Calibration;
+use super::cause::Seeds;
+use super::cell::Cell;
+use super::change::Change;
+use super::effect::figure;
+use super::figures::{Figures, hex};
+use super::findings::Size;
+use super::metric::Metric;
+use super::printed::Row;
+use super::table::Place;
+use super::{Study, Table};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Most readings of a paper.
+const MOST: usize = 144;
+/// What a cell counts that no run has a number for: a factor of ten.
+const MISSING: f64 = std::f64::consts::LN_10;
+
+/// The content of a `readings.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Readings {
+    /// Digest of the file, SHA-256.
+    #[serde(skip)]
+    pub hash: String,
+    /// The tables whose cells are scored.
+    pub tables: Vec<String>,
+    /// The columns that make a row of a table, beside the table itself.
+    pub rows: Vec<String>,
+    /// Seeds, and those of a quick run.
+    pub runs: u64,
+    /// Seeds of a quick run.
+    pub quick_runs: u64,
+    /// Cells that are not scored: labels that all must match, `table` among them.
+    #[serde(default)]
+    pub leave_out: Vec<BTreeMap<String, String>>,
+    /// What is open.
+    #[serde(rename = "axis")]
+    pub axes: Vec<Axis>,
+    /// What is set anew for each reading.
+    #[serde(default, rename = "calibrate")]
+    pub calibrations: Vec<Calibration>,
+}
+
+/// One thing that the paper leaves open.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What.
+    pub name: String,
+    /// Where the paper leaves it open.
+    pub why: String,
+    /// The tables that it is of; all unless given.
+    pub tables: Option<Vec<String>>,
+    /// The ways to read it.
+    #[serde(rename = "reading")]
+    pub choices: Vec<Choice>,
+}
+
+/// One way to read it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// Its name.
+    pub id: String,
+    /// What is changed, as `--set` has it; nothing where the plan is as it is.
+    #[serde(default)]
+    pub change: Vec<String>,
+    /// The number that a run becomes, where it is another than the table's.
+    pub metric: Option<Metric>,
+    /// How many facts that the paper states it departs from.
+    #[serde(default)]
+    pub stated: u32,
+    /// How many defaults of the paper's day it departs from.
+    #[serde(default)]
+    pub default: u32,
+    /// It was found after results had been seen: it is scored and never chosen.
+    #[serde(default)]
+    pub exploratory: bool,
+}
+
+/// A reading of the paper: one of each axis.
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    /// Axis and what it is read as.
+    parts: Vec<(&'a Axis, &'a Choice)>,
+}
+
+/// A reading that was run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scored {
+    /// Its name: those of its parts.
+    pub name: String,
+    /// Departures from what is stated, and from defaults.
+    pub departures: (u32, u32),
+    /// It is never chosen.
+    pub exploratory: bool,
+    /// What was set for it by calibrated cells.
+    pub calibrated: Vec<String>,
+    /// The root of the mean square of ln(ours/print) that is left in these: a reading that cannot meet them shows it here.
+    pub left: Option<f64>,
+    /// Of each row the root of the mean square of ln(ours/print).
+    pub errors: Vec<f64>,
+}
+
+/// What came of all readings.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scores {
+    /// Digest of the file.
+    pub hash: String,
+    /// The rows' names.
+    pub rows: Vec<String>,
+    /// The readings, in the order of the file.
+    pub readings: Vec<Scored>,
+    /// The one that is chosen by all rows.
+    pub selected: usize,
+    /// How many are within one standard error of the least loss, exploratory ones aside.
+    pub alike: usize,
+    /// Of each row the error of the reading that all other rows choose, and which that is.
+    pub held_out: Vec<(f64, usize)>,
+    /// The one that is chosen without looking at any row.
+    pub stated: usize,
+    /// The median of the losses, exploratory ones aside.
+    pub median: f64,
+    /// The exploratory one with the least loss.
+    pub exploratory: Option<usize>,
+}
+
+impl Readings {
+    /// Reads a `readings.toml`.
+    ///
+    /// # Errors
+    /// One line: what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |what: String| format!("readings.toml: {what}");
+        let mut own: Self = toml::from_str(text).map_err(|e| wrong(e.to_string().replace('\n', " ")))?;
+        own.hash = hex(text.as_bytes());
+        if own.tables.is_empty() || own.runs == 0 || own.quick_runs == 0 {
+            return Err(wrong("tables, runs and quick-runs: at least one of each is needed".to_owned()));
+        }
+        let mut ids: Vec<&str> = Vec::new();
+        for axis in &own.axes {
+            for choice in &axis.choices {
+                if ids.contains(&choice.id.as_str()) {
+                    return Err(wrong(format!("'{}' is the id of two readings", choice.id)));
+                }
+                ids.push(&choice.id);
+                for change in &choice.change {
+                    Change::parse(change).map_err(|error| wrong(format!("{}: {error}", choice.id)))?;
+                }
+            }
+            if axis.choices.is_empty() {
+                return Err(wrong(format!("{}: no reading", axis.name)));
+            }
+        }
+        for calibration in &own.calibrations {
+            let known = calibration.when.as_ref().is_none_or(|id| ids.contains(&id.as_str()));
+            let what =
+                calibration.wrong().or((!known)
+                    .then(|| format!("when: no reading '{}'", calibration.when.as_deref().unwrap_or(""))));
+            if let Some(what) = what {
+                return Err(wrong(format!("calibrate {}: {what}", calibration.key)));
+            }
+        }
+        let count = own.axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.choices.len()));
+        if count.is_none_or(|count| count > MOST) {
+            return Err(wrong(format!("more than {MOST} readings in all; leave some out")));
+        }
+        if own.all().iter().all(Reading::is_exploratory) {
+            return Err(wrong("every reading is exploratory: none could be chosen".to_owned()));
+        }
+        Ok(own)
+    }
+
+    /// What of it the study has no place for.
+    pub(super) fn misfit(&self, study: &Study) -> Option<String> {
+        let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
+        let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
+        let unknown = named.clone().find(|name| study.table(name).is_none());
+        if let Some(name) = unknown {
+            return Some(format!("no table '{name}'"));
+        }
+        let empty =
+            self.tables.iter().find(|name| study.table(name).is_some_and(|table| table.printed.is_none()));
+        if let Some(name) = empty {
+            return Some(format!("{name}: nothing is printed, so nothing can be scored"));
+        }
+        for choice in self.axes.iter().flat_map(|axis| &axis.choices) {
+            let changes = choice.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
+            match changes.map(|changes| study.misfit(&changes)) {
+                Ok(None) => {}
+                Ok(Some(line)) | Err(line) => return Some(format!("{}: {line}", choice.id)),
+            }
+        }
+        self.calibrations.iter().find_map(|one| {
+            let table = study.table(&one.table)?;
+            one.rows(table)
+                .is_empty()
+                .then(|| format!("calibrate {}: no printed cell is {:?}", one.key, one.cells))
+        })
+    }
+
+    /// Every reading, the last axis turning first.
+    #[must_use]
+    pub fn all(&self) -> Vec<Reading<'_>> {
+        let mut all = vec![Reading { parts: Vec::new() }];
+        for axis in &self.axes {
+            let longer = all.iter().flat_map(|reading| {
+                axis.choices.iter().map(move |choice| {
+                    let mut parts = reading.parts.clone();
+                    parts.push((axis, choice));
+                    Reading { parts }
+                })
+            });
+            all = longer.collect();
+        }
+        all
+    }
+
+    fn seeds(&self, size: Size) -> u64 {
+        match size {
+            Size::Full => self.runs,
+            Size::Quick => self.quick_runs,
+            Size::Runs(runs) => runs,
+        }
+    }
+
+    /// The rows of a table that are scored.
+    fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
+        let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+        let is_left_out = |row: &Row| {
+            let is = |column: &str, value: &String| match column {
+                "table" => *value == table.name,
+                _ => row.labels.get(column) == Some(value),
+            };
+            self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
+        };
+        // What sets an input is met by setting it.
+        let sets = |row: &Row| {
+            let own = self.calibrations.iter().filter(|one| one.table == table.name);
+            table.calibrates(&row.labels)
+                || own.flat_map(|one| one.rows(table)).any(|one| one.labels == row.labels)
+        };
+        printed.filter(|row| !is_left_out(row) && !sets(row)).collect()
+    }
+}
+
+impl Reading<'_> {
+    /// The ids of its parts.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// It has this part.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.parts.iter().any(|(_, choice)| choice.id == id)
+    }
+
+    fn is_exploratory(&self) -> bool {
+        self.parts.iter().any(|(_, choice)| choice.exploratory)
+    }
+
+    fn departures(&self) -> (u32, u32) {
+        let sum = |of: fn(&Choice) -> u32| self.parts.iter().map(|(_, choice)| of(choice)).sum();
+        (sum(|choice| choice.stated), sum(|choice| choice.default))
+    }
+
+    /// The table as it is read, and what is changed in its plan.
+    pub(super) fn of(&self, table: &Table) -> Result<(Table, Vec<Change>), String> {
+        let mut table = table.clone();
+        let mut changes = Vec::new();
+        for (axis, choice) in &self.parts {
+            if axis.tables.as_ref().is_some_and(|names| !names.contains(&table.name)) {
+                continue;
+            }
+            table.definition.metric = choice.metric.unwrap_or(table.definition.metric);
+            for text in &choice.change {
+                changes.push(Change::parse(text)?);
+            }
+        }
+        Ok((table, changes))
+    }
+}
+
+impl Study {
+    /// Runs of all readings, those that calibrate aside.
+    ///
+    /// # Errors
+    /// One line: a change does not fit.
+    pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
+        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let mut count = 0;
+        for reading in readings.all() {
+            for table in readings.tables.iter().filter_map(|name| self.table(name)) {
+                let (table, changes) = reading.of(table)?;
+                let places = places(&table, &readings.rows(&table), &changes, &seeds)
+                    .map_err(|error| format!("readings.toml: {}: {error}", reading.name()))?;
+                count += places.iter().map(|place| place.plan.run_count()).sum::<usize>();
+            }
+        }
+        Ok(count)
+    }
+
+    /// Runs every reading and scores it.
+    ///
+    /// # Errors
+    /// [`StudyError`].
+    pub fn score(
+        &self,
+        readings: &Readings,
+        size: Size,
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<Scores, StudyError> {
+        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let mut scored = Vec::new();
+        let mut rows = Vec::new();
+        for reading in readings.all() {
+            let (calibrated, left) = self.calibrated(readings, &reading, &seeds, bench)?;
+            let mut by_row: Vec<(String, Vec<f64>)> = Vec::new();
+            for table in readings.tables.iter().filter_map(|name| self.table(name)) {
+                let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
+                let set = calibrated.iter().filter(|one| one.is_of(&table));
+                changes.extend(set.map(|one| one.change.clone()));
+                for cell in cells(readings, &table, &changes, &seeds, bench)? {
+                    let labels = readings.rows.iter().filter_map(|column| cell.labels.get(column));
+                    let parts: Vec<&str> =
+                        std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
+                    let name = parts.join("/");
+                    let error = cell.ours.filter(|ours| *ours > 0.0);
+                    let error = error.map_or(MISSING, |ours| (ours / cell.printed).ln());
+                    match by_row.iter_mut().find(|(known, _)| *known == name) {
+                        Some((_, errors)) => errors.push(error),
+                        None => by_row.push((name, vec![error])),
+                    }
+                }
+            }
+            let rms = |errors: &[f64]| {
+                (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt()
+            };
+            scored.push(Scored {
+                name: reading.name(),
+                departures: reading.departures(),
+                exploratory: reading.is_exploratory(),
+                calibrated: calibrated.iter().map(|one| one.change.to_string()).collect(),
+                left,
+                errors: by_row.iter().map(|(_, errors)| rms(errors)).collect(),
+            });
+            rows = by_row.into_iter().map(|(name, _)| name).collect();
+        }
+        Scores::of(readings.hash.clone(), rows, scored)
+            .ok_or_else(|| StudyError::Change("readings.toml: no cell is left to score".to_owned()))
+    }
+}
+
+/// The cells of a table that are scored, beside ours. What has no such cell is not run.
+fn cells(
+    readings: &Readings,
+    table: &Table,
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Cell>, StudyError> {
+    let rows = readings.rows(table);
+    let figures = figures(table, &rows, changes, seeds, bench)?;
+    Ok(rows.into_iter().map(|row| Cell::measure(table, row, &figures)).collect())
+}
+
+/// The figures of the places of these rows, of the contestants that the table has.
+pub(super) fn figures(
+    table: &Table,
+    rows: &[&Row],
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<Figures, StudyError> {
+    let places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
+    bench.figures(&places, table.definition.heads)
+}
+
+/// Their places.
+fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -> Result<Vec<Place>, String> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Whoever is in the table: the plan may be wrong without one of them, and tables of one plan share their runs.
+    let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+    let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
+    names.sort();
+    names.dedup();
+    let runs = table.definition.enumerated.unwrap_or(seeds.runs);
+    let draft = table.draft(runs, seeds.first, &seeds.changes_of(table, &of_table(table, changes)))?;
+    let mut places = table.places(&draft, &BTreeMap::new(), Some(&names))?;
+    places.retain(|place| {
+        let is_there =
+            |row: &&Row| place.factors.iter().all(|(key, level)| row.labels.get(key) == Some(level));
+        rows.iter().any(is_there)
+    });
+    Ok(places)
+}
+
+/// Those of the changes that the table has a place for.
+fn of_table(table: &Table, changes: &[Change]) -> Vec<Change> {
+    let names = table.names();
+    changes.iter().filter(|change| change.is_of(&names)).cloned().collect()
+}
+
+impl Scores {
+    /// What readings with these errors say; `None` where no row is scored.
+    fn of(hash: String, rows: Vec<String>, readings: Vec<Scored>) -> Option<Self> {
+        let count = rows.len();
+        if count == 0 || readings.iter().all(|reading| reading.exploratory) {
+            return None;
+        }
+        let all: Vec<usize> = (0..count).collect();
+        let (selected, alike) = choose(&readings, &all)?;
+        let held_out = (0..count).map(|left_out| {
+            let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
+            // Of one row nothing is left to choose by: then nothing but departures does.
+            let (chosen, _) = choose(&readings, &rest)?;
+            Some((readings[chosen].errors[left_out], chosen))
+        });
+        let held_out = held_out.collect::<Option<Vec<_>>>()?;
+        let (stated, _) = choose(&readings, &[])?;
+        let of = |exploratory: bool| {
+            let mut some: Vec<(f64, usize)> = (0..readings.len())
+                .filter(|at| readings[*at].exploratory == exploratory)
+                .map(|at| (readings[at].loss(), at))
+                .collect();
+            some.sort_by(|a, b| a.0.total_cmp(&b.0));
+            some
+        };
+        let others = of(false);
+        let median = (others[(others.len() - 1) / 2].0 + others[others.len() / 2].0) / 2.0;
+        let exploratory = of(true).first().map(|(_, at)| *at);
+        Some(Self { hash, rows, selected, alike, held_out, stated, median, exploratory, readings })
+    }
+
+    /// The mean over rows of what [`held_out`](Self::held_out) has.
+    #[must_use]
+    pub fn held_out_loss(&self) -> f64 {
+        mean(self.held_out.iter().map(|(error, _)| *error))
+    }
+
+    /// What they are, and the digest of the file.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        let (all, of) = (self.readings.len(), self.rows.len());
+        let exploratory = self.readings.iter().filter(|reading| reading.exploratory).count();
+        let exploratory =
+            if exploratory > 0 { format!(", {exploratory} of them exploratory") } else { String::new() };
+        format!(
+            "readings {}: {all} of what the paper leaves open{exploratory}, by the mean over {of} rows of the rms of \
+             ln(ours/print); {} within one standard error of the best",
+            self.hash, self.alike
+        )
+    }
+
+    /// A line for each of what is to be said of them: what, the reading, the loss.
+    #[must_use]
+    pub fn lines(&self) -> Vec<[String; 3]> {
+        let of = |what: &str, at: usize| {
+            let reading = &self.readings[at];
+            let left =
+                reading.left.map_or(String::new(), |left| format!("; calibrated cells {}", shown(left)));
+            [what.to_owned(), reading.name.clone(), shown(reading.loss()) + &left]
+        };
+        let mut chosen: Vec<usize> = self.held_out.iter().map(|(_, at)| *at).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let names: Vec<&str> = chosen.iter().map(|at| self.readings[*at].name.as_str()).collect();
+        let mut lines = vec![
+            of("selected", self.selected),
+            ["held out".to_owned(), names.join(" | "), shown(self.held_out_loss())],
+            of("stated only", self.stated),
+            ["median of all".to_owned(), String::new(), shown(self.median)],
+        ];
+        lines.extend(self.exploratory.map(|at| of("best exploratory, never chosen", at)));
+        lines
+    }
+}
+
+impl Scored {
+    /// The mean over rows.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        mean(self.errors.iter().copied())
+    }
+}
+
+/// A loss, and the factor that it is.
+fn shown(loss: f64) -> String {
+    format!("{} (x{:.2})", figure(loss), loss.exp())
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// The reading that these rows choose, and how many are within one standard error of the best; `None` where every one is
+/// exploratory. Without a row all are alike.
+fn choose(readings: &[Scored], rows: &[usize]) -> Option<(usize, usize)> {
+    let loss = |reading: &Scored| mean(rows.iter().map(|row| reading.errors[*row]));
+    let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);
+    let (_, best) = open().min_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b)))?;
+    let (least, n) = (loss(best), rows.len() as f64);
+    let squares = rows.iter().map(|row| (best.errors[*row] - least).powi(2)).sum::<f64>();
+    let error = if rows.len() > 1 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
+    // What is alike but for rounding is alike.
+    let alike = || open().filter(|(_, reading)| loss(reading) <= least + error + 1e-12);
+    let chosen = alike().min_by_key(|(at, reading)| (reading.departures, *at))?;
+    Some((chosen.0, alike().count()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(name: &str, departures: (u32, u32), errors: &[f64]) -> Scored {
+        Scored {
+            name: name.to_owned(),
+            departures,
+            exploratory: false,
+            calibrated: Vec::new(),
+            left: None,
+            errors: errors.to_vec(),
+        }
+    }
+
+    fn scores(readings: Vec<Scored>) -> Scores {
+        let rows = (0..readings[0].errors.len()).map(|row| row.to_string()).collect();
+        Scores::of("hash".to_owned(), rows, readings).expect("scores")
+    }
+
+    #[test]
+    fn what_is_left_out_is_scored_by_what_the_rest_chooses() {
+        // By all rows a (mean 0.2; deviation 0.1 over 3 rows, so an SE of 0.0577) is chosen: b has 0.3.
+        let found =
+            scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
+        assert_eq!((found.selected, found.alike), (1, 1));
+        // Without row 3 b has nothing to be blamed for, and then it pays; without row 1 or 2 a is chosen (0.25 and 0.2
+        // with an SE of 0.05 and 0.1, against 0.45 twice).
+        assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
+        assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
+        assert_eq!(found.stated, 0, "the first, where nothing departs");
+        assert!((found.median - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn among_those_alike_the_fewest_departures_decide() {
+        // Least 0.2 with an SE of 0.0577: all up to 0.2577 are alike.
+        let best = [0.1, 0.2, 0.3];
+        let order = |second: (u32, u32), third: (u32, u32)| {
+            scores(vec![
+                scored("best", (1, 1), &best),
+                scored("second", second, &[0.25; 3]),
+                scored("third", third, &[0.25; 3]),
+                scored("far", (0, 0), &[0.26; 3]),
+            ])
+        };
+        assert_eq!(order((1, 2), (1, 2)).selected, 0);
+        assert_eq!(order((2, 0), (1, 0)).selected, 2, "defaults come after what is stated");
+        assert_eq!(order((0, 9), (1, 0)).selected, 1, "what is stated comes first");
+        assert_eq!(order((1, 0), (1, 0)).selected, 1, "then the order of the file");
+        assert_eq!((order((1, 0), (1, 0)).alike, order((1, 0), (1, 0)).stated), (3, 3));
+    }
+
+    #[test]
+    fn what_is_exploratory_is_never_chosen() {
+        let mut found = scored("found afterwards", (0, 0), &[0.0, 0.0]);
+        found.exploratory = true;
+        let found = scores(vec![found, scored("a", (1, 0), &[0.5, 0.7])]);
+        assert_eq!((found.selected, found.stated, found.exploratory), (1, 1, Some(0)));
+        assert_eq!(found.held_out, [(0.5, 1), (0.7, 1)]);
+        assert!((found.median - 0.6).abs() < 1e-12);
+        assert_eq!(found.lines()[0], ["selected", "a", "0.600 (x1.82)"].map(str::to_owned));
+    }
+
+    const FILE: &str = "tables = ['t']\nrows = ['contestant']\nruns = 2\nquick-runs = 1\n\
+                        [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = '80'\n\
+                        [[axis.reading]]\nid = '160'\nchange = ['rtt=160ms']\nstated = 1\n\
+                        [[axis]]\nname = 'clock'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'start'\nmetric = 'page'\n\
+                        [[axis.reading]]\nid = 'found'\nexploratory = true\ndefault = 2\n";
+
+    #[test]
+    fn every_reading_is_one_of_each_axis() {
+        let file = Readings::parse(FILE).expect("readings");
+        let all = file.all();
+        let names: Vec<String> = all.iter().map(Reading::name).collect();
+        assert_eq!(names, ["80 start", "80 found", "160 start", "160 found"]);
+        assert_eq!(
+            (all[3].departures(), all[3].is_exploratory(), all[2].is_exploratory()),
+            ((1, 2), true, false)
+        );
+        // The digest is of the file, whatever is changed in it.
+        assert_eq!(file.hash.len(), 64);
+        assert_ne!(Readings::parse(&format!("# said later\n{FILE}")).expect("readings").hash, file.hash);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_a_line() {
+        for (text, told) in [
+            ("", "tables"),
+            (&FILE.replace("runs = 2", "runs = 0"), "at least one"),
+            (&FILE.replace("id = '160'", "id = '80'"), "two readings"),
+            (&FILE.replace("rtt=160ms", "160ms"), "160: "),
+            (&FILE.replace("exploratory", "explorative"), "explorative"),
+            (&FILE.replace("id = 'start'", "id = 'start'\nexploratory = true"), "none could be chosen"),
+            (
+                &format!("{FILE}[[calibrate]]\ntable = 't'\nkey = 'rtt'\nstart = 'x'\ncells = {{}}\n"),
+                "calibrate rtt",
+            ),
+            (
+                &format!(
+                    "{FILE}[[calibrate]]\ntable = 't'\nkey = 'rtt'\nstart = '1ms'\ncells = {{}}\nwhen = 'no'\n"
+                ),
+                "no reading 'no'",
+            ),
+        ] {
+            let error = Readings::parse(text).expect_err(told);
+            assert!(error.starts_with("readings.toml: ") && error.contains(told), "{told}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        let many: String = (0..8)
+            .map(|axis| {
+                let one = |n| format!("[[axis.reading]]\nid = '{axis}-{n}'\n");
+                format!("[[axis]]\nname = '{axis}'\nwhy = ''\n{}{}", one(0), one(1))
+            })
+            .collect();
+        let head = "tables = ['t']\nrows = []\nruns = 1\nquick-runs = 1\n";
+        assert!(Readings::parse(&format!("{head}{many}")).expect_err("256").contains("more than 144"));
+    }
+}

@@ -95,7 +95,9 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         let wrong = |line| if changes.is_empty() { Failure::Usage(line) } else { set(line) };
         let mut count = study.run_count(size, &seeds).map_err(wrong)?;
         if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
-            count += study.reading_count(readings, size, &seeds).map_err(Failure::Usage)?;
+            let name = &study.definition.name;
+            let wrong = |line| Failure::Usage(format!("{name}/{line}"));
+            count += study.reading_count(readings, size, &seeds).map_err(wrong)?;
         }
         counts.push(count);
     }

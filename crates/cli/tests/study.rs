@@ -93,7 +93,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
         scored
             .lines()
             .next()
-            .is_some_and(|head| head.ends_with("loss,pages/one/5%,pages/many/0,pages/many/5%")),
+            .is_some_and(|head| head.ends_with("loss,pages/many/0,pages/one/5%,pages/many/5%")),
         "{scored}"
     );
     assert_eq!(

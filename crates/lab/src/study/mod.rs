@@ -242,6 +242,19 @@ mod tests {
         }
     }
 
+    /// What would be told only when `--readings` is given.
+    #[test]
+    fn every_reading_of_every_shipped_study_fits_its_plans() {
+        for name in names() {
+            let study = open(name).unwrap_or_else(|e| panic!("{e}"));
+            let readings = study.readings.as_ref().unwrap_or_else(|| panic!("{name}: no readings"));
+            let seeds = Seeds { runs: 0, first: 1, changes: &[] };
+            let count = study.reading_count(readings, Size::Quick, &seeds);
+            let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
+            assert!(count >= readings.all().len(), "{name}: {count} runs");
+        }
+    }
+
     #[test]
     fn every_shipped_study_opens_and_its_plans_have_every_printed_cell() {
         for name in names() {

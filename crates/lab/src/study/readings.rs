@@ -341,8 +341,7 @@ impl Study {
                     let parts: Vec<&str> =
                         std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
                     let name = parts.join("/");
-                    let error = cell.ours.filter(|ours| *ours > 0.0);
-                    let error = error.map_or(MISSING, |ours| (ours / cell.printed).ln());
+                    let error = off(&cell);
                     match by_row.iter_mut().find(|(known, _)| *known == name) {
                         Some((_, errors)) => errors.push(error),
                         None => by_row.push((name, vec![error])),
@@ -365,6 +364,11 @@ impl Study {
         Scores::of(readings.hash.clone(), rows, scored)
             .ok_or_else(|| StudyError::Change("readings.toml: no cell is left to score".to_owned()))
     }
+}
+
+/// ln(ours/print) of a cell; one that no run has a number for, or nothing, is off by a factor of ten.
+pub(super) fn off(cell: &Cell) -> f64 {
+    cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
 }
 
 /// The cells of a table that are scored, beside ours. What has no such cell is not run.

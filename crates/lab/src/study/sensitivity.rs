@@ -11,7 +11,7 @@ use super::cell::{Cell, Evidence};
 use super::change::Change;
 use super::order::Orders;
 use super::printed::Row;
-use super::readings::figures;
+use super::readings::{figures, off};
 use super::table::covers;
 use super::{Cause, Study, Table};
 use anabranch_base::Rng;
@@ -228,7 +228,7 @@ impl Varied<'_> {
         let logs: Vec<f64> = cells
             .iter()
             .filter(|cell| cell.evidence == Evidence::Transport)
-            .filter_map(|cell| Some((cell.ours? / cell.printed).ln().powi(2)))
+            .map(|cell| off(cell).powi(2))
             .collect();
         let error = crate::stats::interval::mean(&logs).map(f64::sqrt);
         Ok((error, outcomes))

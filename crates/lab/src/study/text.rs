@@ -490,6 +490,10 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
             "all at once, {POINTS} points of a Latin hypercube of {SEEDS} seeds: error {least} to {most}, median {median}"
         );
     }
+    if found.held.is_empty() {
+        out.push_str("its first table has no order in print and no finding: nothing else to hold\n");
+        return out;
+    }
     let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
     let (firm, all, share) = (found.held.len() - fragile.len(), found.held.len(), FRAGILE * 100.0);
     let rest = if fragile.is_empty() { "none is fragile" } else { "fragile:" };

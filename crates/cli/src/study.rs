@@ -86,20 +86,16 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
     };
     let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
     let seeds = Seeds { runs: 0, first, changes: &changes };
-    let mut counts = Vec::new();
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         if let Some(line) = study.misfit(&changes) {
             return Err(set(line));
         }
-        let wrong = |line| if changes.is_empty() { Failure::Usage(line) } else { set(line) };
-        let mut count = study.run_count(size, &seeds).map_err(wrong)?;
-        if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
-            let name = &study.definition.name;
-            let wrong = |line| Failure::Usage(format!("{name}/{line}"));
-            count += study.reading_count(readings, size, &seeds).map_err(wrong)?;
-        }
-        counts.push(count);
+        let wrong = |error| match error {
+            StudyError::Change(line) if !changes.is_empty() => set(line),
+            error => failure(error),
+        };
+        runs_of(study, size, &seeds, matches, &Forgetful).map_err(wrong)?;
     }
     let out = matches.get_one::<String>("out").map(Path::new);
     let directory = match out {
@@ -115,10 +111,11 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
     let whole = studies.len() == 1;
     let mut met = true;
     let mut all = Vec::new();
-    for (study, runs) in studies.iter().zip(counts) {
-        let progress = Progress::new(runs, quiet);
-        let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
+    for study in &studies {
         let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
+        let progress =
+            Progress::new(runs_of(study, size, &seeds, matches, store).map_err(failure)?, quiet);
+        let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
         let mut bench = Bench::new(&options, store);
         let findings = found(study, size, &seeds, matches, &mut bench);
         progress.finish();
@@ -160,6 +157,28 @@ fn found(
         findings.sensitivity = Some(study.sensitivity(seeds, bench)?);
     }
     Ok(findings)
+}
+
+/// How many runs a study takes that are not kept yet, readings aside, whose calibrations may take more or fewer. That every
+/// change fits its plan is seen on the way.
+fn runs_of(
+    study: &Study,
+    size: Size,
+    seeds: &Seeds<'_>,
+    matches: &ArgMatches,
+    store: &dyn Store,
+) -> Result<usize, StudyError> {
+    let mut bench = Bench::counting(store);
+    study.run(size, seeds, &mut bench)?;
+    if matches.get_flag("sensitivity") {
+        study.sensitivity(seeds, &mut bench)?;
+    }
+    let mut count = bench.runs();
+    if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
+        let wrong = |line| StudyError::Change(format!("{}/{line}", study.definition.name));
+        count += study.reading_count(readings, size, seeds).map_err(wrong)?;
+    }
+    Ok(count)
 }
 
 /// What makes the page of a study again.

@@ -57,6 +57,23 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     Ok(race)
 }
 
+/// Runs several plans at once, their runs as those of one; no causes are looked for.
+///
+/// # Errors
+/// As [`race`].
+pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceError> {
+    for plan in plans {
+        check(plan)?;
+    }
+    let all: Vec<_> = plans.iter().flat_map(|plan| jobs(plan)).collect();
+    let mut results = carry_out(&all, options, &|scenario, _| one::run(scenario))?.into_iter();
+    let own = |plan: &&Plan| {
+        let own = results.by_ref().take(plan.run_count()).collect();
+        assemble(World::Virtual, plan, own)
+    };
+    Ok(plans.iter().map(own).collect())
+}
+
 /// Says what of a plan has no counterpart in the virtual world.
 ///
 /// # Errors

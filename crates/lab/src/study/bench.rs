@@ -1,10 +1,12 @@
 //! Where the plans of studies are run, each once: what was run before is taken from where it was kept.
 //!
 //! A plan's figures are kept under a digest of the plan and of this version, so that a run that was ended goes on where
-//! it was, and nothing of another plan is taken for it. Where they are kept is the caller's to say.
+//! it was, and nothing of another plan is taken for it. Where they are kept is the caller's to say. A bench that counts
+//! runs nothing: asked for the same figures as another, it says how many runs the other has to make.
 
 use super::figures::{Figures, Point, hex};
 use super::table::Place;
+use crate::plan::Plan;
 use crate::run::batch::{self, Options, RaceError};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -52,12 +54,13 @@ pub enum StudyError {
     Change(String),
 }
 
-/// Runs plans, each once.
+/// Runs plans, each once; or counts the runs.
 pub struct Bench<'a> {
-    options: &'a Options<'a>,
+    /// How plans are run; `None` where they are counted.
+    options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     known: HashMap<String, Rc<Point>>,
-    /// Runs so far, for who shows progress.
+    /// Runs made, or counted.
     done: usize,
 }
 
@@ -65,7 +68,19 @@ impl<'a> Bench<'a> {
     /// A bench that keeps figures in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
-        Self { options, store, known: HashMap::new(), done: 0 }
+        Self { options: Some(options), store, known: HashMap::new(), done: 0 }
+    }
+
+    /// A bench that runs nothing, gives figures without numbers, and counts the runs that `store` does not hold.
+    #[must_use]
+    pub fn counting(store: &'a dyn Store) -> Self {
+        Self { options: None, store, known: HashMap::new(), done: 0 }
+    }
+
+    /// Runs made, or counted.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.done
     }
 
     /// What the runs of these plans give; `heads` as in [`Metric::of`](super::Metric::of).
@@ -73,34 +88,77 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// [`StudyError`]: interrupted, a broken invariant of ours, or the store's.
     pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
-        let points = places.iter().map(|place| self.point(place, heads));
-        Ok(Figures { points: points.collect::<Result<_, _>>()? })
+        let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
+        let mut missing: Vec<(&String, &Place)> = Vec::new();
+        for (name, place) in names.iter().zip(places) {
+            if self.known.contains_key(name) || missing.iter().any(|(other, _)| *other == name) {
+                continue;
+            }
+            match self.store.load(name).map_err(StudyError::Store)? {
+                Some(text) if self.options.is_some() => self.keep(name, &text)?,
+                None if self.options.is_some() => missing.push((name, place)),
+                kept => {
+                    self.done += if kept.is_some() { 0 } else { place.plan.run_count() };
+                    let point = Point { factors: place.factors.clone(), ..Point::default() };
+                    self.known.insert(name.clone(), Rc::new(point));
+                }
+            }
+        }
+        if let Some(options) = self.options {
+            for group in groups(&missing, options.threads) {
+                self.race(group, heads, options)?;
+            }
+        }
+        Ok(Figures { points: names.iter().filter_map(|name| self.known.get(name).cloned()).collect() })
     }
 
-    fn point(&mut self, place: &Place, heads: u64) -> Result<Rc<Point>, StudyError> {
-        let Place { factors, plan } = place;
-        let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
-        let name = format!("{}.figures", &hex(text.as_bytes())[..24]);
-        if let Some(point) = self.known.get(&name) {
-            return Ok(point.clone());
+    fn race(
+        &mut self,
+        group: &[(&String, &Place)],
+        heads: u64,
+        options: &Options<'_>,
+    ) -> Result<(), StudyError> {
+        let before = self.done;
+        let progress = |done: usize| (options.progress)(before + done);
+        let plans: Vec<&Plan> = group.iter().map(|(_, place)| &place.plan).collect();
+        let races = batch::races(&plans, &Options { progress: &progress, ..*options })?;
+        self.done += plans.iter().map(|plan| plan.run_count()).sum::<usize>();
+        for ((name, place), race) in group.iter().zip(&races) {
+            let text = Point::of(place.factors.clone(), race, heads).to_text();
+            self.store.save(name, &text).map_err(StudyError::Store)?;
+            self.keep(name, &text)?;
         }
-        let kept = self.store.load(&name).map_err(StudyError::Store)?;
-        let text = match kept {
-            Some(text) => text,
-            None => {
-                let before = self.done;
-                let progress = |done: usize| (self.options.progress)(before + done);
-                let race = batch::race(plan, &Options { progress: &progress, ..*self.options })?;
-                let text = Point::of(factors.clone(), &race, heads).to_text();
-                self.store.save(&name, &text).map_err(StudyError::Store)?;
-                text
-            }
-        };
-        self.done += plan.run_count();
-        // Read again in either case, so that a run that was ended and goes on gives the same.
-        let point = Point::from_text(&text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
-        let point = Rc::new(point);
-        self.known.insert(name, point.clone());
-        Ok(point)
+        Ok(())
     }
+
+    /// A run that was just made is read again, too, so that one that was ended and goes on gives the same.
+    fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
+        let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
+        self.known.insert(name.to_owned(), Rc::new(point));
+        Ok(())
+    }
+}
+
+/// What a place's figures are kept under.
+fn name(Place { factors, plan }: &Place, heads: u64) -> String {
+    let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
+    format!("{}.figures", &hex(text.as_bytes())[..24])
+}
+
+/// Places that are run together, so that no thread waits where each place has few runs; not so many that much is lost when
+/// they are ended.
+fn groups<'a, 'b>(
+    places: &'a [(&'b String, &'b Place)],
+    threads: usize,
+) -> Vec<&'a [(&'b String, &'b Place)]> {
+    let enough = 16 * threads;
+    let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
+    for (at, (_, place)) in places.iter().enumerate() {
+        runs += place.plan.run_count();
+        if runs >= enough || at + 1 == places.len() {
+            groups.push(&places[first..=at]);
+            (first, runs) = (at + 1, 0);
+        }
+    }
+    groups
 }

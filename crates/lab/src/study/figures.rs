@@ -16,7 +16,7 @@ const MOST_OBJECTS: usize = 64;
 const DIGEST: &str = "\ndigest ";
 
 /// One combination of the factors.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Point {
     /// Factor to level.
     pub factors: BTreeMap<String, String>,

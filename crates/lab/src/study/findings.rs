@@ -90,37 +90,6 @@ impl Size {
 }
 
 impl Study {
-    /// Runs in all.
-    ///
-    /// # Errors
-    /// One line: a change does not fit.
-    pub fn run_count(&self, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
-        let mut count = 0;
-        let mut add = |table: &Table,
-                       changes: &[super::Change],
-                       at: &BTreeMap<String, String>,
-                       names: Option<&[String]>| {
-            let all = seeds.changes_of(table, changes);
-            let places = table.places(&table.draft(size.of(table), seeds.first, &all)?, at, names)?;
-            count += places.iter().map(|place| place.plan.run_count()).sum::<usize>();
-            Ok::<(), String>(())
-        };
-        for table in &self.tables {
-            add(table, &[], &BTreeMap::new(), None)?;
-        }
-        for cause in &self.causes {
-            let Some(table) = self.table(&cause.table) else { continue };
-            let names = super::effect::Subject::parse(&cause.of).names();
-            let (at, names) = if cause.explains {
-                (BTreeMap::new(), None)
-            } else {
-                (cause.place_when_changed()?, Some(&names[..]))
-            };
-            add(table, &cause.changes()?, &at, names)?;
-        }
-        Ok(count)
-    }
-
     /// Runs the study: its tables, then its causes; then decides its claims.
     ///
     /// # Errors

@@ -397,7 +397,7 @@ fn study() -> Command {
                     Arg::new("out")
                         .long("out")
                         .value_name("DIR")
-                        .help("Write cells.csv, claims.csv and causes.csv of each study below DIR"),
+                        .help("Write the page and the files of each study below DIR"),
                 )
                 .arg(
                     Arg::new("readings")

@@ -277,6 +277,7 @@ impl Directory {
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
+            ("page.md", study::quote::filled(study, findings)),
             ("study.html", study::page::html(study, findings, seeds, command)),
         ];
         written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", text::readings_csv(scores))));

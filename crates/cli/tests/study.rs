@@ -395,20 +395,53 @@ fn a_bundle_that_cannot_be_leaves_nothing() {
     assert_eq!(all_below(&place.0), before);
 }
 
-/// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today; every
-/// cause is as its study says.
+/// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today, and so is
+/// every number that a page of prose quotes; every cause is as its study says, and each of those that answer a question of all
+/// five papers has its chart.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     let place = Scratch::new("study-all");
     let output = run(&mut study(&place, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
     let outcomes = fs::read_to_string(place.0.join("all/outcomes.md")).expect("outcomes");
     expect_file!["../../../docs/outcomes.md"].assert_eq(&format!("{OUTCOMES}{outcomes}"));
+    for name in anabranch_lab::study::names() {
+        let page = fs::read_to_string(place.0.join("all").join(name).join("page.md")).expect("a page");
+        expect_file![format!("../../../studies/{name}/page.md")].assert_eq(&page);
+    }
     assert!(
         output.status.success(),
         "a cause is not as its study says: {}",
         String::from_utf8_lossy(&output.stdout)
     );
+    let papers = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers.md"));
+    let papers = papers.expect("docs/papers.md");
+    for (question, name, causes) in CHARTS {
+        let html = fs::read_to_string(place.0.join("all").join(name).join("study.html")).expect("a page");
+        for cause in causes {
+            let chart = html
+                .split_once(&format!("<div id=\"change-{cause}\">"))
+                .unwrap_or_else(|| panic!("{cause}"))
+                .1;
+            let chart = chart.split_once("</figure>").expect("a figure").0;
+            assert!(chart.contains("<svg") && !chart.contains("nothing"), "{question}: {name}: {cause}");
+            let row = papers.lines().find(|line| line.starts_with(&format!("| {question} |")));
+            let row = row.unwrap_or_else(|| panic!("docs/papers.md has no row for {question}"));
+            assert!(row.contains(&format!("`{cause}`")), "docs/papers.md: {question}: {cause}");
+        }
+    }
 }
+
+/// Eight questions that all five papers are about: the study and the findings that answer each.
+const CHARTS: [(&str, &str, &[&str]); 8] = [
+    ("RTO.min", "osterdahl-2005", &["rto-min"]),
+    ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),
+    ("Pipelining", "sasikala-2008", &["sctp-pipelining", "tcp-pipelining"]),
+    ("Arrivals", "osterdahl-2005", &["arrivals"]),
+    ("The half-duplex gain", "ha-2005", &["half-duplex-gain"]),
+    ("The spurious retransmission", "alternative-transport", &["longer-timer"]),
+    ("Bytes or packets", "sasikala-2008", &["window", "chunk-cap"]),
+    ("File 0", "rajamani-2002", &["file-0-order"]),
+];
 
 const OUTCOMES: &str = "# Outcomes of the five papers\n\n\
      What `anabranch study run --all --quick --out DIR` writes to `DIR/outcomes.md`: every table and figure of the five\n\

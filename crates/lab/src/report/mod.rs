@@ -11,6 +11,7 @@
 mod bars;
 mod causes;
 mod chart;
+pub mod contrast;
 mod course;
 mod delays;
 mod distributions;

@@ -7,6 +7,7 @@ use super::bars::legend;
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark, Shape};
+use super::contrast::{self, Contrast};
 use super::svg::{escape, shortened};
 use super::{SCRIPT, STYLE, SVG_STYLE};
 use std::fmt::Write;
@@ -22,6 +23,8 @@ pub struct Paper {
     pub question: String,
     /// A line a table, and one for the claims.
     pub summary: Vec<String>,
+    /// Findings as charts.
+    pub charts: Vec<Contrast>,
     /// The page of prose, HTML.
     pub prose: String,
     /// The tables.
@@ -38,6 +41,8 @@ pub struct Paper {
     pub parameters: Grid,
     /// How to get the same again, and what made it.
     pub command: String,
+    /// How to cite it.
+    pub cite: String,
     /// The version, seeds and changed assumptions.
     pub made: String,
 }
@@ -54,6 +59,8 @@ pub struct Grid {
 /// One table of a paper, as curves.
 #[derive(Clone, Debug)]
 pub struct Sheet {
+    /// Its name.
+    pub name: String,
     /// Its name and what it shows.
     pub title: String,
     /// What is measured.
@@ -113,6 +120,7 @@ pub fn html(paper: &Paper) -> String {
         let _ = write!(out, "<li>{}</li>", escape(line));
     }
     out.push_str("</ul></div>\n");
+    contrast::draw_all(&mut out, &paper.charts);
     let (printed, own): (Vec<&Sheet>, Vec<&Sheet>) =
         paper.tables.iter().partition(|sheet| sheet.is_printed());
     for sheet in printed {
@@ -123,7 +131,7 @@ pub fn html(paper: &Paper) -> String {
         "<section class=\"prose\">{}</section>\n<h2>Findings, each a run that can fail</h2>\n",
         paper.prose
     );
-    grid(&mut out, &paper.causes, "words");
+    grid_of(&mut out, &paper.causes, "words", Some("cause"));
     for sheet in own {
         draw(&mut out, sheet);
     }
@@ -134,19 +142,25 @@ pub fn html(paper: &Paper) -> String {
     out.push_str("<h2>Parameters</h2>\n");
     grid(&mut out, &paper.parameters, "words");
     out.push_str("<h2>Claims, and what decides each</h2>\n");
-    grid(&mut out, &paper.claims, "words");
-    out.push_str("<h2>Printed cells</h2>\n");
+    grid_of(&mut out, &paper.claims, "words", Some("claim"));
+    out.push_str("<h2 id=\"cells\">Printed cells</h2>\n");
     grid(&mut out, &paper.cells, "figures");
     let _ = write!(
         out,
-        "<h2>The same again</h2>\n<pre>{}</pre>\n<footer><p>{}</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
+        "<h2>The same again</h2>\n<pre>{}</pre>\n<h2>To cite</h2>\n<p>{}</p>\n<footer><p>{}</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
         escape(&paper.command),
+        escape(&paper.cite),
         escape(&paper.made)
     );
     out
 }
 
 fn grid(out: &mut String, grid: &Grid, class: &str) {
+    grid_of(out, grid, class, None);
+}
+
+/// The same; what its rows are, each with the name in its first cell, so that a link can lead to it.
+fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");
         return;
@@ -157,7 +171,12 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     }
     out.push_str("</tr></thead><tbody>");
     for row in &grid.rows {
-        out.push_str("<tr>");
+        match rows_are.zip(row.first()) {
+            Some((what, name)) => {
+                let _ = write!(out, "<tr id=\"{what}-{}\">", escape(name));
+            }
+            None => out.push_str("<tr>"),
+        }
         for (head, cell) in grid.heads.iter().zip(row) {
             let _ = write!(out, "<td data-of=\"{}\">{}</td>", escape(head), escape(cell));
         }
@@ -174,7 +193,13 @@ fn draw(out: &mut String, sheet: &Sheet) {
             }
             all
         });
-    let _ = write!(out, "<h2>{}</h2>\n{}", escape(&sheet.title), legend(&names));
+    let _ = write!(
+        out,
+        "<h2 id=\"table-{}\">{}</h2>\n{}",
+        escape(&sheet.name),
+        escape(&sheet.title),
+        legend(&names)
+    );
     let (areas, circles) = if sheet.is_printed() {
         ("what as many runs as a printed number averages give", " Circles: as printed.")
     } else {
@@ -235,7 +260,7 @@ fn draw_panel(
         } else {
             Axis::linear(0.0, most * 1.08, 5, plain)
         };
-        chart::draw(svg, frame, [&x, &y.named(shortened(&sheet.unit, 30))], |plot| {
+        chart::draw(svg, frame, [&x, &y.named(shortened(short_unit(&sheet.unit), 30))], |plot| {
             for curve in &panel.curves {
                 let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
                 let ink = Ink::contestant(place);
@@ -261,8 +286,13 @@ fn draw_panel(
     });
 }
 
+/// A unit without what is said of it in brackets, for an axis; the note beside it has all.
+pub(super) fn short_unit(unit: &str) -> &str {
+    unit.split(" (").next().unwrap_or(unit)
+}
+
 /// A number of an axis, without an exponent.
-fn plain(value: f64) -> String {
+pub(super) fn plain(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.0}M", v / 1e6),
         v if v >= 1e4 => format!("{:.0}k", v / 1e3),

@@ -162,3 +162,78 @@ fn groups<'a, 'b>(
     }
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{Seeds, Size, Study};
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Kept(RefCell<HashMap<String, String>>);
+
+    impl Store for Kept {
+        fn load(&self, name: &str) -> Result<Option<String>, String> {
+            Ok(self.0.borrow().get(name).cloned())
+        }
+
+        fn save(&self, name: &str, text: &str) -> Result<(), String> {
+            self.0.borrow_mut().insert(name.to_owned(), text.to_owned());
+            Ok(())
+        }
+    }
+
+    const FILES: [(&str, &str); 5] = [
+        ("study.toml", "name = 'own'\ntitle = ''\nsource = ''\nquestion = ''\ntables = ['pages', 'one']\n"),
+        (
+            "pages.toml",
+            "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n\
+             [plan]\nrtt = '40ms'\nloss = ['0', '5%']\nobjects = '5x20kB'\ntransport = ['one=tcp', 'many=sctp']\n",
+        ),
+        (
+            "one.toml",
+            "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
+             [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
+        ),
+        // The first and the third are of the same runs; what any is held against are runs of the table.
+        (
+            "causes.toml",
+            "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
+             says = ''\n[[cause]]\nid = 'b'\ntable = 'pages'\nchange = ['one:iw=2']\nof = 'one/many'\nexplains = true\neffect = [1, 9]\n\
+             says = ''\n[[cause]]\nid = 'c'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
+             says = ''\n",
+        ),
+        ("claims.csv", "id,place,kind,claim,check\n"),
+    ];
+
+    #[test]
+    fn as_many_runs_are_counted_as_are_made() {
+        let file = |name: &str| {
+            let found = FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| (*text).to_owned());
+            Ok(found.or_else(|| (name == "page.md").then(String::new)))
+        };
+        let study = Study::parse(file).expect("a study");
+        let (seeds, store) = (Seeds { runs: 0, first: 1, changes: &[] }, Kept::default());
+        let count = || {
+            let mut bench = Bench::counting(&store);
+            study.run(Size::Full, &seeds, &mut bench).expect("counted");
+            bench.runs()
+        };
+        // Without loss nothing is drawn: 2 runs, 6 with loss, 1 of the other table; 3 of a changed round trip; 8 of a changed window.
+        assert_eq!(count(), 2 + 6 + 1 + 3 + 8);
+        let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let progress = |done: usize| {
+            made.fetch_max(done, Ordering::Relaxed);
+        };
+        let options = Options { threads: 2, progress: &progress, stop: &stop };
+        let mut bench = Bench::new(&options, &store);
+        study.run(Size::Full, &seeds, &mut bench).expect("run");
+        assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (20, 20));
+        // What is kept is not run again; of what is lost, that alone.
+        assert_eq!(count(), 0);
+        let lost = store.0.borrow().keys().min().cloned().expect("a file");
+        store.0.borrow_mut().remove(&lost);
+        assert!(count() > 0);
+    }
+}

@@ -5,11 +5,13 @@
 
 use super::bench::{Bench, StudyError};
 use super::change::Change;
-use super::effect::{Estimate, Subject, difference};
+use super::effect::{Estimate, Subject, difference, figure};
+use super::figures::{Figures, Point};
 use super::metric::Metric;
 use super::table::Table;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// One `[[cause]]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,7 +32,7 @@ pub struct Cause {
     pub at: BTreeMap<String, String>,
     /// Bounds of the number with the change over that without.
     pub effect: [f64; 2],
-    /// The finding, in a sentence; `{}` is the effect.
+    /// The finding, in a sentence; `{}` is the effect, `{was}` and `{is}` the number without and with the change.
     pub says: String,
     /// It is run over the whole table, and what it brings near print is explained by it.
     #[serde(default)]
@@ -41,6 +43,8 @@ pub struct Cause {
     /// It was found by looking at many variants, and proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
+    /// The heading of its chart, where it has one: it is run along a whole curve of its table then.
+    pub chart: Option<String>,
 }
 
 /// A cause that was run.
@@ -50,8 +54,12 @@ pub struct Found {
     pub cause: Cause,
     /// The number with the change over that without; `None` where it has none.
     pub effect: Option<Estimate>,
+    /// The number without the change, and with it.
+    pub numbers: [Option<f64>; 2],
     /// The effect is as the study says: within its bounds, and on the side of 1 on which they are.
     pub holds: bool,
+    /// The runs without the change, and with it, where they are drawn.
+    pub figures: Option<[Figures; 2]>,
 }
 
 #[derive(Deserialize)]
@@ -115,7 +123,9 @@ impl Cause {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
-        let mut logs = Vec::new();
+        // A chart has the whole curve.
+        let along = table.along().filter(|_| self.chart.is_some());
+        let (mut logs, mut both) = (Vec::new(), Vec::new());
         for changes in [&[][..], &self.changes().map_err(StudyError::Change)?] {
             let all = seeds.changes_of(table, changes);
             let draft = table.draft(seeds.runs, seeds.first, &all).map_err(StudyError::Change)?;
@@ -124,18 +134,20 @@ impl Cause {
             } else {
                 self.place_when_changed().map_err(StudyError::Change)?
             };
-            // Where all of the table is run with the change, these are runs of the table.
-            let names = (!self.explains).then(|| subject.names());
-            let places = table.places(&draft, &at, names.as_deref()).map_err(StudyError::Change)?;
+            let mut wide = at.clone();
+            wide.retain(|key, _| along.as_ref() != Some(key));
+            // Without the change these are runs of the table, as they are where all of it is run with the change.
+            let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
+            let places = table.places(&draft, &wide, names.as_deref()).map_err(StudyError::Change)?;
             let figures = bench.figures(&places, table.definition.heads)?;
-            logs.push(
-                figures
-                    .points
-                    .iter()
-                    .flat_map(|point| subject.logs(point, metric, object))
-                    .collect::<Vec<_>>(),
-            );
+            let is_there = |point: &&Rc<Point>| {
+                at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
+            };
+            let points = figures.points.iter().filter(is_there);
+            logs.push(points.flat_map(|point| subject.logs(point, metric, object)).collect::<Vec<_>>());
+            both.push(figures);
         }
+        let numbers = [0, 1].map(|which| Estimate::of(&logs[which]).map(|number| number.mean));
         let effect = Estimate::of(&difference(&logs[1], &logs[0]));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
@@ -144,7 +156,8 @@ impl Cause {
             let told = (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && told
         });
-        Ok(Found { cause: self.clone(), effect, holds })
+        let figures = <[Figures; 2]>::try_from(both).ok().filter(|_| self.chart.is_some());
+        Ok(Found { cause: self.clone(), effect, numbers, holds, figures })
     }
 }
 
@@ -153,7 +166,8 @@ impl Found {
     #[must_use]
     pub fn sentence(&self) -> String {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
-        self.cause.says.replace("{}", &effect)
+        let [was, is] = self.numbers.map(|number| number.map_or("nothing".to_owned(), figure));
+        self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
     }
 
     /// It is as it is to be.

@@ -248,7 +248,8 @@ fn levels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 impl Term {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads `tcp`, `tcp.packets` or `tcp[loss=1%]`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (name, at) = match text.split_once('[') {
             Some((name, rest)) => (name, levels(rest.strip_suffix(']').ok_or("']' is missing")?)?),
@@ -318,6 +319,28 @@ impl Term {
     #[must_use]
     pub fn contestant(&self) -> &str {
         &self.contestant
+    }
+
+    /// Levels that hold for this term alone.
+    pub(super) fn place(&self) -> &BTreeMap<String, String> {
+        &self.at
+    }
+
+    /// Its number, or the ratio of it and another, at the place that each says; `metric` is the table's own.
+    pub(super) fn estimate(
+        &self,
+        other: Option<&Self>,
+        figures: &Figures,
+        metric: Metric,
+    ) -> Option<Estimate> {
+        let own = figures.at(&self.at)?;
+        match other {
+            None => Estimate::of_values(&self.values(own, metric, None)),
+            Some(other) => {
+                let second = figures.at(&other.at)?;
+                Estimate::of(&difference(&self.logs(own, metric, None), &other.logs(second, metric, None)))
+            }
+        }
     }
 
     fn metric(&self, table: Metric) -> Metric {

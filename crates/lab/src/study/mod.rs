@@ -13,6 +13,7 @@ pub mod calibrate;
 pub mod cause;
 pub mod cell;
 mod change;
+pub mod chart;
 pub mod check;
 pub mod claim;
 mod definition;
@@ -23,6 +24,7 @@ pub mod metric;
 pub mod order;
 pub mod page;
 mod printed;
+pub mod quote;
 pub mod readings;
 pub mod sensitivity;
 mod shipped;
@@ -173,7 +175,7 @@ impl Study {
                 self.is_known(check).map_err(|error| format!("claims.csv: {}: {error}", claim.id))?;
             }
         }
-        Ok(())
+        quote::check(self)
     }
 
     fn is_known(&self, check: &Check) -> Result<(), String> {
@@ -252,6 +254,30 @@ mod tests {
             let count = study.reading_count(readings, Size::Quick, &seeds);
             let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
             assert!(count >= readings.all().len(), "{name}: {count} runs");
+        }
+    }
+
+    /// Whatever looks like a number of ours in prose is a link: what is left without one is of the paper, of the plan, or words.
+    #[test]
+    fn no_factor_stands_in_prose_without_its_run() {
+        for name in names() {
+            let page = open(name).unwrap_or_else(|e| panic!("{e}")).page;
+            for (number, line) in page.lines().enumerate() {
+                let at = line.match_indices('x').map(|(at, _)| at);
+                let is_factor = |at: &usize| {
+                    line[at + 1..].starts_with(|c: char| c.is_ascii_digit())
+                        && !line[..*at].ends_with(|c: char| c.is_alphanumeric())
+                };
+                let loose = at
+                    .filter(is_factor)
+                    .find(|at| !line[..*at].ends_with('[') && !line[..*at].ends_with("print has "));
+                assert_eq!(
+                    loose,
+                    None,
+                    "studies/{name}/page.md:{}: a factor that no run says: {line}",
+                    number + 1
+                );
+            }
         }
     }
 

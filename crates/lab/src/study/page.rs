@@ -3,32 +3,37 @@
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
-use super::{Seeds, Study, Table, text};
+use super::{Seeds, Study, Table, chart, quote, text};
 use crate::report::paper::{Curve, Grid, Panel, Paper, Sheet};
 use crate::stats::interval;
 use std::collections::BTreeMap;
+
+/// How to cite the program.
+const CITATION: &str = include_str!("../../../../CITATION.cff");
 
 /// The page of a study, of these findings; `command` makes it again.
 #[must_use]
 pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str) -> String {
     let definition = &study.definition;
-    let mut prose = String::new();
-    pulldown_cmark::html::push_html(
-        &mut prose,
-        pulldown_cmark::Parser::new_ext(&study.page, pulldown_cmark::Options::ENABLE_TABLES),
-    );
-    let tables = findings.tables.iter().filter_map(|found| sheet(study.table(&found.name)?, found)).collect();
+    let tables: Vec<Sheet> =
+        findings.tables.iter().filter_map(|found| Some(sheet(study.table(&found.name)?, found))).collect();
+    let is_drawn = |name: &str| tables.iter().any(|sheet| sheet.name == name);
+    let prose = quote::html(&quote::filled(study, findings), is_drawn);
     let set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
     let set = if set.is_empty() {
         "no assumption changed".to_owned()
     } else {
         format!("changed: {}", set.join(", "))
     };
+    let points = findings.tables.iter().flat_map(|found| &found.figures.points);
+    let runs = points.flat_map(|point| point.contestants.values()).map(Vec::len).max().unwrap_or(0);
+    let made = format!("seeds from {} on, up to {runs} at a place, {set}", seeds.first);
     crate::report::paper::html(&Paper {
         title: definition.title.clone(),
         source: definition.source.clone(),
         question: definition.question.clone(),
         summary: text::summary(study, findings).lines().map(str::to_owned).collect(),
+        charts: chart::all(study, findings),
         prose,
         tables,
         cells: cells(findings),
@@ -37,12 +42,26 @@ pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str
         more: more(findings),
         parameters: parameters(study),
         command: command.to_owned(),
-        made: format!(
-            "Run in virtual time by anabranch {}: seeds from {} on, {set}. The same seeds give the same bytes.",
+        cite: format!(
+            "{}: {}. Version {}; study {}, {made}. It redoes {}: {}.",
+            cited("- name"),
+            cited("title"),
             env!("CARGO_PKG_VERSION"),
-            seeds.first
+            definition.name,
+            definition.source.trim_end_matches('.'),
+            definition.title
+        ),
+        made: format!(
+            "Run in virtual time by anabranch {}: {made}. The same seeds give the same bytes.",
+            env!("CARGO_PKG_VERSION")
         ),
     })
+}
+
+/// A field of the file that says how to cite the program.
+fn cited(field: &str) -> &'static str {
+    let value = |line: &'static str| line.trim_start().strip_prefix(field)?.strip_prefix(": ");
+    CITATION.lines().find_map(value).unwrap_or_default().trim_matches('"')
 }
 
 fn heads(names: &[&str]) -> Vec<String> {
@@ -154,11 +173,16 @@ fn cells(findings: &Findings) -> Grid {
 /// Column to label.
 type Labels = BTreeMap<String, String>;
 
-/// A table as curves: along the column that the table names, or the last of its columns, or its first factor.
-fn sheet(table: &Table, found: &TableFound) -> Option<Sheet> {
+/// A table as curves: along the column that the table names, or the last of its columns, or its first factor; where it has none,
+/// contestants stand side by side.
+fn sheet(table: &Table, found: &TableFound) -> Sheet {
     let metric = table.definition.metric;
-    let along = table.along()?;
     let objects = metric.is_of_objects();
+    let varies = |column: &String| {
+        objects && column == "object"
+            || found.figures.points.iter().any(|point| point.factors.contains_key(column))
+    };
+    let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
     let printed =
         |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed);
     // Every number there is, with the labels that a printed cell of it would have.
@@ -176,8 +200,8 @@ fn sheet(table: &Table, found: &TableFound) -> Option<Sheet> {
                 let values = point.values(name, metric, objects.then_some(object));
                 let ours = interval::mean(&values).zip(range_of_means(&values, table.definition.averaged));
                 let mut place = labels.clone();
-                place.remove("contestant");
                 let level = place.remove(&along).unwrap_or_default();
+                place.remove("contestant");
                 match panels.iter_mut().find(|(known, _)| *known == place) {
                     Some((_, levels)) if levels.contains(&level) => {}
                     Some((_, levels)) => levels.push(level),
@@ -190,9 +214,10 @@ fn sheet(table: &Table, found: &TableFound) -> Option<Sheet> {
     let panels = panels.into_iter().map(|(place, levels)| {
         let at = |name: &str, level: &String| {
             let mut labels = place.clone();
-            labels.insert("contestant".to_owned(), name.to_owned());
             labels.insert(along.clone(), level.clone());
-            labels
+            // Where contestants are the levels, each has a curve of one point.
+            let other = labels.insert("contestant".to_owned(), name.to_owned());
+            if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
         };
         let curve = |name: &String| Curve {
             name: name.clone(),
@@ -209,10 +234,25 @@ fn sheet(table: &Table, found: &TableFound) -> Option<Sheet> {
             levels: levels.clone(),
         }
     });
-    Some(Sheet {
+    Sheet {
+        name: table.name.clone(),
         title: format!("{}: {}", table.name, table.definition.title),
         unit: table.definition.unit.clone(),
         panels: panels.collect(),
         along,
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_cites_what_the_file_says() {
+        assert_eq!(cited("version"), env!("CARGO_PKG_VERSION"));
+        assert!(
+            cited("title").starts_with("anabranch: ") && cited("- name").contains("authors"),
+            "{CITATION}"
+        );
+    }
 }

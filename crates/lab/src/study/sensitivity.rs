@@ -221,7 +221,7 @@ impl Varied<'_> {
         let mut outcomes = orders(&Orders::of(table, &cells));
         for cause in &self.causes {
             // The place alone: what it explains elsewhere is not looked at.
-            let alone = Cause { explains: false, ..(*cause).clone() };
+            let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
         }

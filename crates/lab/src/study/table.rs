@@ -104,8 +104,8 @@ impl Table {
             || self.printed.as_ref()?.columns.iter().rfind(|column| *column != "contestant").cloned();
         let factor = || {
             let varies = |(key, value): (&String, &toml::Value)| {
-                (key != "transport" && value.as_array().is_some_and(|levels| levels.len() > 1))
-                    .then(|| key.clone())
+                let levels = value.as_array().filter(|levels| levels.iter().all(|level| !level.is_table()));
+                (key != "transport" && levels.is_some_and(|levels| levels.len() > 1)).then(|| key.clone())
             };
             self.definition.plan.iter().find_map(varies)
         };

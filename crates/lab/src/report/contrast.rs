@@ -1,0 +1,186 @@
+//! One change, drawn: runs without and with it beside what is printed, place by place.
+//!
+//! Owns the figure of a finding. A row is a place; in it each contestant has a disc (without the change), a ring (with
+//! it) and an upright stroke (printed).
+
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, Axis, Frame, Mark, Shape};
+use super::paper::{plain, short_unit};
+use super::svg::{escape, shortened};
+use std::fmt::Write;
+
+/// A finding with its runs.
+#[derive(Clone, Debug)]
+pub struct Contrast {
+    /// The finding's own name.
+    pub id: String,
+    /// What it is about, in a few words.
+    pub heading: String,
+    /// The finding, with its effect.
+    pub sentence: String,
+    /// What was changed.
+    pub change: String,
+    /// The table of which it is, and what else is held there.
+    pub place: String,
+    /// What is measured.
+    pub unit: String,
+    /// What varies from row to row.
+    pub along: String,
+    /// The rows, first on top.
+    pub rows: Vec<Row>,
+}
+
+/// A place.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What it is called.
+    pub place: String,
+    /// The contestants there.
+    pub marks: Vec<Marks>,
+}
+
+/// One contestant's numbers at a place.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// The contestant.
+    pub contestant: String,
+    /// As printed.
+    pub printed: Option<f64>,
+    /// Ours as the study has it: the mean and the ends of its 95 % interval.
+    pub without: Option<[f64; 3]>,
+    /// Ours with the change.
+    pub with: Option<[f64; 3]>,
+}
+
+impl Marks {
+    fn all(&self) -> impl Iterator<Item = f64> + '_ {
+        self.without.iter().chain(&self.with).flatten().chain(&self.printed).copied()
+    }
+}
+
+/// Writes the figure of a finding.
+pub(super) fn draw(out: &mut String, contrast: &Contrast) {
+    let names =
+        contrast.rows.iter().flat_map(|row| &row.marks).fold(Vec::<String>::new(), |mut all, marks| {
+            if !all.contains(&marks.contestant) {
+                all.push(marks.contestant.clone());
+            }
+            all
+        });
+    let all = || contrast.rows.iter().flat_map(|row| &row.marks);
+    let values = || all().flat_map(Marks::all).filter(|value| *value > 0.0);
+    let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { return };
+    let is_printed = all().any(|marks| marks.printed.is_some());
+    let is_drawn_from_seeds =
+        all().flat_map(|marks| marks.without.iter().chain(&marks.with)).any(|[_, low, high]| low < high);
+    let printed = if is_printed { " Stroke: as printed." } else { " Nothing is printed." };
+    let lines = if is_drawn_from_seeds {
+        " Lines: 95 % intervals."
+    } else {
+        " One run each: nothing is drawn from the seeds."
+    };
+    let figure = Figure {
+        name: format!("change-{}", contrast.id),
+        heading: escape(&contrast.heading),
+        legend: format!(
+            "<p class=\"says\">{}</p>{}",
+            escape(&contrast.sentence),
+            super::bars::legend(&names)
+        ),
+        shows: format!("{}: {}", contrast.heading, contrast.sentence),
+        note: format!(
+            "{}; {}. Disc: as the study has it. Ring: with <code>{}</code>.{printed}{lines}",
+            escape(&contrast.place),
+            escape(&contrast.unit),
+            escape(&contrast.change)
+        ),
+        data: data(contrast),
+    };
+    figure.render(out, Width::Half, |svg, width| {
+        // Contestants of a row lie below each other.
+        let (between, many) = (15, names.len().max(1));
+        let row = between * many as u32 + 12;
+        let height = row * contrast.rows.len() as u32 + 52;
+        let longest = contrast.rows.iter().map(|row| row.place.chars().count()).max().unwrap_or(0).min(16);
+        let frame = Frame { left: 32 + 7 * longest as u32, below: 42, ..Frame::new(width.pixels(), height) };
+        let places: Vec<String> = contrast.rows.iter().map(|row| shortened(&row.place, 16)).collect();
+        let ticks = if width.is_narrow() { 4 } else { 6 };
+        let x = if most / least > 20.0 {
+            Axis::logarithmic(least / 1.25, most * 1.25, plain)
+        } else {
+            Axis::linear(0.0, most * 1.06, ticks, plain)
+        };
+        let unit = shortened(short_unit(&contrast.unit), if width.is_narrow() { 40 } else { 60 });
+        let y = Axis::names(&places).named(shortened(&contrast.along, 14));
+        chart::draw(svg, frame, [&x.named(unit), &y], |plot| {
+            for (number, row_of) in contrast.rows.iter().enumerate() {
+                for marks in &row_of.marks {
+                    let which = names.iter().position(|name| *name == marks.contestant).unwrap_or(0);
+                    let ink = Ink::contestant(which);
+                    let share = f64::from(between) / f64::from(row);
+                    let y = number as f64 + (which as f64 - (many - 1) as f64 / 2.0) * share;
+                    let named = |what: &str| format!("{}, {}: {what}", row_of.place, marks.contestant);
+                    if let (Some([one, ..]), Some([other, ..])) = (marks.without, marks.with) {
+                        chart::faint_line(plot, [(one, y), (other, y)], (ink, 0.35), 3.0);
+                    }
+                    for ours in [marks.without, marks.with] {
+                        let Some([_, low, high]) = ours.filter(|[_, low, high]| low < high) else { continue };
+                        chart::line(plot, [(low.max(least / 1.25), y), (high, y)], ink, 1.2);
+                    }
+                    if let Some([mean, ..]) = marks.with {
+                        let title = named(&format!("{} with the change", plain(mean)));
+                        let ring = Mark::dot((mean, y), 5.0, ink, title.clone());
+                        chart::marks(plot, [ring, Mark::dot((mean, y), 3.2, Ink::named("paper"), title)]);
+                    }
+                    if let Some([mean, ..]) = marks.without {
+                        let title = named(&format!("{} as the study has it", plain(mean)));
+                        chart::marks(plot, [Mark::dot((mean, y), 3.4, ink, title)]);
+                    }
+                    if let Some(value) = marks.printed {
+                        let half = share * 0.46;
+                        chart::line(plot, [(value, y - half), (value, y + half)], Ink::named("ink"), 2.0);
+                        let title = named(&format!("{} in print", plain(value)));
+                        let point = Mark {
+                            shape: Shape::Dot(6.0),
+                            ..Mark::dot((value, y), 6.0, Ink::named("ink"), title)
+                        };
+                        chart::marks(plot, [point.faint(0.0)]);
+                    }
+                }
+            }
+        });
+        height
+    });
+}
+
+fn data(contrast: &Contrast) -> Data {
+    let along = if contrast.along.is_empty() { "place" } else { &contrast.along };
+    let columns = ["contestant", along, "printed", "without", "low", "high", "with", "low", "high"];
+    let mut data = Data::new(&columns);
+    for row in &contrast.rows {
+        for marks in &row.marks {
+            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+            let three = |of: Option<[f64; 3]>| [0, 1, 2].map(|at| number(of.map(|of| of[at])));
+            let mut cells = vec![marks.contestant.clone(), row.place.clone(), number(marks.printed)];
+            cells.extend(three(marks.without));
+            cells.extend(three(marks.with));
+            data.row(&cells);
+        }
+    }
+    data
+}
+
+/// Writes all of them.
+pub(super) fn draw_all(out: &mut String, contrasts: &[Contrast]) {
+    if contrasts.is_empty() {
+        return;
+    }
+    out.push_str("<h2>What one change does</h2>\n<div class=\"two changes\">");
+    for contrast in contrasts {
+        let _ = write!(out, "<div id=\"change-{}\">", escape(&contrast.id));
+        draw(out, contrast);
+        out.push_str("</div>");
+    }
+    out.push_str("</div>\n");
+}

@@ -1,0 +1,314 @@
+//! What the page of prose quotes of the runs.
+//!
+//! A quotation is a link of `page.md` whose text is what the runs say: `[x0.65](causes.toml#byte-counting)`. Whoever
+//! writes the page writes the link; [`filled`] writes its text, so that no number of ours stands in prose that a run does
+//! not say. A link leads to the file that holds what is quoted, and behind the `#` says which part of it:
+//!
+//! | link | text |
+//! |---|---|
+//! | `causes.toml#ID` | the effect of a cause |
+//! | `claims.csv#ID,ID` | what came of claims, where it is the same of all |
+//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table |
+//! | `TABLE.toml#differ[loss=2%]` | how many there |
+//! | `TABLE.toml#orders` | how many of its orders are as in print |
+//! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's number, or a ratio; terms are those of `claims.csv` |
+
+use super::Study;
+use super::cell::{Cell, Verdict};
+use super::check::{Outcome, Term};
+use super::effect::figure;
+use super::findings::{Findings, TableFound};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What a link quotes.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Quote {
+    Cause(String),
+    Claims(Vec<String>),
+    /// A table, what of it, and where.
+    Count(String, Count, BTreeMap<String, String>),
+    /// A table, and whose number.
+    Number(String, Box<Term>, Option<Box<Term>>),
+}
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Count {
+    Cells,
+    Of(Verdict),
+    Explained,
+    Unexplained,
+    Orders,
+}
+
+impl Quote {
+    /// What a link's target quotes; `None` where it is a link like any other.
+    fn parse(target: &str) -> Result<Option<Self>, String> {
+        let Some((file, part)) = target.split_once('#') else { return Ok(None) };
+        Ok(match (file, file.strip_suffix(".toml")) {
+            ("causes.toml", _) => Some(Self::Cause(part.to_owned())),
+            ("claims.csv", _) => Some(Self::Claims(part.split(',').map(str::to_owned).collect())),
+            (_, Some(table)) if !table.contains(['/', ':']) => Some(Self::of_table(table, part)?),
+            _ => None,
+        })
+    }
+
+    fn of_table(table: &str, part: &str) -> Result<Self, String> {
+        let mut within = false;
+        let mut terms = part.split(|c| {
+            within = c == '[' || within && c != ']';
+            c == '/' && !within
+        });
+        let (first, second) = (terms.next().unwrap_or_default(), terms.next().map(Term::parse).transpose()?);
+        let first = Term::parse(first)?;
+        let count = match first.contestant() {
+            "cells" => Count::Cells,
+            "agree" => Count::Of(Verdict::Agrees),
+            "near" => Count::Of(Verdict::Near),
+            "differ" => Count::Of(Verdict::Differs),
+            "undetermined" => Count::Of(Verdict::Undetermined),
+            "explained" => Count::Explained,
+            "unexplained" => Count::Unexplained,
+            "orders" => Count::Orders,
+            _ => return Ok(Self::Number(table.to_owned(), Box::new(first), second.map(Box::new))),
+        };
+        Ok(Self::Count(table.to_owned(), count, first.place().clone()))
+    }
+
+    /// What it quotes is there.
+    fn check(&self, study: &Study) -> Result<(), String> {
+        let table = |name: &str| study.table(name).ok_or_else(|| format!("no table '{name}'"));
+        match self {
+            Self::Cause(id) if study.causes.iter().any(|cause| cause.id == *id) => Ok(()),
+            Self::Cause(id) => Err(format!("no cause '{id}'")),
+            Self::Claims(ids) => {
+                let missing = ids.iter().find(|id| study.claims.iter().all(|claim| claim.id != **id));
+                missing.map_or(Ok(()), |id| Err(format!("no claim '{id}'")))
+            }
+            Self::Count(name, _, at) => match &table(name)?.printed {
+                Some(printed) => {
+                    let unknown = at.keys().find(|key| !printed.columns.contains(key));
+                    unknown.map_or(Ok(()), |key| Err(format!("{name} has no column '{key}'")))
+                }
+                None => Err(format!("nothing is printed of {name}")),
+            },
+            Self::Number(name, one, other) => {
+                let names = table(name)?.names();
+                let terms = std::iter::once(one).chain(other).map(|term| term.contestant());
+                let unknown =
+                    terms.into_iter().find(|contestant| names.iter().all(|name| name != contestant));
+                unknown.map_or(Ok(()), |who| Err(format!("no contestant '{who}' in {name}")))
+            }
+        }
+    }
+
+    /// What the runs say.
+    fn text(&self, study: &Study, findings: &Findings) -> String {
+        let table = |name: &str| findings.tables.iter().find(|found| found.name == name);
+        let said = match self {
+            Self::Cause(id) => {
+                let found = findings.causes.iter().find(|found| found.cause.id == *id);
+                found.and_then(|found| found.effect).map(|effect| times(effect.mean))
+            }
+            Self::Claims(ids) => Some(outcomes(ids, findings)),
+            Self::Count(name, count, at) => table(name).map(|found| count.of(found, at)),
+            Self::Number(name, one, other) => {
+                table(name).zip(study.table(name)).and_then(|(found, table)| {
+                    let metric = table.definition.metric;
+                    let number = one.estimate(other.as_deref(), &found.figures, metric)?.mean;
+                    Some(if other.is_some() { times(number) } else { short(number) })
+                })
+            }
+        };
+        said.unwrap_or_else(|| "no number".to_owned())
+    }
+}
+
+impl Count {
+    fn of(self, found: &TableFound, at: &BTreeMap<String, String>) -> String {
+        if self == Self::Orders {
+            return format!("{} of {}", found.orders.same, found.orders.all);
+        }
+        let is_there = |cell: &Cell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
+        let off = found.off();
+        let count = match self {
+            Self::Cells | Self::Orders => found.cells.iter().filter(|cell| is_there(&cell)).count(),
+            Self::Of(verdict) => {
+                found.cells.iter().filter(|cell| is_there(&cell) && cell.verdict == verdict).count()
+            }
+            Self::Explained => off.iter().filter(|cell| is_there(cell) && !cell.explained.is_empty()).count(),
+            Self::Unexplained => {
+                off.iter().filter(|cell| is_there(cell) && cell.explained.is_empty()).count()
+            }
+        };
+        count.to_string()
+    }
+}
+
+/// One word where it is the same of all, as it is to be in a sentence about several; else each.
+fn outcomes(ids: &[String], findings: &Findings) -> String {
+    let of = |id: &String| {
+        let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);
+        found.map_or(Outcome::Undetermined, |(_, found)| found.outcome)
+    };
+    match ids {
+        [one] => of(one).word().to_owned(),
+        [first, rest @ ..] if rest.iter().all(|id| of(id) == of(first)) => of(first).of_several().to_owned(),
+        several => {
+            let each: Vec<String> = several.iter().map(|id| format!("{id} {}", of(id).word())).collect();
+            each.join(", ")
+        }
+    }
+}
+
+/// A factor, two or three figures; one near 1 has enough of them to be told from it.
+fn times(value: f64) -> String {
+    match value {
+        v if (v - 1.0).abs() < 0.05 => format!("x{v:.3}"),
+        v if v >= 10.0 => format!("x{v:.0}"),
+        v if v >= 0.1 => format!("x{v:.2}"),
+        v => format!("x{v:.3}"),
+    }
+}
+
+/// A number without more figures than a reader takes in.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v if v >= 1.0 => format!("{v:.2}"),
+        v => figure(v),
+    }
+}
+
+/// The page's links that quote, each with the place of its text.
+fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
+    let mut found = Vec::new();
+    for (event, range) in Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter() {
+        let Event::Start(Tag::Link { dest_url, .. }) = event else { continue };
+        let wrong = |what| format!("page.md: '{dest_url}': {what}");
+        let Some(quote) = Quote::parse(&dest_url).map_err(wrong)? else { continue };
+        // The text lies between the first bracket and the one before the target.
+        let end =
+            page[range.clone()].rfind("](").ok_or_else(|| wrong("[text](target) was expected".to_owned()))?;
+        found.push((range.start + 1..range.start + end, quote));
+    }
+    Ok(found)
+}
+
+/// Everything that the page quotes is there.
+///
+/// # Errors
+/// One line: which link, and what is wrong.
+pub fn check(study: &Study) -> Result<(), String> {
+    for (place, quote) in quotes(&study.page)? {
+        let text = &study.page[place];
+        quote.check(study).map_err(|error| format!("page.md: the link '{text}': {error}"))?;
+    }
+    Ok(())
+}
+
+/// The page of prose, every quotation as these runs have it.
+#[must_use]
+pub fn filled(study: &Study, findings: &Findings) -> String {
+    let mut out = String::with_capacity(study.page.len());
+    let mut end = 0;
+    // What is wrong with a page is told when the study is opened.
+    for (place, quote) in quotes(&study.page).unwrap_or_default() {
+        out.push_str(&study.page[end..place.start]);
+        out.push_str(&quote.text(study, findings));
+        end = place.end;
+    }
+    out.push_str(&study.page[end..]);
+    out
+}
+
+/// Markdown as HTML, without its title: what is quoted leads to where it stands on the same page, and links to other files are text alone.
+#[must_use]
+pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
+    let mut out = String::new();
+    let (mut is_text, mut is_title) = (false, false);
+    let events = Parser::new_ext(page, Options::ENABLE_TABLES).filter_map(|event| match event {
+        // The page that it becomes a part of has a title.
+        Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => {
+            is_title = true;
+            None
+        }
+        Event::End(TagEnd::Heading(HeadingLevel::H1)) => {
+            is_title = false;
+            None
+        }
+        _ if is_title => None,
+        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+            let target = match Quote::parse(&dest_url) {
+                Ok(Some(quote)) => Some(quote.place(&is_drawn)),
+                _ => dest_url.contains("://").then(|| dest_url.to_string()),
+            };
+            is_text = target.is_none();
+            let dest_url = target?.into();
+            Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+        }
+        Event::End(TagEnd::Link) if std::mem::take(&mut is_text) => None,
+        event => Some(event),
+    });
+    pulldown_cmark::html::push_html(&mut out, events);
+    out
+}
+
+impl Quote {
+    /// Where it stands on the page of the study.
+    fn place(&self, is_drawn: &impl Fn(&str) -> bool) -> String {
+        let mut place = String::from("#");
+        let _ = match self {
+            Self::Cause(id) => write!(place, "cause-{id}"),
+            Self::Claims(ids) => write!(place, "claim-{}", ids.first().map_or("", String::as_str)),
+            Self::Count(name, ..) | Self::Number(name, ..) if is_drawn(name) => write!(place, "table-{name}"),
+            Self::Count(..) | Self::Number(..) => write!(place, "cells"),
+        };
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_quote_causes_claims_and_tables_and_others_are_left_alone() {
+        let page = "# Title *it*\n\nA [x](causes.toml#rtt), [b *c*](claims.csv#x1,x2) and\n[](t.toml#a[loss=nth:10/shared,object=2]/b.packets),\n\
+                    [5](t.toml#differ[loss=2%]), [the file](ns-2.tcl), [a page](../x.toml#y), [the web](https://x.org/a.toml#b).";
+        let found = quotes(page).expect("a page");
+        let texts: Vec<&str> = found.iter().map(|(place, _)| &page[place.clone()]).collect();
+        assert_eq!(texts, ["x", "b *c*", "", "5"]);
+        assert_eq!(found[0].1, Quote::Cause("rtt".to_owned()));
+        assert_eq!(found[1].1, Quote::Claims(vec!["x1".to_owned(), "x2".to_owned()]));
+        assert!(matches!(&found[2].1, Quote::Number(table, one, Some(other))
+            if table == "t" && one.contestant() == "a" && other.contestant() == "b"));
+        assert_eq!(
+            found[3].1,
+            Quote::Count(
+                "t".to_owned(),
+                Count::Of(Verdict::Differs),
+                [("loss".to_owned(), "2%".to_owned())].into()
+            )
+        );
+        let html = html(page, |table| table == "t");
+        assert!(
+            html.contains("<a href=\"#cause-rtt\">x</a>") && html.contains("<a href=\"#table-t\">5</a>"),
+            "{html}"
+        );
+        assert!(!html.contains("Title"), "{html}");
+        assert!(html.contains(" the file, a page, <a href=\"https://x.org/a.toml#b\">"), "{html}");
+    }
+
+    #[test]
+    fn numbers_have_two_or_three_figures() {
+        assert_eq!(
+            [0.0838, 0.6517, 0.9982, 3.643, 19.94].map(times),
+            ["x0.084", "x0.65", "x0.998", "x3.64", "x20"]
+        );
+        assert_eq!([4_157_693.0, 10.76, 6.13, 0.203].map(short), ["4157693", "10.8", "6.13", "0.203"]);
+    }
+}

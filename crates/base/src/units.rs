@@ -189,6 +189,15 @@ const BYTES: Kind = Kind {
     forms: "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB",
 };
 
+const LENGTH: Kind = Kind {
+    units: &[("mm", 1_000), ("m", 1_000_000), ("km", 1_000_000_000)],
+    foreign: &[],
+    forms: "a length such as 10m, 12.5m or 1km",
+};
+
+const SPEED: Kind =
+    Kind { units: &[("m/s", 1_000_000)], foreign: &[], forms: "a speed such as 5m/s or 12.5m/s" };
+
 const RATIO: Kind = Kind {
     units: &[("%", 10_000_000_000)],
     foreign: foreign::RATIO,
@@ -247,6 +256,25 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
         return Ok(Duration::ZERO);
     }
     quantity(text, &SPAN).map(Duration::from_nanos)
+}
+
+/// The length that `text` names, such as `12.5m`, in micrometres; a bare `0` is none.
+///
+/// # Errors
+/// [`UnitError`] with the accepted forms.
+pub fn parse_length(text: &str) -> Result<u64, UnitError> {
+    if text == "0" { Ok(0) } else { quantity(text, &LENGTH) }
+}
+
+/// The speed that `text` names, such as `12.5m/s`, in micrometres a second, never 0.
+///
+/// # Errors
+/// [`UnitError`] with the accepted forms.
+pub fn parse_speed(text: &str) -> Result<u64, UnitError> {
+    match quantity(text, &SPEED)? {
+        0 => Err(UnitError::new(text, "nobody moves at speed 0", None, SPEED.forms)),
+        speed => Ok(speed),
+    }
 }
 
 /// The time between two of what comes so often: `25/s`, `0.5/s` or `90/min`.
@@ -367,6 +395,16 @@ mod tests {
             assert!(parse_span(text).is_err(), "{text}");
         }
         assert_eq!(parse_span("1.000ns"), Ok(Duration::from_nanos(1)));
+        assert_eq!([parse_length("12.5m"), parse_length("0")], [Ok(12_500_000), Ok(0)]);
+        assert_eq!(parse_speed("12.5m/s"), Ok(12_500_000));
+        for text in ["10", "10s", "10m/s"] {
+            let error = parse_length(text).expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("12.5m"), "{error}");
+        }
+        for text in ["10", "10m", "0m/s"] {
+            let error = parse_speed(text).expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("12.5m/s"), "{error}");
+        }
     }
 
     /// What an error offers in place of `text`.

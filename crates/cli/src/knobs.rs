@@ -225,6 +225,7 @@ mod linux {
                 "auth_hmac",
                 "adaptation",
                 "asconf",
+                "asconf_primary",
                 "reconfig",
                 "reconfig_requests",
                 "max_streams",

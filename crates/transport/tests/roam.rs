@@ -80,8 +80,10 @@ fn download_with(
             });
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
             let port = if let Carrier::Udp { port } = carrier { port } else { 0 };
-            let peer = [SocketAddr::new(ip("10.0.0.2"), port)];
-            let session = host.connect(&peer, 80).expect("begun");
+            let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
+            // Who moves before it has learnt of the second has to know it.
+            let known = if comes < 100 { 2 } else { 1 };
+            let session = host.connect(&peer[..known], 80).expect("begun");
             let mut stream = session.open(0).expect("a stream");
             stream.write_all(b"go").await.expect("early data");
             let mut buffer = vec![0; 65_536];
@@ -125,6 +127,16 @@ fn break_before_make() {
         let (done, sum) = download(true, carrier, 4_000, 2_000).expect("it goes on");
         println!("break before make, {carrier:?}: {done}, {} chunks again", sum.retransmitted_timeout);
         assert!(done < ms(20_000), "done at {done}");
+    }
+}
+
+/// The INIT leaves at 1 ms, the COOKIE ECHO at 21 ms, and what the peer says to it would be there at 41 ms. A new address
+/// comes before the INIT, which then tells of it, after the old one has gone, or between.
+#[test]
+fn an_association_is_set_up_by_who_moves_meanwhile() {
+    for (comes, leaves) in [(0, 10), (5, 10), (15, 10), (0, 30), (10, 1_000)] {
+        let done = download(true, Carrier::Ip, comes, leaves).map(|(done, _)| done);
+        assert!(done.is_some_and(|done| done < ms(12_000)), "{comes}, {leaves}: done at {done:?}");
     }
 }
 

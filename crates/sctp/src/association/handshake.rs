@@ -10,6 +10,7 @@ use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
 use crate::path::MAX_PATHS;
+use crate::path::select::source_for;
 use crate::recv::RecvHalf;
 use anabranch_base::Instant;
 use anabranch_base::trace::{SendCause, TraceEvent};
@@ -30,6 +31,8 @@ pub(crate) struct Handshake {
     sent: Option<Instant>,
     /// It was sent more than once.
     repeated: bool,
+    /// This side's addresses that every INIT so far has told the peer; empty before the first.
+    told: Vec<IpAddr>,
 }
 
 impl Association {
@@ -42,6 +45,12 @@ impl Association {
     /// INIT has been written.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
+        let now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
+        match self.handshake.told.is_empty() {
+            true => self.handshake.told = now,
+            // The answer may be to any of them.
+            false => self.handshake.told.retain(|address| now.contains(address)),
+        }
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.on_used(ctx.now);
@@ -216,7 +225,11 @@ impl Association {
         self.extensions.agree_on_auth(offer.auth.as_ref());
         self.extensions.peer_adaptation = offer.adaptation;
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
-            let known = ctx.locals_for(from.ip()).map(|local| local.ip()).collect();
+            // Not one that has come since: the peer has to be told of it.
+            let known = match self.handshake.told.is_empty() {
+                true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
+                false => std::mem::take(&mut self.handshake.told),
+            };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
@@ -331,6 +344,45 @@ impl Association {
         if !self.paths.get(self.handshake_path()).is_usable() {
             self.handshake.path = self.paths.current() as u8;
         }
+    }
+
+    /// The address is gone from which the handshake was begun, and answers to it are lost. It goes on from another that the
+    /// INIT has told the peer; from one that it has not, it begins anew. What the peer may have set up already it then takes
+    /// for another association, from another address.
+    pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
+        let (stale, late) = match &self.state {
+            State::CookieWait(init) => (init.stale, init.late),
+            State::CookieEchoed(echo) => (echo.stale, echo.late),
+            _ => return,
+        };
+        let locals: Vec<SocketAddr> = ctx.locals_for(self.peer()).collect();
+        if !self.config.asconf || locals.contains(&self.paths.get(self.handshake_path()).source()) {
+            return;
+        }
+        let told = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
+        let echoes = matches!(self.state, State::CookieEchoed(_));
+        let told = told.filter(|told| echoes && !told.is_empty());
+        // What was acknowledged cannot be said again.
+        if locals.is_empty() || told.is_none() && self.send.base() > 0 {
+            return;
+        }
+        let sources = told.as_ref().unwrap_or(&locals);
+        for index in 0..self.paths.len() {
+            let path = self.paths.get(index);
+            if let Some(source) = source_for(sources, path.address().ip(), index)
+                && !locals.contains(&path.source())
+            {
+                let config = self.config.clone();
+                self.paths.at(index).leave_from(&config, source, ctx.mtu_of(source));
+            }
+        }
+        if told.is_none() {
+            self.timers.stop(Timer::T1Cookie);
+            self.take_back_everything();
+            self.state = State::CookieWait(Init { retries: 0, preserve_ms: None, stale, late });
+            (self.handshake.repeated, self.handshake.told) = (false, Vec::new());
+        }
+        self.outbox.set_handshake(true);
     }
 
     /// DATA that rode with a COOKIE ECHO whose cookie was refused has not been

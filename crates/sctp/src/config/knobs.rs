@@ -191,6 +191,9 @@ anabranch_base::knobs! {
         /// Addresses come and go: ASCONF (RFC 5061); needs auth=yes.
         asconf: bool = false, EXTENSION,
             SWITCH, "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no";
+        /// With each address that is added the peer is asked to send there first (RFC 5061 §4.2.4); needs asconf=yes.
+        asconf_primary: bool = false, "ours: RFC 5061 leaves it to the application",
+            SWITCH, "ask the peer to send first to each address that is added (RFC 5061 §4.2.4); with asconf=yes: yes or no";
         /// Streams are reset and added: RE-CONFIG (RFC 6525).
         reconfig: bool = false, EXTENSION,
             SWITCH, "streams are reset and added: RE-CONFIG (RFC 6525): yes or no";

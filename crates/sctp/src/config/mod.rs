@@ -202,6 +202,9 @@ impl Config {
         if self.asconf && !self.auth {
             return Err(KnobError("sctp:asconf=yes needs auth=yes (RFC 5061 §4.1.1)".to_owned()));
         }
+        if self.asconf_primary && !self.asconf {
+            return Err(KnobError("sctp:asconf_primary=yes needs asconf=yes".to_owned()));
+        }
         // RFC 6458 §8.1.1: the bounds hold for all RTOs. RTO.Initial may be below RTO.Min, which bounds what is
         // computed (RFC 9260 §6.3.1 C6), but nothing ever waits for longer than RTO.Max.
         let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_span);

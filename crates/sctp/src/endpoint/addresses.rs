@@ -71,8 +71,10 @@ impl Endpoint {
 
     fn locals_changed(&mut self, now: Instant) {
         for slot in 0..self.slots.len() as u32 {
-            if self.slots[slot as usize].association.as_ref().is_some_and(|a| a.extensions().agreed().asconf)
-            {
+            let Some(association) = &self.slots[slot as usize].association else { continue };
+            if !association.was_established() {
+                self.with(now, slot, |association, ctx| association.begin_from_another(ctx));
+            } else if association.extensions().agreed().asconf {
                 self.with(now, slot, |association, ctx| association.locals_changed(ctx));
             }
         }

@@ -111,7 +111,7 @@ impl Asconf {
 
     /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from. Not one that has come
     /// back before the peer has answered that it gives it up: it may have done so.
-    pub(super) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
+    pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
         self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
     }
@@ -143,16 +143,26 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is, by `path`.
-    pub(super) fn plan(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
+    /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is, by `path`; `prefer`: and to be
+    /// reached at the address that is added last.
+    pub(super) fn plan(
+        &mut self,
+        ctx: &Ctx<'_>,
+        paths: &Paths,
+        timers: &mut Timers,
+        path: usize,
+        prefer: bool,
+    ) {
         let wanted: Vec<IpAddr> = self.wanted(ctx, paths.peer()).iter().map(SocketAddr::ip).collect();
         if self.outstanding.is_some() || self.refused || wanted.is_empty() {
             return;
         }
         // RFC 5061 §5.3 F5: what is added stands before what is deleted, so that something is left.
-        let adds = wanted.iter().filter(|address| !self.known.contains(address)).map(|&a| Request::Add(a));
+        let added = || wanted.iter().copied().filter(|address| !self.known.contains(address));
+        let wish = added().next_back().filter(|_| prefer).or(self.wish);
+        let adds = added().map(Request::Add);
         let known = |address: &IpAddr| self.known.contains(address) || wanted.contains(address);
-        let primary = self.wish.filter(known).filter(|_| !self.primary_refused).map(Request::Primary);
+        let primary = wish.filter(known).filter(|_| !self.primary_refused).map(Request::Primary);
         let gone = self.known.iter().filter(|a| !wanted.contains(a) && !self.stuck.contains(a));
         let requests: Vec<Request> =
             adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MAX_REQUESTS).collect();

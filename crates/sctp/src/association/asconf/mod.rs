@@ -70,7 +70,7 @@ impl Association {
             && !matches!(self.state, State::ShutdownAckSent)
             && let Some(asconf) = &mut self.extensions.asconf
         {
-            asconf.plan(ctx, &self.paths, &mut self.timers, path);
+            asconf.plan(ctx, &self.paths, &mut self.timers, path, self.config.asconf_primary);
         }
     }
 

@@ -313,6 +313,19 @@ impl Network {
         Ok(())
     }
 
+    /// Has `change` happen now, so that what is started next finds it done.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn change(&self, change: Change) -> Result<(), SpecError> {
+        if let Change::Respec(_, spec) = &change {
+            spec.build::<crate::parcel::Parcel>(0, &Rng::new(0))?;
+        }
+        self.find_routes();
+        self.shared.state.borrow_mut().apply(change);
+        Ok(())
+    }
+
     /// Cuts `link`, both ways, at `at`, for `span` or for good.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {

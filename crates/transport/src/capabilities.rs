@@ -117,6 +117,8 @@ pub struct Capabilities {
     pub grows: Feature,
     /// Several paths at once.
     pub paths: bool,
+    /// Sessions go on when the addresses of their host change: the peer is told.
+    pub moves: Feature,
     /// What is written before the handshake is done rides with it.
     pub early_data: bool,
     /// Nobody on the way can read or change what is sent.

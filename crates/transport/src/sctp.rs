@@ -64,6 +64,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     },
     grows: Feature::Extension { knob: "reconfig", rule: "RFC 6525 adds the streams" },
     paths: true,
+    moves: Feature::Extension { knob: "asconf", rule: "RFC 5061 tells the peer" },
     early_data: true,
     secure: false,
     background: false,

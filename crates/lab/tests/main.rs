@@ -2,6 +2,7 @@
 
 mod causes;
 mod grid;
+mod handover;
 mod in_force;
 mod messages;
 mod pages;

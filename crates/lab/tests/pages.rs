@@ -39,7 +39,7 @@ fn rows(page: &str, heading: &str) -> BTreeSet<String> {
 #[test]
 fn each_key_of_a_plan_is_in_the_page() {
     let page = page("plan.md");
-    for group in [Group::Network, Group::Workload, Group::Contestants, Group::Runs] {
+    for group in [Group::Network, Group::Handover, Group::Workload, Group::Contestants, Group::Runs] {
         let keys: BTreeSet<String> =
             KEYS.iter().filter(|key| key.group == group).map(|key| key.name.to_owned()).collect();
         let heading = format!("## {}", group.heading());

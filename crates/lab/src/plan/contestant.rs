@@ -261,6 +261,18 @@ impl Contestant {
         Ok(())
     }
 
+    /// Whether it tells its peers of new addresses, and so follows its host to another network.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        match self.transport.capabilities().moves {
+            Feature::No => false,
+            Feature::Yes => true,
+            Feature::Extension { knob, .. } => {
+                self.engine.knobs().iter().any(|known| known.key == knob && known.value == "yes")
+            }
+        }
+    }
+
     /// The keys it was given that say which request takes which connection or stream, or what one costs.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {

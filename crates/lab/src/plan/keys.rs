@@ -15,6 +15,8 @@ use std::sync::LazyLock;
 pub enum Group {
     /// The emulated network.
     Network,
+    /// A client that moves to another network.
+    Handover,
     /// What is transferred.
     Workload,
     /// Who races.
@@ -29,6 +31,7 @@ impl Group {
     pub const fn heading(self) -> &'static str {
         match self {
             Self::Network => "Network",
+            Self::Handover => "Handover",
             Self::Workload => "Workload",
             Self::Contestants => "Contestants",
             Self::Runs => "Runs",
@@ -78,6 +81,10 @@ pub fn names(group: Group) -> Vec<&'static str> {
     KEYS.iter().filter(|key| key.group == group).map(|key| key.name).collect()
 }
 
+const fn handover(name: &'static str, value: &'static str, help: &'static str) -> Key {
+    Key { name, value, help, group: Group::Handover, several: Several::Factor, both: None }
+}
+
 const fn workload(name: &'static str, value: &'static str, help: &'static str) -> Key {
     Key { name, value, help, group: Group::Workload, several: Several::Factor, both: None }
 }
@@ -122,6 +129,30 @@ const OURS: &[Key] = &[
         several: Several::Entries,
         both: None,
     },
+    handover(
+        "handover",
+        "WHEN",
+        "The client moves from the first network to the second (of one --path a second of its kind): when it leaves the \
+         first, 2s, or random: at any moment of the load, drawn from the seed",
+    ),
+    handover("overlap", "LENGTH", "Over so long a way both networks reach the client: 10m [default: 0m]"),
+    handover("speed", "SPEED", "How fast the client moves: 5m/s"),
+    handover(
+        "detection",
+        "TIME",
+        "From where the new network reaches the client until the client knows and has an address there: 500ms [default: 0]",
+    ),
+    handover(
+        "registration",
+        "TIME",
+        "What a contestant that cannot tell its peer of a new address needs until its old one is served in the new network \
+         (Mobile IP): 300ms [default: the round trip of the new network]",
+    ),
+    handover(
+        "cell",
+        "LENGTH",
+        "The client goes to and fro and leaves a network each time it has gone so far: 15m [default: once]",
+    ),
     Key {
         name: "page",
         value: "PAGE",

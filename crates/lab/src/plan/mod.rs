@@ -12,6 +12,7 @@ pub mod draft;
 pub mod error;
 pub mod expect;
 pub mod file;
+pub mod handover;
 pub mod harmful;
 pub mod heads;
 pub mod keys;
@@ -24,6 +25,7 @@ pub mod workload;
 pub use contestant::{Contestant, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
+pub use handover::Handover;
 pub use network::{LossBy, Network};
 pub use outline::Outline;
 pub use workload::Workload;
@@ -86,7 +88,10 @@ impl PointPlan {
     /// Whether anything of a run in the virtual world is drawn from its seed.
     #[must_use]
     pub fn has_chance(&self) -> bool {
-        self.network.paths.iter().any(LinkSpec::has_chance) || !self.workload.start_jitter.is_zero()
+        let network = &self.network;
+        network.paths.iter().any(LinkSpec::has_chance)
+            || !self.workload.start_jitter.is_zero()
+            || network.handover.as_ref().is_some_and(|handover| handover.leaves == handover::Leaves::Random)
     }
 
     /// The point as a run of this seed finds it, where that is another than as written.

@@ -2,6 +2,7 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
+use super::handover::{Handover, Leaves};
 use super::sources::Sources;
 use super::{draft, keys};
 use anabranch_base::time::Duration;
@@ -47,6 +48,8 @@ pub struct Network {
     pub paths: Vec<LinkSpec>,
     /// The failures, already part of the paths' outages; kept for the failover time.
     pub fails: Vec<Fail>,
+    /// The client moves from the first path to the second.
+    pub handover: Option<Handover>,
 }
 
 impl Network {
@@ -84,6 +87,7 @@ impl Network {
             let settings: Vec<Setting> = inherited.chain(path).cloned().collect();
             paths.push(link(base, &settings, sources)?);
         }
+        let handover = Handover::interpret(concrete, &mut paths)?;
         let mut fails = Vec::new();
         for (text, place) in &concrete.fails {
             let fail: Fail = text.parse().map_err(|e: SpecError| PlanError::at(place, e))?;
@@ -100,23 +104,36 @@ impl Network {
             path.fail(&fail);
             fails.push(fail);
         }
-        Ok(Self { paths, fails })
+        Ok(Self { paths, fails, handover })
     }
 
-    /// The first failure of a path: its number, from 1, and when.
+    /// The first failure of a path, or the first path's end where the client leaves it at a known instant: its number, from
+    /// 1, and when.
     #[must_use]
     pub fn first_failure(&self) -> Option<(u64, Duration)> {
-        self.fails.iter().map(|fail| (fail.at, fail.path as u64)).min().map(|(at, path)| (path, at))
+        let fails = self.fails.iter().map(|fail| (fail.at, fail.path as u64));
+        let left = self.handover.as_ref().and_then(|handover| match handover.leaves {
+            Leaves::At(at) => Some((at, 1)),
+            Leaves::Random => None,
+        });
+        fails.chain(left).min().map(|(at, path)| (path, at))
     }
 
     /// The network in one line, as the table's heading shows it.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
+        let alike = self.handover.is_some() && self.paths.windows(2).all(|pair| pair[0] == pair[1]);
         for (i, path) in self.paths.iter().enumerate() {
             let text = one_line(path);
-            parts.push(if self.paths.len() == 1 { text } else { format!("path {}: {text}", i + 1) });
+            match (self.paths.len(), alike) {
+                (1, _) => parts.push(text),
+                (_, false) => parts.push(format!("path {}: {text}", i + 1)),
+                (_, true) if i == 0 => parts.push(format!("both networks: {text}")),
+                _ => {}
+            }
         }
+        parts.extend(self.handover.as_ref().map(Handover::describe));
         for fail in &self.fails {
             let span = fail.span.map_or(" for good".to_owned(), |span| format!(" for {}", format_span(span)));
             parts.push(format!("path {} fails at {}{span}", fail.path, format_span(fail.at)));

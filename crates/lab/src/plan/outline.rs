@@ -35,9 +35,14 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let concrete = self.combinations.at(index);
         let sources = &mut *self.sources.borrow_mut();
+        let network = Network::interpret(&concrete, sources)?;
+        let workload = Workload::interpret(&concrete, sources)?;
+        if let Some(handover) = &network.handover {
+            handover.check(&concrete, workload.deadline)?;
+        }
         Ok(PointPlan {
-            network: Network::interpret(&concrete, sources)?,
-            workload: Workload::interpret(&concrete, sources)?,
+            network,
+            workload,
             loss_by: LossBy::interpret(&concrete)?,
             one_host: super::one_host(&concrete)?,
             factors: concrete.factors,
@@ -112,6 +117,9 @@ impl Outline {
             Ok(cross)
         });
         let (together, world) = (switch(&first, "together")?, world(&first)?);
+        if let Some(setting) = first.setting("handover").filter(|_| world == World::Emulated) {
+            return Err(PlanError::at(&setting.place, "moves clients of the virtual world only"));
+        }
         let causes = causes(&first)?;
         let shared = if world == World::Emulated { "takes real time" } else { "shares its network" };
         if let Some(place) = first

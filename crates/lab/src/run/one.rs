@@ -2,8 +2,9 @@
 
 use super::contest::{self, Contest};
 use super::harvest::{self, Traces};
-use super::{course, topology};
+use super::{course, handover, topology};
 use crate::capture::views::Course;
+use crate::plan::handover::Leaves;
 use crate::plan::{Contestant, Cross, PointPlan};
 use crate::results::Run;
 use anabranch_base::Instant;
@@ -82,7 +83,7 @@ impl Kept {
 /// # Errors
 /// One line when the world cannot be built, or does not come to an end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
-    perform(scenario, false).map(|(runs, _)| runs)
+    perform(scenario, false).map(|done| done.runs)
 }
 
 /// Runs it and captures every host's packets, to the end of the last connection.
@@ -90,10 +91,35 @@ pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
 /// # Errors
 /// As [`run`].
 pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), String> {
-    perform(scenario, true)
+    perform(scenario, true).map(|done| (done.runs, done.captures))
 }
 
-fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Captured>), String> {
+/// What came of a world.
+struct Performed {
+    runs: Vec<Run>,
+    captures: Vec<Captured>,
+    /// Until the last client was done.
+    took: Duration,
+}
+
+/// Runs a world, with its clients' moves if they move.
+fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
+    let Some(handover) = &scenario.point.network.handover else { return perform_once(scenario, capture) };
+    let leaves = match (handover.leaves, handover.dwell) {
+        (Leaves::At(_), _) => return perform_once(scenario, capture),
+        (Leaves::Random, Some(dwell)) => dwell,
+        // Any moment of the load: how long that takes the same load tells whose client stays.
+        (Leaves::Random, None) => perform_once(scenario, false)?.took,
+    };
+    let mut point = scenario.point.clone();
+    if let Some(handover) = &mut point.network.handover {
+        handover.leaves = Leaves::At(handover::draw(scenario.seed, leaves));
+    }
+    perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
+}
+
+/// Runs a world; clients that leave at a random moment stay.
+fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
     let workload = &point.workload;
@@ -101,6 +127,12 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     let lanes = scenario.contestants.len() + usize::from(scenario.cross.is_some());
     let built = topology::build(&point.network, lanes, servers, scenario.seed)?;
     let network = &built.network;
+    if let Some(handover) = &point.network.handover {
+        // Background traffic has Mobile IP.
+        let moves: Vec<bool> =
+            (0..lanes).map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.moves())).collect();
+        handover::prepare(&built, &moves, handover, workload.deadline)?;
+    }
     network.record_passages();
     if capture {
         for host in built.lanes.iter().flat_map(|lane| lane.servers.iter().chain([&lane.client])) {
@@ -124,6 +156,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     // The clients keep the deadline themselves; this is against our own mistakes.
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
+    let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
     let passages = network.take_passages();
     let mut runs = Vec::new();
     let mut courses = Vec::new();
@@ -163,7 +196,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
             }
         }
     }
-    Ok((runs, captures))
+    Ok(Performed { runs, captures, took })
 }
 
 fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {

@@ -4,12 +4,13 @@
 //! pair of interfaces and its own subnet. Several that share the network
 //! (`together`, background traffic, one server an origin): each has hosts of
 //! its own on either side of two routers a path, joined by that path's link, so
-//! that all meet in its queues and in nothing else.
+//! that all meet in its queues and in nothing else. Where clients move, each path
+//! is a network that one router leads to, and servers have one address behind it.
 
 use crate::plan::Network as Plan;
 use anabranch_link::spec::RateSpec;
 use anabranch_link::{LinkSpec, SpecError};
-use anabranch_sim::{LinkId, Network, NodeId};
+use anabranch_sim::{InterfaceId, LinkId, Network, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The most paths, and the most hosts on one side.
@@ -37,6 +38,10 @@ pub struct Built {
     pub lanes: Vec<ContestantHosts>,
     /// The paths' links; up leads from the clients to the servers.
     pub paths: Vec<LinkId>,
+    /// Where clients move: what the router before the servers has towards each path.
+    pub towards: Vec<InterfaceId>,
+    /// Where clients move: what joins each contestant's client to the network of each path.
+    pub radios: Vec<Vec<LinkId>>,
 }
 
 /// Builds the network of `plan` for `lanes` contestants with `servers` servers each.
@@ -48,6 +53,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
         return Err(format!("more than {MAX} paths or hosts on one side"));
     }
     let network = Network::new(seed);
+    let moves = plan.handover.is_some();
     let mut hosts = Vec::with_capacity(lanes);
     for lane in 0..lanes {
         let client_addresses = addresses(plan.paths.len(), 0, lane);
@@ -57,14 +63,39 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
         let mut lane_servers = Vec::new();
         let mut server_addresses = Vec::new();
         for server in lane * servers..(lane + 1) * servers {
-            let own = addresses(plan.paths.len(), 100, server);
+            let own = addresses(if moves { 1 } else { plan.paths.len() }, 100, server);
             lane_servers.push(network.host(&name("server", server + 1), &own));
             server_addresses.push(own);
         }
         hosts.push(ContestantHosts { client, servers: lane_servers, client_addresses, server_addresses });
     }
     let wrong = |error: SpecError| error.to_string();
-    let mut paths = Vec::new();
+    let (mut paths, mut towards) = (Vec::new(), Vec::new());
+    let mut radios = vec![Vec::new(); hosts.len()];
+    if moves {
+        let far = network.router("far");
+        let largest = plan.paths.iter().max_by_key(|path| path.up.mtu.max(path.down.mtu));
+        let access = access(largest.unwrap_or(&LinkSpec::default()));
+        for server in hosts.iter().flat_map(|lane: &ContestantHosts| &lane.servers) {
+            network.link(far, *server, &access).map_err(wrong)?;
+        }
+        for (index, spec) in plan.paths.iter().enumerate() {
+            let near = network.router(&format!("near-{}", index + 1));
+            let out = network.interface(far, &[]);
+            paths.push(network.link(near, out, spec).map_err(wrong)?);
+            towards.push(out);
+            for (lane, radios) in hosts.iter().zip(&mut radios) {
+                // What is under way to a client that has just moved does not turn back.
+                let here = network.interface(near, &[]);
+                let client = lane.client.interface(index as u32);
+                radios.push(network.link(client, here, &access).map_err(wrong)?);
+                for address in &lane.client_addresses {
+                    network.route(*address, 32, here);
+                }
+            }
+        }
+        return Ok(Built { network, lanes: hosts, paths, towards, radios });
+    }
     for (index, spec) in plan.paths.iter().enumerate() {
         let interface = index as u32;
         if let [lane] = hosts.as_slice()
@@ -85,7 +116,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             }
         }
     }
-    Ok(Built { network, lanes: hosts, paths })
+    Ok(Built { network, lanes: hosts, paths, towards, radios })
 }
 
 /// A host's addresses: the path is the third byte's subnet, the host the fourth.

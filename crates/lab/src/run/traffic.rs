@@ -23,7 +23,12 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
     let mut traffic = Traffic::default();
     traffic.series.bucket_ns = BUCKET_NS;
     traffic.series.paths = built.paths.iter().map(|_| Directions::default()).collect();
+    let radios = built.lanes.iter().position(|own| own == lane).and_then(|at| built.radios.get(at));
     for passage in passages {
+        if radios.is_some_and(|radios| radios.contains(&passage.link)) {
+            lost_by_radio(&mut traffic.packets, passage);
+            continue;
+        }
         let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
         let up = passage.direction == Direction::Up;
         let client = if up { passage.source } else { passage.target };
@@ -57,6 +62,19 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
         }
     }
     traffic
+}
+
+/// What a client sends where it has no network any more, and what arrives there for it.
+fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
+    match (passage.fate, passage.direction) {
+        (Fate::Lost(_), Direction::Up) => {
+            // It never came as far as a path.
+            packets.up.sent += 1;
+            packets.up.lost += 1;
+        }
+        (Fate::Lost(_), Direction::Down) => packets.down.lost += 1,
+        _ => {}
+    }
 }
 
 /// What the application has read of the objects in each bucket, counted from `begun`.

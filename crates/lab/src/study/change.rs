@@ -128,7 +128,7 @@ mod tests {
             ("rtt", "KEY=VALUE"),
             (":iw=1", "KEY=VALUE"),
             ("udp:iw=1", "there are tcp, s1, s2"),
-            ("speed=1", "speed"),
+            ("weight=1", "weight"),
         ] {
             let error = changed(change).expect_err(change);
             assert!(error.contains(told), "{change}: {error}");

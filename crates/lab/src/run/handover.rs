@@ -1,0 +1,242 @@
+//! Clients that move: which links work when, and which addresses their hosts have, as changes of the network.
+//!
+//! A contestant that tells its peers of addresses gets one of the new network when the client knows of it, and loses the old
+//! one with the old network. Any other keeps its one address, which Mobile IP serves in the new network from detection and
+//! registration on, in both directions at once and without tunnels.
+
+use super::topology::Built;
+use crate::plan::Handover;
+use crate::plan::handover::Leaves;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{Instant, Rng};
+use anabranch_link::SpecError;
+use anabranch_sim::Change;
+
+/// When a client leaves its network that does so at a random moment of a load that takes so long.
+#[must_use]
+pub fn draw(seed: u64, span: Duration) -> Duration {
+    Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
+}
+
+/// Has all clients move, and no more from `until` on; those that leave at a random moment stay where they are. `moves` says
+/// of each lane whether it tells its peers of addresses.
+///
+/// # Errors
+/// One line when the network refuses a change.
+pub fn prepare(built: &Built, moves: &[bool], handover: &Handover, until: Duration) -> Result<(), String> {
+    for (at, change) in changes(built, moves, handover, until) {
+        let done = match at {
+            None => built.network.change(change),
+            Some(at) => built.network.schedule(at, change),
+        };
+        done.map_err(|error: SpecError| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// What changes, in order of time; `None` is before the run.
+fn changes(
+    built: &Built,
+    moves: &[bool],
+    handover: &Handover,
+    until: Duration,
+) -> Vec<(Option<Instant>, Change)> {
+    // Nanoseconds of the run's clock; what began before it is there already.
+    let mut due: Vec<(i128, Change)> = Vec::new();
+    let span = |span: Duration| i128::from(nanos(span));
+    for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
+        due.push((i128::MIN, Change::Down(radios[1])));
+        due.push((i128::MIN, Change::RemoveAddress(lane.client.interface(1), lane.client_addresses[1])));
+        for (path, address) in lane.client_addresses.iter().enumerate() {
+            if *moves {
+                // Packets to an address that is gone are sent into its network all the same.
+                built.network.route(*address, 32, built.towards[path]);
+            }
+        }
+    }
+    // The network that is left, and when; the other has reached the client since `enters`.
+    let (mut old, mut next) = (
+        0,
+        match handover.leaves {
+            Leaves::At(at) => Some(span(at)),
+            Leaves::Random => None,
+        },
+    );
+    while let Some(at) = next {
+        let new = 1 - old;
+        let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
+        for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
+            due.push((enters, Change::Up(radios[new])));
+            due.push((at, Change::Down(radios[old])));
+            let interface = |path: usize| lane.client.interface(path as u32);
+            let known = enters + span(handover.detection);
+            if !moves {
+                let served = known + span(handover.registration);
+                let home = lane.client_addresses[0];
+                due.push((served, Change::RemoveAddress(interface(old), home)));
+                due.push((served, Change::AddAddress(interface(new), home)));
+                continue;
+            }
+            let addresses = &lane.client_addresses;
+            if stays.is_none_or(|stays| known < stays) {
+                due.push((known, Change::AddAddress(interface(new), addresses[new])));
+            }
+            due.push((at, Change::RemoveAddress(interface(old), addresses[old])));
+        }
+        (old, next) = (new, stays.filter(|stays| *stays < span(until)));
+    }
+    // Those of one instant stay in this order.
+    due.sort_by_key(|(at, _)| *at);
+    let instant = |at: i128| u64::try_from(at).ok().filter(|at| *at > 0).map(Instant::from_nanos);
+    due.into_iter().map(|(at, change)| (instant(at), change)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Draft, Plan};
+    use crate::run::topology;
+    use anabranch_base::{RecvBatch, SendBatch};
+    use anabranch_sim::NodeId;
+    use anabranch_world::{Datagrams, Local, World};
+    use std::cell::RefCell;
+    use std::future::poll_fn;
+    use std::net::IpAddr;
+    use std::rc::Rc;
+
+    const OWD: u64 = 20;
+
+    /// When packets leave that arrive, of one a millisecond for three seconds: from the client, and to it at its first address
+    /// and at its second. It leaves its network at 1 s.
+    fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
+        let flags =
+            [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
+        let draft = Draft::from_flags(flags.iter().chain(keys).copied()).expect("flags");
+        let plan = Plan::interpret(draft).expect("a plan");
+        let network = &plan.points[0].network;
+        let built = topology::build(network, 1, 1, 1).expect("a network");
+        let handover = network.handover.as_ref().expect("moves");
+        prepare(&built, &[moves], handover, Duration::from_secs(3)).expect("changes");
+        let lane = &built.lanes[0];
+        let (server, client) = (lane.servers[0], lane.client);
+        let (there, here) = (lane.server_addresses[0][0], &lane.client_addresses);
+        let flows = [
+            flow(&built, (client, here[0], 1), (server, there)),
+            flow(&built, (server, there, 2), (client, here[0])),
+            flow(&built, (server, there, 3), (client, here[1])),
+        ];
+        let world = built.network.world(server);
+        let end = Instant::from_millis(3_500);
+        let main = async { world.sleep_until(end).await };
+        built.network.run(main, Instant::MAX).expect_done();
+        flows.map(|flow| flow.take())
+    }
+
+    fn flow(
+        built: &Built,
+        (from, source, port): (NodeId, IpAddr, u16),
+        (to, target): (NodeId, IpAddr),
+    ) -> Rc<RefCell<Vec<u64>>> {
+        let (sender, receiver) = (built.network.world(from), built.network.world(to));
+        let arrived = Rc::new(RefCell::new(Vec::new()));
+        let seen = arrived.clone();
+        let there = receiver.clone();
+        let task = async move {
+            let socket = there.bind(Local::Udp { port }).await.expect("a port");
+            let mut batch = RecvBatch::new(1);
+            loop {
+                poll_fn(|cx| socket.poll_recv(cx, &mut batch)).await.expect("open");
+                if batch.icmp.is_none() {
+                    seen.borrow_mut().push(there.now().as_nanos() / 1_000_000 - OWD);
+                }
+            }
+        };
+        std::mem::forget(receiver.spawn("receiver", task));
+        let here = sender.clone();
+        let task = async move {
+            let socket = here.bind(Local::Udp { port: port + 100 }).await.expect("a port");
+            for at in 0..3_000 {
+                here.sleep_until(Instant::from_millis(at)).await;
+                let mut batch = SendBatch::new(1);
+                (batch.source, batch.target) = ((source, port + 100).into(), (target, port).into());
+                batch.push(&[1; 8]);
+                drop(poll_fn(|cx| socket.poll_send(cx, &mut batch)).await);
+            }
+        };
+        std::mem::forget(sender.spawn("sender", task));
+        arrived
+    }
+
+    /// The milliseconds that are missing, as ranges.
+    fn missing(arrived: &[u64]) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut next = 0;
+        for &at in arrived.iter().chain([&3_000]) {
+            if at > next {
+                gaps.push((next, at));
+            }
+            next = at + 1;
+        }
+        gaps
+    }
+
+    #[test]
+    fn who_keeps_its_address_is_without_a_network_for_what_is_left_of_the_delay() {
+        // Overlap, speed, detection, registration; from when packets of the client are lost, and until when.
+        for (keys, outage) in [
+            (["0m", "1m/s", "200ms", "100ms"], Some((1_000, 1_300))),
+            (["1m", "10m/s", "200ms", "100ms"], Some((1_000, 1_200))),
+            (["2m", "20m/s", "200ms", "100ms"], Some((1_000, 1_200))),
+            (["2m", "10m/s", "200ms", "100ms"], Some((1_000, 1_100))),
+            (["3m", "10m/s", "200ms", "100ms"], None),
+            (["15m", "5m/s", "200ms", "100ms"], None),
+        ] {
+            let names = ["overlap", "speed", "detection", "registration"];
+            let keys: Vec<_> = names.into_iter().zip(keys).collect();
+            let [from, to, other] = arrive(false, &keys);
+            assert_eq!(missing(&from), outage.into_iter().collect::<Vec<_>>(), "{keys:?}: from the client");
+            // What was under way to the old network when it ended is lost, too.
+            let lost = match outage {
+                Some((begin, end)) => vec![(begin - OWD, end)],
+                None if keys[0].1 == "3m" => vec![(1_000 - OWD, 1_000)],
+                None => Vec::new(),
+            };
+            assert_eq!(missing(&to), lost, "{keys:?}: to the client");
+            assert!(other.is_empty(), "it has no other address");
+        }
+    }
+
+    #[test]
+    fn who_moves_loses_what_is_sent_to_an_address_that_is_gone() {
+        let keys = [("overlap", "5m"), ("speed", "10m/s"), ("detection", "200ms")];
+        let [from, to, other] = arrive(true, &keys);
+        assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
+        assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
+        // The new one is there from 1 s - 0.5 s + 0.2 s on, and what is then on its way reaches it.
+        assert_eq!(missing(&other), [(0, 700 - OWD)]);
+    }
+
+    #[test]
+    fn who_goes_to_and_fro_has_each_network_in_turn() {
+        let keys = [("cell", "10m"), ("overlap", "2m"), ("speed", "20m/s"), ("registration", "0ms")];
+        let [from, to, _] = arrive(false, &keys);
+        assert_eq!(
+            (missing(&from), missing(&to)),
+            (Vec::new(), Vec::new()),
+            "100 ms before each end it is served"
+        );
+        let keys = [("cell", "10m"), ("overlap", "2m"), ("speed", "20m/s"), ("registration", "150ms")];
+        let [from, ..] = arrive(false, &keys);
+        assert_eq!(missing(&from), [(1_000, 1_050), (1_500, 1_550), (2_000, 2_050), (2_500, 2_550)]);
+    }
+
+    #[test]
+    fn a_random_moment_is_the_seeds() {
+        let all: Vec<Duration> = (1..=1_000).map(|seed| draw(seed, Duration::from_secs(2))).collect();
+        assert_eq!(all[6], draw(7, Duration::from_secs(2)));
+        assert!(all.iter().all(|at| *at < Duration::from_secs(2)));
+        let mean = all.iter().sum::<Duration>() / 1_000;
+        assert!(mean > Duration::from_millis(950) && mean < Duration::from_millis(1_050), "{mean:?}");
+        assert_eq!(draw(1, Duration::ZERO), Duration::ZERO);
+    }
+}

@@ -1,0 +1,280 @@
+//! Clients that move from one network to another: what is on the wire, what comes of it, what is refused.
+
+use anabranch_lab::capture::{self, Settings};
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Race};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::one;
+use std::sync::atomic::AtomicBool;
+
+const MOVES: &str = "sctp:auth=yes,asconf=yes,asconf_primary=yes";
+
+fn draft(flags: &[(&str, &str)]) -> Result<Plan, String> {
+    let quiet = [("loss", "0"), ("rate", "10mbit"), ("rtt", "100ms"), ("runs", "1")];
+    let quiet = quiet.into_iter().filter(|(key, _)| !flags.iter().any(|(own, _)| own == key));
+    let all: Vec<_> = flags.iter().copied().chain(quiet).collect();
+    Draft::from_flags(all).and_then(Plan::interpret).map_err(|error| error.to_string())
+}
+
+fn plan(flags: &[(&str, &str)]) -> Plan {
+    draft(flags).expect("a plan")
+}
+
+fn race(flags: &[(&str, &str)]) -> Race {
+    let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The packets as the client's interfaces saw them.
+fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
+    let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
+    let flags: Vec<_> = flags.iter().chain(keys).copied().collect();
+    let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
+    let settings = Settings { ladder_lines: 60, ..Settings::default() };
+    let decoded = capture::decode("", &captures[0].pcapng[..], &settings).expect("a capture");
+    capture::table::render(&decoded, 0)
+}
+
+#[test]
+fn tcp_goes_on_when_its_address_is_served_again() {
+    let keys = [("overlap", "1m"), ("speed", "20m/s"), ("detection", "50ms"), ("registration", "100ms")];
+    expect_test::expect![[r#"
+        : 63 packets, 1.334 s, 1 connection
+
+        TCP  A = 10.0.1.1 port 49646   B = 10.100.1.1 port 8000
+          handshake 100.0 ms (round trip 100.0 ms); still open at the end of the capture, last packet at 1.334 s
+                  packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B       32      1868         2         -     16  1415278715-1415278731              0         0    100.1/100.1/100.1
+          B to A       31     41620        28         -  40000  1614384829-1614424829     15 timeout         0    0.000/0.000/0.000
+          A to B: 15 ACKs with SACK blocks
+          B to A: 15 packets with retransmitted data, 1 timeout, 15 retransmitted, known by the gap it fills
+
+            0.000000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
+            0.100096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
+            0.100096  A  ──► B   ACK           seq=1 ack=1 win=512
+            0.100096  A  ──► B   PSH ACK       seq=1 len=16 ack=1 win=512
+            0.200233  A  ◄── B   ACK           seq=1 ack=17 win=512
+            0.201433  A  ◄── B   ACK           seq=1 len=1448 ack=17 win=512
+            0.201433  A  ──► B   ACK           seq=17 ack=1449 win=501
+            0.202633  A  ◄── B   PSH ACK       seq=1449 len=1448 ack=17 win=512
+            0.202633  A  ──► B   ACK           seq=17 ack=2897 win=490
+            0.203833  A  ◄── B   ACK           seq=2897 len=1448 ack=17 win=512
+            0.203833  A  ──► B   ACK           seq=17 ack=4345 win=500
+            0.205033  A  ◄── B   PSH ACK       seq=4345 len=1448 ack=17 win=512
+            0.205033  A  ──► B   ACK           seq=17 ack=5793 win=500
+            0.302675  A  ◄── B   ACK           seq=5793 len=1448 ack=17 win=512
+            0.302675  A  ──► B   ACK           seq=17 ack=7241 win=500
+            0.303875  A  ◄── B   PSH ACK       seq=7241 len=1448 ack=17 win=512
+            0.303875  A  ──► B   ACK           seq=17 ack=8689 win=500
+            0.305075  A  ◄── B   ACK           seq=8689 len=1448 ack=17 win=512
+            0.305075  A  ──► B   ACK           seq=17 ack=10137 win=500
+            0.306275  A  ◄── B   PSH ACK       seq=10137 len=1448 ack=17 win=512
+            0.306275  A  ──► B   ACK           seq=17 ack=11585 win=500
+            0.307475  A  ◄── B   ACK           seq=11585 len=1448 ack=17 win=512
+            0.307475  A  ──► B   ACK           seq=17 ack=13033 win=500
+            0.308675  A  ◄── B   PSH ACK       seq=13033 len=1448 ack=17 win=512
+            0.308675  A  ──► B   ACK           seq=17 ack=14481 win=500
+            0.309875  A  ◄── B   ACK           seq=14481 len=1448 ack=17 win=512
+            0.309875  A  ──► B   ACK           seq=17 ack=15929 win=500
+            0.311075  A  ◄── B   PSH ACK       seq=15929 len=1448 ack=17 win=512
+            0.311075  A  ──► B   ACK           seq=17 ack=17377 win=500
+            0.618199  A  ◄── B   PSH ACK       seq=39097 len=904 ack=17 win=512
+            0.618199  A  ──► B   ACK           seq=17 ack=17377 win=511 sack=39097-40000
+            0.921794  A  ◄── B   ACK           seq=17377 len=1448 ack=17 win=512     ↻ timeout
+            0.921794  A  ──► B   ACK           seq=17 ack=18825 win=500 sack=39097-40000
+            1.023045  A  ◄── B   ACK           seq=18825 len=1448 ack=17 win=512     ↻ timeout
+            1.023045  A  ──► B   ACK           seq=17 ack=20273 win=500 sack=39097-40000
+            1.024245  A  ◄── B   ACK           seq=20273 len=1448 ack=17 win=512     ↻ timeout
+            1.024245  A  ──► B   ACK           seq=17 ack=21721 win=500 sack=39097-40000
+            1.124296  A  ◄── B   ACK           seq=21721 len=1448 ack=17 win=512     ↻ timeout
+            1.124296  A  ──► B   ACK           seq=17 ack=23169 win=500 sack=39097-40000
+            1.125496  A  ◄── B   ACK           seq=23169 len=1448 ack=17 win=512     ↻ timeout
+            1.125496  A  ──► B   ACK           seq=17 ack=24617 win=500 sack=39097-40000
+            1.126696  A  ◄── B   ACK           seq=24617 len=1448 ack=17 win=512     ↻ timeout
+            1.126696  A  ──► B   ACK           seq=17 ack=26065 win=500 sack=39097-40000
+            1.127896  A  ◄── B   ACK           seq=26065 len=1448 ack=17 win=512     ↻ timeout
+            1.127896  A  ──► B   ACK           seq=17 ack=27513 win=500 sack=39097-40000
+            1.225547  A  ◄── B   ACK           seq=27513 len=1448 ack=17 win=512     ↻ timeout
+            1.225547  A  ──► B   ACK           seq=17 ack=28961 win=500 sack=39097-40000
+            1.226747  A  ◄── B   ACK           seq=28961 len=1448 ack=17 win=512     ↻ timeout
+            1.226747  A  ──► B   ACK           seq=17 ack=30409 win=500 sack=39097-40000
+            1.227947  A  ◄── B   ACK           seq=30409 len=1448 ack=17 win=512     ↻ timeout
+            1.227947  A  ──► B   ACK           seq=17 ack=31857 win=500 sack=39097-40000
+            1.229147  A  ◄── B   ACK           seq=31857 len=1448 ack=17 win=512     ↻ timeout
+            1.229147  A  ──► B   ACK           seq=17 ack=33305 win=500 sack=39097-40000
+            1.230347  A  ◄── B   ACK           seq=33305 len=1448 ack=17 win=512     ↻ timeout
+            1.230347  A  ──► B   ACK           seq=17 ack=34753 win=500 sack=39097-40000
+            1.231547  A  ◄── B   ACK           seq=34753 len=1448 ack=17 win=512     ↻ timeout
+            1.231547  A  ──► B   ACK           seq=17 ack=36201 win=500 sack=39097-40000
+            1.232747  A  ◄── B   ACK           seq=36201 len=1448 ack=17 win=512     ↻ timeout
+            1.232747  A  ──► B   ACK           seq=17 ack=37649 win=500 sack=39097-40000
+            1.233947  A  ◄── B   ACK           seq=37649 len=1448 ack=17 win=512     ↻ timeout
+                    … 3 packets more
+    "#]].assert_eq(&ladder("tcp:iw=4", &keys));
+}
+
+#[test]
+fn sctp_tells_its_peer_and_goes_on() {
+    let keys = [("overlap", "2m"), ("speed", "20m/s"), ("detection", "50ms")];
+    expect_test::expect![[r#"
+        : 57 packets, 0.832 s, 1 association
+
+        SCTP  A = 10.0.1.1, 10.0.2.1 port 53687 tag 7c3f3536   B = 10.100.1.1 port 8000 tag 86619a1d
+          handshake 200.4 ms (round trip 100.2 ms); shut down by A at 0.832 s
+                                   packets  IP bytes  chunks  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B                        23      1496       1         1     16    899403849-899403849              0         0    100.1/100.1/100.1
+          B to A                        34     41984      28         1  40000  1169779354-1169779381              0         0     0.000/2.666/40.0
+          10.0.1.1 to 10.100.1.1         9       704       1                                                      0         0    100.1/100.1/100.1
+          10.100.1.1 to 10.0.1.1        12     15272      10                                                      0         0     0.000/6.666/40.0
+          10.0.2.1 to 10.100.1.1        14       792       0                                                      0         0                    -
+          10.100.1.1 to 10.0.2.1        22     26712      18                                                      0         0     0.000/5.001/50.0
+          A to B (1 streams more)
+          B to A (1 streams more)
+          A to B: 3 ASCONF, 3 AUTH, 1 COOKIE ECHO, 1 HEARTBEAT ACK, 1 INIT, 1 SHUTDOWN, 1 SHUTDOWN COMPLETE
+          B to A: 2 ASCONF ACK, 2 AUTH, 1 COOKIE ACK, 1 HEARTBEAT, 1 INIT ACK, 1 SHUTDOWN ACK
+
+            0.000000  A  ──► B   INIT          tag=A1 rwnd=4096k os=100 is=100 tsn=1 ecn forward-tsn extensions=15,193,128,130,192,64,194 random chunks=128,193 hmac=sha256,sha1 families=v4
+            0.100281  A  ◄── B   INIT ACK      tag=B1 rwnd=4096k os=100 is=100 tsn=1 …cookie ecn forward-tsn extensions=15,193,128,130,192,64,194 random chunks=128,193 hmac=sha256,sha1
+            0.100281  A  ──► B   COOKIE ECHO; I-DATA tsn=1 sid=0 mid=0 len=16 BE
+            0.200454  A  ◄── B   COOKIE ACK; SACK cum=1 rwnd=4194288
+            0.201654  A  ◄── B   I-DATA        tsn=1 sid=0 mid=0 len=1448 B
+            0.201654  A  ──► B   SACK          cum=1 rwnd=4192856
+            0.202854  A  ◄── B   I-DATA        tsn=2 sid=0 mid=0 fsn=1 len=1448
+            0.204054  A  ◄── B   I-DATA        tsn=3 sid=0 mid=0 fsn=2 len=1448
+            0.204054  A  ──► B   SACK          cum=3 rwnd=4189960
+            0.205254  A  ◄── B   I-DATA        tsn=4 sid=0 mid=0 fsn=3 len=1448
+            0.245254  A  ──► B   SACK          cum=4 rwnd=4188512
+            0.270000  A  ──► B   AUTH key=0 hmac=sha256; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1 primary=10.0.2.1
+            0.302892  A  ◄── B   I-DATA        tsn=5 sid=0 mid=0 fsn=4 len=1448
+            0.304092  A  ◄── B   I-DATA        tsn=6 sid=0 mid=0 fsn=5 len=1448
+            0.304092  A  ──► B   SACK          cum=6 rwnd=4185616
+            0.305292  A  ◄── B   I-DATA        tsn=7 sid=0 mid=0 fsn=6 len=1448
+            0.306492  A  ◄── B   I-DATA        tsn=8 sid=0 mid=0 fsn=7 len=1448
+            0.306492  A  ──► B   SACK          cum=8 rwnd=4182720
+            0.307692  A  ◄── B   I-DATA        tsn=9 sid=0 mid=0 fsn=8 len=1448
+            0.308892  A  ◄── B   I-DATA        tsn=10 sid=0 mid=0 fsn=9 len=1448
+            0.308892  A  ──► B   SACK          cum=10 rwnd=4179824
+            0.320000  A2 ──► B   AUTH key=0 hmac=sha256; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1 primary=10.0.2.1
+            0.370144  A2 ◄── B   HEARTBEAT
+            0.420160  A2 ◄── B   AUTH key=0 hmac=sha256; ASCONF ACK serial=1
+            0.420160  A2 ──► B   AUTH key=0 hmac=sha256; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
+            0.420160  A2 ──► B   HEARTBEAT ACK
+            0.520307  A2 ◄── B   AUTH key=0 hmac=sha256; ASCONF ACK serial=2
+            0.521507  A2 ◄── B   I-DATA        tsn=11 sid=0 mid=0 fsn=10 len=1448
+            0.522707  A2 ◄── B   I-DATA        tsn=12 sid=0 mid=0 fsn=11 len=1448
+            0.522707  A2 ──► B   SACK          cum=12 rwnd=4176928
+            0.523907  A2 ◄── B   I-DATA        tsn=13 sid=0 mid=0 fsn=12 len=1448
+            0.525107  A2 ◄── B   I-DATA        tsn=14 sid=0 mid=0 fsn=13 len=1448
+            0.525107  A2 ──► B   SACK          cum=14 rwnd=4174032
+            0.623945  A2 ◄── B   I-DATA        tsn=15 sid=0 mid=0 fsn=14 len=1448
+            0.625145  A2 ◄── B   I-DATA        tsn=16 sid=0 mid=0 fsn=15 len=1448
+            0.625145  A2 ──► B   SACK          cum=16 rwnd=4171136
+            0.626345  A2 ◄── B   I-DATA        tsn=17 sid=0 mid=0 fsn=16 len=1448
+            0.627545  A2 ◄── B   I-DATA        tsn=18 sid=0 mid=0 fsn=17 len=1448
+            0.627545  A2 ──► B   SACK          cum=18 rwnd=4168240
+            0.628745  A2 ◄── B   I-DATA        tsn=19 sid=0 mid=0 fsn=18 len=1448
+            0.629945  A2 ◄── B   I-DATA        tsn=20 sid=0 mid=0 fsn=19 len=1448
+            0.629945  A2 ──► B   SACK          cum=20 rwnd=4165344
+            0.631145  A2 ◄── B   I-DATA        tsn=21 sid=0 mid=0 fsn=20 len=1448
+            0.632345  A2 ◄── B   I-DATA        tsn=22 sid=0 mid=0 fsn=21 len=1448
+            0.632345  A2 ──► B   SACK          cum=22 rwnd=4162448
+            0.726384  A2 ◄── B   I-DATA        tsn=23 sid=0 mid=0 fsn=22 len=1448
+            0.727584  A2 ◄── B   I-DATA        tsn=24 sid=0 mid=0 fsn=23 len=1448
+            0.727584  A2 ──► B   SACK          cum=24 rwnd=4159552
+            0.728784  A2 ◄── B   I-DATA        tsn=25 sid=0 mid=0 fsn=24 len=1448
+            0.729984  A2 ◄── B   I-DATA        tsn=26 sid=0 mid=0 fsn=25 len=1448
+            0.729984  A2 ──► B   SACK          cum=26 rwnd=4156656
+            0.731184  A2 ◄── B   I-DATA        tsn=27 sid=0 mid=0 fsn=26 len=1448
+            0.731948  A2 ◄── B   I-DATA        tsn=28 sid=0 mid=0 fsn=27 len=904 E
+            0.731948  A2 ──► B   SACK          cum=28 rwnd=4154304
+            0.731948  A2 ──► B   SHUTDOWN      cum=28
+            0.832048  A2 ◄── B   SHUTDOWN ACK
+            0.832048  A2 ──► B   SHUTDOWN COMPLETE
+    "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
+}
+
+/// As they are read: the same wherever they stand.
+#[test]
+fn wrong_moves_are_answered_in_one_line() {
+    let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
+    let lines = [
+        refused(&[("overlap", "10m")]),
+        refused(&[("handover", "soon")]),
+        refused(&[("handover", "2")]),
+        refused(&[("handover", "2s"), ("overlap", "10")]),
+        refused(&[("handover", "2s"), ("overlap", "10m")]),
+        refused(&[("handover", "2s"), ("overlap", "10m"), ("speed", "10m")]),
+        refused(&[("handover", "2s"), ("overlap", "10m"), ("speed", "0m/s")]),
+        refused(&[("handover", "2s"), ("overlap", "1000km"), ("speed", "1m/s")]),
+        refused(&[("handover", "2s"), ("speed", "1m/s")]),
+        refused(&[("handover", "2s"), ("detection", "2000min")]),
+        refused(&[("handover", "2s"), ("cell", "0m"), ("speed", "1m/s")]),
+        refused(&[("handover", "2s"), ("cell", "1m"), ("overlap", "2m"), ("speed", "1m/s")]),
+        refused(&[("handover", "2s"), ("cell", "1mm"), ("speed", "100m/s")]),
+        refused(&[("handover", "2s"), ("path", "rtt=1ms"), ("path", "rtt=1ms"), ("path", "rtt=1ms")]),
+        refused(&[("handover", "2s"), ("world", "emulated")]),
+        refused(&[("handover", "2s"), ("path", "overlap=1m")]),
+        refused(&[("handover", "2s"), ("transport", "sctp:asconf_primary=yes")]),
+    ];
+    expect_test::expect![[r#"
+        --overlap: goes with handover
+        --handover: 'soon': write a time such as 2s, or random
+        --handover: '2': the unit is missing; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
+        --overlap: '10': the unit is missing; write a length such as 10m, 12.5m or 1km
+        --overlap: needs a speed; write speed 5m/s
+        --speed: '10m': unknown unit 'm'; write a speed such as 5m/s or 12.5m/s
+        --speed: '0m/s': nobody moves at speed 0; write a speed such as 5m/s or 12.5m/s
+        --overlap: takes more than a day at this speed
+        --speed: goes with overlap or cell
+        --detection: '2000min': more than a day
+        --cell: '0m': no length; write one such as 15m
+        --overlap: '2m': longer than the cell
+        --cell: '1mm': 60000000 moves until the deadline, more than 20000; write a larger cell, a lower speed or an earlier deadline
+        --handover: between two networks, and there are 3 paths; write one or two
+        --handover: moves clients of the virtual world only
+        --path 1: unknown key 'overlap'; accepted: rate, delay, rtt, jitter, loss, overhead, packet-time, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
+        --transport sctp:asconf_primary=yes: sctp:asconf_primary=yes needs asconf=yes
+    "#]].assert_eq(&(lines.join("\n") + "\n"));
+}
+
+fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
+    let point = race.points.iter().flat_map(|point| &point.contestants);
+    point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
+}
+
+/// A seed has one moment, whoever asks; what counts of way and speed is their ratio alone.
+#[test]
+fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
+    let with = |overlap, speed| {
+        let page = [("objects", "5x13500B"), ("rate", "2mbit"), ("runs", "6"), ("handover", "random")];
+        let how = [("overlap", overlap), ("speed", speed), ("detection", "300ms")];
+        let who = [("transport", "tcp"), ("transport", MOVES)];
+        race(&page.into_iter().chain(how).chain(who).collect::<Vec<_>>())
+    };
+    let (one, again, alike, faster) =
+        (with("2m", "10m/s"), with("2m", "10m/s"), with("1m", "5m/s"), with("2m", "20m/s"));
+    assert_eq!(pages(&one), pages(&again));
+    assert_eq!(pages(&one), pages(&alike));
+    assert_ne!(pages(&one), pages(&faster));
+    let all = one.points.iter().flat_map(|point| &point.contestants).flat_map(|one| &one.runs);
+    assert!(all.clone().all(|run| run.outcome == Outcome::Done));
+    assert!(all.clone().any(|run| run.packets.down.lost > 0), "somebody met it");
+}
+
+/// Without detection and with an overlap nobody loses anything.
+#[test]
+fn who_has_time_enough_loses_nothing() {
+    let keys = [
+        ("bulk", "2MB"),
+        ("queue", "unlimited"),
+        ("handover", "1200ms"),
+        ("overlap", "20m"),
+        ("speed", "20m/s"),
+    ];
+    let found =
+        race(&keys.into_iter().chain([("transport", "tcp"), ("transport", MOVES)]).collect::<Vec<_>>());
+    for run in found.points.iter().flat_map(|point| &point.contestants).flat_map(|one| &one.runs) {
+        assert_eq!((run.outcome, run.packets.up.lost + run.packets.down.lost), (Outcome::Done, 0));
+        assert!(run.series.paths.iter().all(|path| !path.up.wire.is_empty()), "both networks carry packets");
+    }
+}

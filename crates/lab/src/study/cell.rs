@@ -145,12 +145,13 @@ impl Cell {
     /// What the figures give in the place of a printed row.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
-        let point = figures.at(&row.labels);
-        let values = point.map_or(Vec::new(), |point| {
-            point.values(row.contestant(), table.definition.metric, row.object())
-        });
-        let all = point.and_then(|point| point.contestants.get(row.contestant()));
-        let unfinished = all.map_or(0, |runs| runs.iter().filter(|run| !run.is_done()).count());
+        // Several where a label stands for every level of a factor.
+        let points = figures.all_at(&row.labels);
+        let runs: Vec<&Vec<Numbers>> =
+            points.iter().filter_map(|point| point.contestants.get(row.contestant())).collect();
+        let values = means(&runs, table.definition.metric, row.object());
+        let all = runs.first().copied();
+        let unfinished = runs.iter().copied().flatten().filter(|run| !run.is_done()).count();
         let ours = interval::mean(&values);
         let ratio = ours.map(|mean| {
             // Of all the cases there are the mean is known.
@@ -178,13 +179,23 @@ impl Cell {
                 let runs = runs.iter().map(one).collect::<Option<Vec<_>>>()?;
                 running_means(&runs, cases, table.definition.averaged)
             }),
-            runs: (all.map_or(0, Vec::len), unfinished),
+            runs: (runs.iter().map(|runs| runs.len()).sum(), unfinished),
             verdict: Verdict::of(ratio),
             evidence,
             explained: Vec::new(),
             perhaps: Vec::new(),
         }
     }
+}
+
+/// Seed by seed the mean over the points; a seed that has no number at one of them is left out.
+fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
+    let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
+    let mean = |seed: usize| {
+        let values = points.iter().map(|runs| runs.get(seed)?.value(metric, object));
+        Some(values.sum::<Option<f64>>()? / points.len() as f64)
+    };
+    (0..seeds).filter_map(mean).collect()
 }
 
 /// The 2.5th and 97.5th percentile of means of `averaged` values, drawn anew from these.
@@ -242,6 +253,15 @@ mod tests {
         ] {
             assert_eq!(Verdict::of(ratio), verdict, "{ratio:?}");
         }
+    }
+
+    #[test]
+    fn a_mean_over_levels_is_taken_seed_by_seed() {
+        let runs = |pages: &[f64]| pages.iter().map(|page| Numbers::of_page(*page)).collect::<Vec<_>>();
+        let (slow, fast) = (runs(&[1.0, 2.0, 9.0]), runs(&[3.0, 6.0]));
+        assert_eq!(means(&[&slow, &fast], Metric::Page, None), [2.0, 4.0], "the third has no other");
+        assert_eq!(means(&[&fast], Metric::Page, None), [3.0, 6.0]);
+        assert!(means(&[], Metric::Page, None).is_empty());
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::rc::Rc;
 /// Objects whose own times are kept: pages of more are judged as a whole.
 const MOST_OBJECTS: usize = 64;
 
+/// A label that stands for every level of a factor: the number is a mean over them.
+pub const MEAN: &str = "mean";
+
 /// Before the digest, which is that of all before this.
 const DIGEST: &str = "\ndigest ";
 
@@ -148,6 +151,16 @@ impl Figures {
         let is_there =
             |point: &&Rc<Point>| point.factors.iter().all(|(key, level)| labels.get(key) == Some(level));
         self.points.iter().find(is_there).map(Rc::as_ref)
+    }
+
+    /// The points of these labels, of which [`MEAN`] stands for every level.
+    #[must_use]
+    pub fn all_at(&self, labels: &BTreeMap<String, String>) -> Vec<&Point> {
+        let is_level = |(key, level): (&String, &String)| {
+            labels.get(key).is_some_and(|label| label == level || label == MEAN)
+        };
+        let is_there = |point: &&Rc<Point>| point.factors.iter().all(is_level);
+        self.points.iter().filter(is_there).map(Rc::as_ref).collect()
     }
 }
 

@@ -24,8 +24,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("anabranch-browser-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("anabranch-browser-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a directory");
         Self(path)
@@ -108,7 +108,7 @@ fn is_root() -> bool {
 #[test]
 fn every_kind_of_report_is_whole_in_a_browser() {
     let Some(mut browser) = Browser::start() else { return };
-    let place = Scratch::new();
+    let place = Scratch::new("reports");
     let kinds = KINDS.iter().filter(|(kind, _)| *kind != "emulated" || is_root());
     for report in kinds.filter_map(|(kind, words)| report(&place.0, kind, words)) {
         for look in Look::ALL {
@@ -125,6 +125,64 @@ fn every_kind_of_report_is_whole_in_a_browser() {
             capture_is_drawn(&mut browser, &report);
         }
     }
+}
+
+/// The pages of studies, of few seeds: whole in every look, every link within them leads somewhere, and a chart has its marks.
+#[test]
+fn the_pages_of_studies_are_whole_in_a_browser() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Scratch::new("studies");
+    let output = Command::new(PROGRAM)
+        .current_dir(&place.0)
+        .args([
+            "study",
+            "run",
+            "rajamani-2002",
+            "alternative-transport",
+            "--runs",
+            "2",
+            "--quiet",
+            "--out",
+            "all",
+        ])
+        .output()
+        .expect("it starts");
+    // Two seeds need not show what a study says.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut pages = 0;
+    for entry in fs::read_dir(place.0.join("all")).expect("a directory") {
+        let page = entry.expect("an entry").path().join("study.html");
+        if !page.is_file() {
+            continue;
+        }
+        pages += 1;
+        let report = Report { kind: "study", page: page.clone(), results: Value::Null };
+        for look in Look::ALL {
+            browser.open(&page, look);
+            is_whole(&mut browser, &report, look);
+        }
+        browser.open(&page, Look::ALL[0]);
+        let found = browser.run(
+            "const charts = [...document.querySelectorAll('figure[data-name^=change-]')];
+             return {
+               lost: [...document.querySelectorAll('a[href^=\"#\"]')].map((a) => a.getAttribute('href'))
+                 .filter((to) => !document.getElementById(to.slice(1))),
+               charts: charts.length,
+               bare: charts.filter((chart) => !chart.querySelector('.says').textContent.includes('x')).length,
+               empty: charts.filter((chart) => chart.querySelectorAll('.wide circle').length
+                 < chart.querySelector('pre.csv').textContent.trimEnd().split('\\n').length - 1).length,
+             };",
+        );
+        let name = page.display();
+        assert_eq!(found["lost"], Value::Array(Vec::new()), "{name}: links that lead nowhere");
+        assert!(
+            found["charts"].as_u64() > Some(0) && found["bare"] == 0 && found["empty"] == 0,
+            "{name}: {found}"
+        );
+        let complaints = browser.complaints();
+        assert!(complaints.is_empty(), "{name}: {complaints:?}");
+    }
+    assert_eq!(pages, 2, "a page a study");
 }
 
 /// Windows, and every loss of the median run on its way to the client.

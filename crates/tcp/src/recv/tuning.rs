@@ -31,7 +31,7 @@ const FIRST_WINDOW: u64 = 65_535;
 const AHEAD: u64 = 16;
 /// Shorter segments widen no window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
-/// What is taken for granted at the beginning (Linux: TCP_INIT_CWND).
+/// Segments that are taken for granted at the beginning (Linux: TCP_INIT_CWND).
 const FIRST_READ: u64 = 10;
 
 impl Tuning {
@@ -97,7 +97,10 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        let best = self.best.max(FIRST_READ * mss).max(1);
+        // tcp_init_buffer_space: no more than the first window, which tcp_select_initial_window has rounded down to
+        // whole segments. Where these are large, as on a loopback, nobody could ever read ten of them.
+        let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
+        let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
             // In slow start as much more comes again: twice the growth on top.
@@ -132,6 +135,18 @@ mod tests {
                 assert_eq!(widened, [(true, 68_455), (false, 68_455)]);
                 assert!(tuning.is_behind());
             }
+        }
+    }
+
+    /// tcp_init_buffer_space: where ten segments are more than the first window, a round trip that fills its whole
+    /// segments and more lets it grow.
+    #[test]
+    fn large_segments_let_the_window_grow() {
+        const MSS: u64 = 16_384;
+        for (read, grows) in [(3 * MSS, false), (FIRST_WINDOW, true)] {
+            let mut tuning = Tuning::new(&Config::default());
+            tuning.on_read(Instant::from_millis(100), read, Some(Duration::from_millis(100)), MSS);
+            assert_eq!(tuning.limit > FIRST_WINDOW, grows, "{read} bytes read: {}", tuning.limit);
         }
     }
 

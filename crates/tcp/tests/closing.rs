@@ -185,6 +185,48 @@ fn the_fin_travels_with_data_or_alone() {
     );
 }
 
+/// tcp_fin of Linux: who hears of the end first has its own FIN take the acknowledgement along, or the delay ends the wait;
+/// who has sent its FIN acknowledges at once.
+#[test]
+fn the_acknowledgement_of_a_fin_waits_for_ours() {
+    let run = |name: &str, closes: bool, expect| {
+        let mut pair = opened(&plain_with(&[("fin_delack", "yes"), ("delack", "40ms")]));
+        let script = |pair: &mut Pair| {
+            pair.finish(Left);
+            pair.run_until(at(210));
+            if closes {
+                pair.finish(Right);
+            }
+            pair.run_until(at(400));
+        };
+        check_on(name, &mut pair, script, expect);
+    };
+    run(
+        "a FIN in answer to one",
+        true,
+        expect![[r#"
+        scenario: a FIN in answer to one
+           0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+           0.200          B sees the end
+           0.210  A ◄── B   FIN ACK       seq=1 ack=2 win=59999
+           0.260  A sees the end
+           0.260  A closed: closed by both sides
+           0.260  A ──► B   ACK           seq=2 ack=2 win=59999
+           0.310          B closed: closed by both sides
+    "#]],
+    );
+    run(
+        "no FIN in answer",
+        false,
+        expect![[r#"
+        scenario: no FIN in answer
+           0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+           0.200          B sees the end
+           0.240  A ◄── B   ACK           seq=1 ack=2 win=59999
+    "#]],
+    );
+}
+
 /// The FIN is data to the retransmission timer.
 #[test]
 fn a_lost_fin_is_sent_again() {

@@ -122,6 +122,7 @@ pub const SETTINGS: &[Setting] = &[
     row("ack_push", Own(Timers)),
     row("push", Own(Timers)),
     row("fin", Own(Timers)),
+    row("fin_delack", Own(Timers)),
     row("nagle", Shared(Timers)),
     row("sack_path", Own(Timers)),
     row("hb_interval", Own(Timers)),

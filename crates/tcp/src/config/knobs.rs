@@ -130,6 +130,9 @@ anabranch_base::knobs! {
         /// What the FIN travels with.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
             FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
+        /// The acknowledgement of the peer's FIN waits like one of data, so that a FIN of ours can take it along.
+        fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
+            SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
         /// Largest segment, bytes of payload and options; `None` takes what the MTU allows.
         mss: Option<u32> = None, "the interface's MTU",
             SEGMENT, "largest segment: a size of 88B to 65495B, or auto for what the MTU allows";

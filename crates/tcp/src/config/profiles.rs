@@ -124,6 +124,7 @@ const LINUX_2_6: Profile = Profile {
         ("quickack", "16", "Linux 2.6 TCP_MAX_QUICKACKS = 16"),
         ("ack_push", "no", "Linux 2.6 tcp_cleanup_rbuf does (not modelled)"),
         ("push", "write", "Linux 2.6 tcp_push"),
+        ("fin_delack", "yes", "Linux 2.6 tcp_fin: in ESTABLISHED as between ends that talk in turn"),
         ("rcvbuf", "4MiB", "Linux 2.6.17 tcp_rmem = 4096 87380 4194304: where autotuning ends"),
         ("rcvbuf_auto", "yes", "Linux 2.6.17 tcp_rcv_space_adjust (net.ipv4.tcp_moderate_rcvbuf = 1)"),
         ("sndbuf", "4MiB", "Linux 2.6.17 tcp_wmem = 4096 16384 4194304: where autotuning ends"),

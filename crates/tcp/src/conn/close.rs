@@ -17,6 +17,7 @@ impl Connection {
         }
         self.send.begin_burst();
         self.send.finished = true;
+        self.recv.on_own_fin();
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,

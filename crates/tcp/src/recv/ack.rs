@@ -136,6 +136,18 @@ impl AckDuty {
         self.owed = self.owed.max(1);
     }
 
+    /// The peer's FIN came before ours: the program will close, and its FIN takes the acknowledgement along (Linux:
+    /// tcp_fin takes both ends to talk in turn). Returns the delay after which it must be acknowledged,
+    /// if it may wait.
+    pub(crate) fn on_awaited_fin(&mut self) -> Option<Duration> {
+        self.in_turn = true;
+        self.waiting += 1;
+        if self.delay.is_zero() {
+            self.at_once();
+        }
+        (self.owed == 0).then_some(self.delay)
+    }
+
     /// RFC 5681 §4.2: each segment beyond a hole earns a duplicate acknowledgement of its own.
     pub(crate) fn on_out_of_order(&mut self) {
         self.owed = (self.owed + 1).min(MAX_OWED);

@@ -43,6 +43,8 @@ pub(crate) struct RecvHalf {
     capacity: u64,
     tuning: Tuning,
     dsack: bool,
+    /// The acknowledgement of the peer's FIN may wait: ours is still to come.
+    fin_waits: bool,
     /// First position the application has not read.
     read: u64,
     /// RCV.NXT: next position expected; past the FIN once that has arrived.
@@ -78,11 +80,17 @@ impl RecvHalf {
             capacity: config.rcvbuf,
             tuning: Tuning::new(config),
             dsack: config.dsack,
+            fin_waits: config.fin_delack,
             read: 0,
             next: 0,
             edge: 0,
             fin: None,
         }
+    }
+
+    /// Our own FIN is under way, or will be as soon as data allows: that of the peer is acknowledged at once.
+    pub(crate) fn on_own_fin(&mut self) {
+        self.fin_waits = false;
     }
 
     /// RCV.NXT.
@@ -156,8 +164,12 @@ impl RecvHalf {
             // The FIN takes a position of its own.
             self.next = fin + 1;
             arrival.finished = true;
-            arrival.delay = None;
-            self.duty.at_once();
+            if self.fin_waits {
+                arrival.delay = self.duty.on_awaited_fin();
+            } else {
+                arrival.delay = None;
+                self.duty.at_once();
+            }
         } else if fin {
             // Again, or beyond a hole.
             self.duty.at_once();

@@ -412,6 +412,16 @@ fn study() -> Command {
                         .help("Change each assumption alone and all at once: which orders and findings hang on them"),
                 )
                 .arg(
+                    Arg::new("world")
+                        .long("world")
+                        .value_name("WORLD")
+                        .value_parser(["virtual", "emulated"])
+                        .default_value("virtual")
+                        .help(
+                            "virtual, or emulated: this host's kernel on the same rig in real time, beside print and ours",
+                        ),
+                )
+                .arg(
                     Arg::new("resume")
                         .long("resume")
                         .action(ArgAction::SetTrue)

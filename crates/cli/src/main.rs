@@ -91,6 +91,10 @@ fn main() -> ExitCode {
             Ok(plan) => plan,
             Err(failure) => return fail(failure),
         },
+        Some(("study", flags)) => match study::prepare(flags) {
+            Ok(()) => None,
+            Err(failure) => return fail(failure),
+        },
         _ => None,
     };
     // These end in their own way, and may have thousands of connections.

@@ -51,7 +51,7 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
         World::Emulated => {
             live::check(&plan).map_err(usage)?;
             if !matches.get_flag("dry-run") {
-                live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
+                prepare_host()?;
             }
         }
         #[cfg(not(target_os = "linux"))]
@@ -137,9 +137,29 @@ fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Requ
     }))
 }
 
+/// Makes this process one that may have namespaces; only one of one thread can.
+pub fn prepare_host() -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
+    Ok(())
+}
+
+/// Whether this host has what a plan needs in the emulated world.
+#[cfg(target_os = "linux")]
+pub fn is_possible(plan: &Plan) -> Result<(), Failure> {
+    live::check(plan).map_err(|error| Failure::Usage(error.to_string()))?;
+    live::possible(plan).map_err(Failure::Host)
+}
+
+/// As there.
+#[cfg(not(target_os = "linux"))]
+pub fn is_possible(_: &Plan) -> Result<(), Failure> {
+    Err(Failure::Host("emulated races are there on Linux only".to_owned()))
+}
+
 /// Runs a plan in real time.
 #[cfg(target_os = "linux")]
-fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<Kept>), Failure> {
+pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<Kept>), Failure> {
     let mut kept = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
         let (race, captures) = live::race(plan, options, keep)?;
@@ -154,8 +174,9 @@ fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race
     Ok((race, kept))
 }
 
+/// As there.
 #[cfg(not(target_os = "linux"))]
-fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Failure> {
+pub fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Failure> {
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 

@@ -1,6 +1,9 @@
 //! `anabranch study`: the papers. Owns the directory that `--out` names: figures as they are done, then what they say.
 
 mod bundle;
+mod emulated;
+
+pub use emulated::prepare;
 
 use crate::progress::Progress;
 use crate::race::STOP;
@@ -23,6 +26,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             say(&text::description(&open(name)?))?;
         }
         Some(("plan", plan)) => say(&plan_of(plan)?)?,
+        Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run),
         Some(("run", run)) => return run_studies(run, &say),
         Some(("bundle", bundle)) => return bundle::run(bundle),
         _ => say(&text::listing())?,

@@ -162,6 +162,31 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
     assert!(errors(&output).contains("is damaged") && !output.status.success(), "{}", errors(&output));
 }
 
+/// A study without a side in the emulated world says so; what the host lacks is told before anything is made.
+#[test]
+fn the_emulated_world_is_refused_or_told_of_in_a_line() {
+    let place = place("study-emulated");
+    let output = run(&mut study(&place, &["run", "own", "--world", "emulated", "--out", "there"]));
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "study own: it has no emulated side; it runs in the virtual world\n"
+    );
+    for (words, code, told) in [
+        (&["--set", "mtu=1500"][..], 2, "--set: is for the virtual world"),
+        (&["--sensitivity"], 2, "--sensitivity: is for the virtual world"),
+        (&["--out", "new"], 3, ""),
+    ] {
+        let mut command = study(&place, &["run", "osterdahl-2005", "--world", "emulated"]);
+        // Where there is no program to be found there is no iptables.
+        let output = run(command.args(words).env("PATH", ""));
+        let said = errors(&output);
+        assert!(output.status.code() == Some(code) && said.contains(told), "{words:?}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{words:?}: {said}");
+    }
+    assert!(!place.0.join("new").exists());
+}
+
 /// Ten times the round trip costs as much at every point of what the study varies; the same again gives the same file.
 #[test]
 fn what_hangs_on_assumptions_is_told() {

@@ -3,7 +3,7 @@
 //! A file of figures ends with a digest of itself, so that a damaged one is told and never believed.
 
 use super::metric::{Metric, OF_RUNS, seconds};
-use crate::results::{Outcome, Race, Run};
+use crate::results::{self, Outcome, Race, Run};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -112,6 +112,19 @@ impl Point {
                 };
                 (name, contestant.runs.iter().map(|run| Numbers::of(run, heads, shared(run))).collect())
             })
+        });
+        Self { factors, contestants: contestants.collect() }
+    }
+
+    /// What these contestants of a point did, each alone.
+    pub(super) fn of_contestants<'a>(
+        factors: BTreeMap<String, String>,
+        contestants: impl IntoIterator<Item = &'a results::Contestant>,
+        heads: u64,
+    ) -> Self {
+        let contestants = contestants.into_iter().map(|contestant| {
+            let name = crate::results::label::shown(&contestant.name).to_owned();
+            (name, contestant.runs.iter().map(|run| Numbers::of(run, heads, None)).collect())
         });
         Self { factors, contestants: contestants.collect() }
     }

@@ -18,6 +18,7 @@ pub mod check;
 pub mod claim;
 mod definition;
 pub mod effect;
+pub mod emulated;
 pub mod figures;
 pub mod findings;
 pub mod metric;
@@ -36,6 +37,7 @@ pub use cause::{Cause, Seeds};
 pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
+pub use emulated::Emulated;
 pub use findings::{Findings, Size, TableFound};
 pub use metric::Metric;
 pub use readings::Readings;
@@ -61,6 +63,8 @@ pub struct Study {
     pub readings: Option<Readings>,
     /// The page of prose, Markdown.
     pub page: String,
+    /// What of it runs on the host's own protocols, too.
+    pub emulated: Vec<Emulated>,
 }
 
 /// The names of the studies that the program contains.
@@ -115,6 +119,7 @@ impl Study {
             claims: claim::parse(&file("claims.csv")?)?,
             readings: find("readings.toml")?.as_deref().map(Readings::parse).transpose()?,
             page: file("page.md")?,
+            emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
             definition,
         };
         study.check()?;
@@ -170,6 +175,7 @@ impl Study {
                 return Err(wrong("no table redoes it, and no claim says what it shows".to_owned()));
             }
         }
+        self.emulated.iter().try_for_each(|side| side.check(self))?;
         for claim in &self.claims {
             for check in claim.checks() {
                 self.is_known(check).map_err(|error| format!("claims.csv: {}: {error}", claim.id))?;

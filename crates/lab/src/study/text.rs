@@ -540,7 +540,7 @@ pub(super) fn written(rows: &[Vec<String>]) -> String {
 }
 
 /// A bullet broken at `width` columns.
-fn wrapped(text: &str, width: usize) -> String {
+pub(super) fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::from("  -");
     let mut column = 3;
     for word in text.split_whitespace() {

@@ -1,0 +1,115 @@
+//! `anabranch study run --world emulated`: the host's own protocols on the rigs of studies, beside print and ours.
+//!
+//! Owns the order: what cannot be is told before anything runs; then each side in real time, one run at a time unless
+//! told otherwise, as runs beside it would take its processor.
+
+use super::{Directory, failure, identity, open};
+use crate::race::{self, STOP};
+use crate::{Done, Failure, args, files, say};
+use anabranch_lab::plan::Plan;
+use anabranch_lab::run::batch::Options;
+use anabranch_lab::study::emulated::{self, Side};
+use anabranch_lab::study::{Bench, Emulated, Forgetful, Seeds, Size, Store, Study, names};
+use clap::ArgMatches;
+use std::path::Path;
+
+/// `run` is to be in the emulated world.
+pub fn is_wanted(run: &ArgMatches) -> bool {
+    run.get_one::<String>("world").is_some_and(|world| world == "emulated")
+}
+
+/// Before anything else is done: an emulated race may have to change the process, which only one of one thread can.
+///
+/// # Errors
+/// What is wrong with the request, or this host does not let us.
+pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
+    match matches.subcommand() {
+        Some(("run", run)) if is_wanted(run) => {
+            let studies = studies(run)?;
+            plans(run, &studies)?;
+            if studies.iter().all(|study| study.emulated.is_empty()) {
+                return Ok(());
+            }
+            race::prepare_host()
+        }
+        _ => Ok(()),
+    }
+}
+
+fn studies(run: &ArgMatches) -> Result<Vec<Study>, Failure> {
+    let named = run.get_many::<String>("name").into_iter().flatten().map(String::as_str);
+    let names: Vec<&str> = if run.get_flag("all") { names().collect() } else { named.collect() };
+    if names.is_empty() {
+        return Err(Failure::Usage("study run: name a study (see `study list`), or --all".to_owned()));
+    }
+    names.iter().map(|name| open(name)).collect()
+}
+
+/// Every side of the studies with its plan, in their order.
+fn plans<'a>(
+    run: &ArgMatches,
+    studies: &'a [Study],
+) -> Result<Vec<(&'a Study, &'a Emulated, Plan)>, Failure> {
+    for flag in ["sensitivity", "resume"] {
+        if run.get_flag(flag) {
+            return Err(Failure::Usage(format!("--{flag}: is for the virtual world")));
+        }
+    }
+    if run.contains_id("set") {
+        return Err(Failure::Usage(
+            "--set: is for the virtual world; `race` runs any plan in the emulated one".to_owned(),
+        ));
+    }
+    let (runs, seed) = (run.get_one::<u64>("runs").copied(), first_seed(run));
+    let sides = studies.iter().flat_map(|study| study.emulated.iter().map(move |side| (study, side)));
+    let plans = sides.map(|(study, side)| Ok((study, side, side.plan(study, runs, seed)?)));
+    plans.collect::<Result<_, String>>().map_err(Failure::Usage)
+}
+
+fn first_seed(run: &ArgMatches) -> u64 {
+    run.get_one::<u64>("seed").copied().unwrap_or(1)
+}
+
+/// Runs what the studies have in the emulated world.
+///
+/// # Errors
+/// What is wrong with the request, or what this host lacks, with nothing run; or a run failed.
+pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
+    let studies = studies(run)?;
+    let plans = plans(run, &studies)?;
+    for (_, _, plan) in &plans {
+        race::is_possible(plan)?;
+    }
+    let size = if run.get_flag("quick") { Size::Quick } else { Size::Full };
+    let seeds = Seeds { runs: 0, first: first_seed(run), changes: &[] };
+    let directory = run.get_one::<String>("out").map(Path::new).map(|path| {
+        let identity = format!("emulated {}", identity(&studies, size, &seeds));
+        Directory::begin(path, &identity, false)
+    });
+    let directory = directory.transpose()?;
+    let quiet = run.get_flag("quiet");
+    let at_a_time = run.get_one::<u16>("threads").map_or(1, |threads| usize::from(*threads));
+    for study in &studies {
+        let own = plans.iter().filter(|(of, _, _)| std::ptr::eq(*of, study));
+        let mut sides: Vec<Side> = Vec::new();
+        for (_, side, plan) in own {
+            let (race, _) = race::emulate(plan, at_a_time, quiet, false)?;
+            let options = Options { threads: args::threads(run), progress: &|_| {}, stop: &STOP };
+            let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
+            let table = study.table(&side.of);
+            let seeds = Seeds { runs: table.map_or(1, |table| size.of(table)), ..seeds };
+            sides.push(side.side(study, &race, &seeds, &mut Bench::new(&options, store)).map_err(failure)?);
+        }
+        if sides.is_empty() {
+            say(&format!("{}\n", emulated::none(study)))?;
+            continue;
+        }
+        say(&emulated::text(study, &sides))?;
+        if let Some(directory) = &directory {
+            let folder = directory.path.join(&study.definition.name);
+            files::reserve_directory(&folder)?;
+            files::write(&folder.join("emulated.csv"), emulated::csv(&sides).as_bytes())?;
+        }
+    }
+    Ok(Done::Well)
+}

@@ -34,6 +34,9 @@ pub enum CloseReason {
     /// The peer did not answer within the limits of the engine's retransmission.
     #[error("the peer stopped answering{}", Reason(.0))]
     TimedOut(String),
+    /// The peer could not show that it is who it should be: nothing was sent.
+    #[error("not trusted{}", Reason(.0))]
+    Untrusted(String),
     /// The peer broke the protocol, or cannot do what is needed.
     #[error("protocol error{}", Reason(.0))]
     Protocol(String),
@@ -69,6 +72,7 @@ impl CloseReason {
             Self::Reset(_) | Self::Cancelled => io::ErrorKind::ConnectionReset,
             Self::Refused => io::ErrorKind::ConnectionRefused,
             Self::TimedOut(_) => io::ErrorKind::TimedOut,
+            Self::Untrusted(_) => io::ErrorKind::PermissionDenied,
             Self::Protocol(_) => io::ErrorKind::InvalidData,
             Self::Network(_) => io::ErrorKind::NetworkUnreachable,
         }

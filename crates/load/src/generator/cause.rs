@@ -74,7 +74,7 @@ impl Cause {
             CloseReason::Reset(_) | CloseReason::Aborted | CloseReason::Cancelled => Self::Reset,
             CloseReason::Refused => Self::Refused,
             CloseReason::TimedOut(_) => Self::TransportTimeout,
-            CloseReason::Protocol(_) => Self::Protocol,
+            CloseReason::Protocol(_) | CloseReason::Untrusted(_) => Self::Protocol,
             CloseReason::Network(_) => Self::Network,
         }
     }

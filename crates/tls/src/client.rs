@@ -1,0 +1,90 @@
+//! What a client is set to, and what its sessions begin with.
+
+use crate::simulation::Surroundings;
+use crate::trust::{Trust, TrustError};
+use crate::{Versions, fault};
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, KeyLog};
+use std::fmt;
+use std::sync::Arc;
+
+/// Sessions that a client can resume, at most.
+const REMEMBERED: usize = 256;
+
+/// What a client is set to.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// Whom it believes.
+    pub trust: Trust,
+    /// The versions it speaks.
+    pub versions: Versions,
+    /// The application protocols it offers, the one it likes best first (ALPN, RFC 7301); none: it does not say.
+    pub protocols: Vec<Vec<u8>>,
+    /// It resumes sessions with servers that it has been at (RFC 8446 §2.2).
+    pub resumes: bool,
+    /// Where the secrets of sessions are written for decoders, if anywhere.
+    pub key_log: Option<Arc<dyn KeyLog>>,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            trust: Trust::default(),
+            versions: Versions::default(),
+            protocols: Vec::new(),
+            resumes: true,
+            key_log: None,
+        }
+    }
+}
+
+/// A client, ready to begin sessions. A clone remembers the same sessions.
+#[derive(Clone)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+    pub(crate) surroundings: Surroundings,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("surroundings", &self.surroundings).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client so set.
+    ///
+    /// # Errors
+    /// [`TrustError`]: nobody can be believed so.
+    pub fn new(settings: ClientSettings, surroundings: Surroundings) -> Result<Self, TrustError> {
+        let provider = Arc::new(surroundings.provider());
+        let verifier = settings.trust.verifier(&provider)?;
+        // The provider of virtual time has the suites of TLS 1.3 alone.
+        let versions = match surroundings {
+            Surroundings::Real => settings.versions,
+            Surroundings::Simulated(_) => Versions::Only13,
+        };
+        let mut config = ClientConfig::builder_with_details(provider, surroundings.clock())
+            .with_protocol_versions(versions.list())
+            .map_err(|error| TrustError::Certificate(fault::line(&error)))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        config.alpn_protocols = settings.protocols;
+        config.resumption = if settings.resumes {
+            Resumption::in_memory_sessions(REMEMBERED)
+        } else {
+            Resumption::disabled()
+        };
+        if let Some(log) = settings.key_log {
+            config.key_log = log;
+        }
+        Ok(Self { config: Arc::new(config), surroundings })
+    }
+
+    /// Begins a session with the server of this name.
+    pub(crate) fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
+        self.surroundings.within(|| ClientConnection::new(self.config.clone(), name))
+    }
+}

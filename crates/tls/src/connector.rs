@@ -1,0 +1,89 @@
+//! Opening sessions over TLS, and taking them in.
+
+use crate::session::TlsSession;
+use crate::{Client, Server, fault};
+use anabranch_transport::{CloseReason, ConnectError, Connector, Listener};
+use anabranch_world::{Detach, World};
+use rustls::Connection;
+use rustls::pki_types::ServerName;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Opens sessions over TLS to the servers of another connector, which has to know of each what its certificate names.
+#[derive(Clone, Debug)]
+pub struct TlsConnector<W, C> {
+    world: W,
+    below: C,
+    client: Client,
+    names: Rc<[ServerName<'static>]>,
+}
+
+impl<W: World, C: Connector> TlsConnector<W, C> {
+    /// To the servers of `below`; `names` are those that their certificates must have, in the same order.
+    ///
+    /// # Errors
+    /// One line: a name that certificates cannot have.
+    pub fn new(world: W, below: C, client: Client, names: &[String]) -> Result<Self, String> {
+        let name = |name: &String| {
+            ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
+                .map_err(|_| format!("'{name}' is no name or address that a certificate can be for"))
+        };
+        let names: Result<Rc<[_]>, String> = names.iter().map(name).collect();
+        Ok(Self { world, below, client, names: names? })
+    }
+}
+
+impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
+    type Session = TlsSession<C::Session>;
+
+    fn connect(&self, server: usize) -> Result<Self::Session, ConnectError> {
+        let name = self.names.get(server).ok_or(ConnectError::NoSuchServer(server))?.clone();
+        let tls = self.client.begin(name).map_err(|error| ConnectError::Refused(fault::line(&error)))?;
+        let below = self.below.connect(server)?;
+        let (session, duty) =
+            TlsSession::over(below, Connection::Client(tls), self.client.surroundings.clone());
+        self.world.spawn("TLS of a client's session", duty).detach();
+        Ok(session)
+    }
+
+    fn streams(&self) -> u64 {
+        1
+    }
+}
+
+/// Takes in sessions over TLS from another listener. Their handshakes go on after they have been taken in: whoever takes
+/// one bounds how long it may last.
+#[derive(Debug)]
+pub struct TlsListener<W, L> {
+    world: W,
+    below: L,
+    server: Server,
+}
+
+impl<W: World, L: Listener> TlsListener<W, L> {
+    /// Over this one.
+    pub fn new(world: W, below: L, server: Server) -> Self {
+        Self { world, below, server }
+    }
+}
+
+impl<W: World, L: Listener> Listener for TlsListener<W, L> {
+    type Session = TlsSession<L::Session>;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::Session, CloseReason>> {
+        let below = match self.below.poll_accept(cx) {
+            Poll::Ready(Ok(below)) => below,
+            Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
+            Poll::Pending => return Poll::Pending,
+        };
+        let tls = self.server.begin().map_err(|error| fault::reason(&error))?;
+        let (session, duty) =
+            TlsSession::over(below, Connection::Server(tls), self.server.surroundings.clone());
+        self.world.spawn("TLS of a server's session", duty).detach();
+        Poll::Ready(Ok(session))
+    }
+
+    fn port(&self) -> u16 {
+        self.below.port()
+    }
+}

@@ -1,0 +1,228 @@
+//! Who a server is: its certificates and its key.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// A chain of certificates, the server's own first, and its key.
+pub struct Identity {
+    /// The certificates, in DER.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The key of the first.
+    pub key: PrivateKeyDer<'static>,
+}
+
+impl fmt::Debug for Identity {
+    /// Never the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+    }
+}
+
+/// Why there is no identity.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file cannot be read, or holds nothing of use.
+    #[error("{0}: {1}")]
+    File(String, String),
+    /// A certificate could not be made.
+    #[error("no certificate could be made: {0}")]
+    Made(#[from] rcgen::Error),
+}
+
+impl Identity {
+    /// Of two PEM files: the chain, the server's own certificate first, and its key. They may be the same file.
+    ///
+    /// # Errors
+    /// [`IdentityError::File`]: the file, and what is wrong with it.
+    pub fn from_files(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
+        Self::from_pem(&read(certificates)?, &read(key)?).map_err(|(what, error)| {
+            let file = if what == "key" { key } else { certificates };
+            IdentityError::File(file.display().to_string(), error)
+        })
+    }
+
+    /// Of PEM text; the error names which of the two, `certificate` or `key`, and what is wrong.
+    fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, (&'static str, String)> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
+        let chain = chain.map_err(|error| ("certificate", format!("no PEM: {error}")))?;
+        if chain.is_empty() {
+            return Err(("certificate", "it holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            rustls::pki_types::pem::Error::NoItemsFound => {
+                ("key", "it holds no private key (-----BEGIN PRIVATE KEY-----, not encrypted)".to_owned())
+            }
+            other => ("key", format!("no PEM: {other}")),
+        })?;
+        Ok(Self { chain, key })
+    }
+
+    /// A certificate for these names and addresses that nobody else has signed, of a fresh key (ECDSA P-256).
+    ///
+    /// # Errors
+    /// [`IdentityError::Made`]: a name that certificates cannot hold.
+    pub fn self_signed(names: &[String]) -> Result<Self, IdentityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, "anabranch");
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            chain: vec![certificate.der().clone()],
+            key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        })
+    }
+
+    /// The PEM text of the certificates and of the key.
+    #[must_use]
+    pub fn to_pem(&self) -> (String, String) {
+        let chain = self.chain.iter().map(|one| armour("CERTIFICATE", one)).collect();
+        (chain, armour("PRIVATE KEY", self.key.secret_der()))
+    }
+
+    /// The chain of virtual time for `name`: a server's certificate, an intermediate one, and the authority that signed
+    /// that one, which a client is to trust. Keys are fixed, so equal arguments give equal bytes. The first two have
+    /// `bytes` together, as far as they can be made that small.
+    ///
+    /// # Errors
+    /// [`IdentityError::Made`]: a name that certificates cannot hold.
+    pub fn simulated(name: &str, bytes: usize) -> Result<(Self, CertificateDer<'static>), IdentityError> {
+        let keys = [fixed_key(1)?, fixed_key(2)?, fixed_key(3)?];
+        let [root_key, middle_key, leaf_key] = &keys;
+        let root = authority("anabranch virtual root");
+        let root_certificate = root.self_signed(root_key)?;
+        let root = Issuer::new(root, root_key);
+        let middle = authority("anabranch virtual intermediate");
+        let middle_certificate = middle.signed_by(middle_key, &root)?;
+        let middle = Issuer::new(middle, middle_key);
+        let leaf = |padding: usize| {
+            let mut params = CertificateParams::new([name.to_owned()])?;
+            validity(&mut params);
+            params.distinguished_name.push(DnType::CommonName, name);
+            if padding > 0 {
+                // An extension that nobody knows and nobody has to; it stands for what practice puts there.
+                params.custom_extensions =
+                    vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
+            }
+            params.signed_by(leaf_key, &middle)
+        };
+        let without = leaf(0)?.der().len() + middle_certificate.der().len();
+        // Around the bytes there are their object identifier and lengths: found by making one.
+        let around =
+            (leaf(1_000)?.der().len() + middle_certificate.der().len()).saturating_sub(without + 1_000);
+        let padding = bytes.saturating_sub(without + around);
+        let leaf = leaf(padding)?;
+        let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der()).into();
+        let chain = vec![leaf.der().clone(), middle_certificate.der().clone()];
+        Ok((Self { chain, key }, root_certificate.der().clone()))
+    }
+
+    /// SHA-256 of the server's own certificate.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.chain.first().map_or_else(|| [0; 32], |own| fingerprint(own))
+    }
+}
+
+/// SHA-256 of a certificate.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
+    fs::read(path).map_err(|error| IdentityError::File(path.display().to_string(), error.to_string()))
+}
+
+/// PEM (RFC 7468) of DER.
+fn armour(label: &str, der: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = format!("-----BEGIN {label}-----\n");
+    // RFC 7468 §2: 64 characters a line, which are 48 bytes.
+    for line in der.chunks(48) {
+        for three in line.chunks(3) {
+            let bits =
+                three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            for at in 0..4 {
+                let six = (bits >> (18 - 6 * at)) as usize & 63;
+                text.push(if at <= three.len() { ALPHABET[six] as char } else { '=' });
+            }
+        }
+        text.push('\n');
+    }
+    text + &format!("-----END {label}-----\n")
+}
+
+/// An Ed25519 key of nothing but a number.
+fn fixed_key(number: u8) -> Result<KeyPair, rcgen::Error> {
+    // RFC 8410 §7: PKCS #8, version 0, of a 32-byte seed.
+    let mut der =
+        vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+    der.extend([number; 32]);
+    KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(der), &rcgen::PKCS_ED25519)
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    validity(&mut params);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params
+}
+
+/// Around all virtual time.
+fn validity(params: &mut CertificateParams) {
+    (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2099, 1, 1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_virtual_time_has_the_size_asked_for_and_is_always_the_same() {
+        let size = |identity: &Identity| identity.chain.iter().map(|one| one.len()).sum::<usize>();
+        for bytes in [1_500, 3_000, 8_000] {
+            let (identity, root) = Identity::simulated("server.test", bytes).expect("a chain");
+            assert!(size(&identity).abs_diff(bytes) <= 4, "{} for {bytes}", size(&identity));
+            let (again, same) = Identity::simulated("server.test", bytes).expect("a chain");
+            assert_eq!((identity.chain, root), (again.chain, same));
+        }
+    }
+
+    #[test]
+    fn pem_comes_back_as_it_went() {
+        let identity = Identity::self_signed(&["localhost".to_owned()]).expect("a certificate");
+        let (certificate, key) = identity.to_pem();
+        assert!(certificate.lines().all(|line| line.len() <= 64));
+        let back = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).expect("PEM");
+        assert_eq!(back.chain, identity.chain);
+        assert_eq!(back.key.secret_der(), identity.key.secret_der());
+        assert_eq!(back.fingerprint(), identity.fingerprint());
+    }
+
+    #[test]
+    fn a_file_without_what_is_needed_is_named() {
+        let (certificate, key) = Identity::self_signed(&[]).expect("a certificate").to_pem();
+        let wrong = |a: &str, b: &str| Identity::from_pem(a.as_bytes(), b.as_bytes()).expect_err("wrong").0;
+        assert_eq!(wrong(&key, &key), "certificate");
+        assert_eq!(wrong(&certificate, &certificate), "key");
+        assert_eq!(wrong("", ""), "certificate");
+        let missing =
+            Identity::from_files(Path::new("/nonexistent/cert.pem"), Path::new("/nonexistent/key.pem"));
+        assert!(missing.expect_err("missing").to_string().starts_with("/nonexistent/cert.pem: "));
+    }
+}

@@ -1,0 +1,51 @@
+//! TLS on a transport's byte stream: RFC 8446 (TLS 1.3) and RFC 5246 with RFC 7627 (TLS 1.2), by `rustls`.
+//!
+//! A layer, not a transport: [`TlsConnector`] and [`TlsListener`] wrap those of any transport whose sessions are one stream,
+//! and what comes out of them is a [`Session`](anabranch_transport::Session) again. The same code runs on a real network
+//! and in virtual time; only where randomness and time come from differs, and is an argument ([`Surroundings`]).
+//!
+//! - `session`: a session and its stream, handshake, records, the end
+//! - `connector`: opening and taking in such sessions
+//! - `client`, `server`: what each end is set to
+//! - `identity`: certificates and keys, from files or made here
+//! - `trust`: whom a client believes
+//! - `simulation`: the source of secrets in virtual time, which fails outside it
+//! - `fault`: what went wrong, as a line for people
+
+mod client;
+mod connector;
+mod fault;
+mod identity;
+mod server;
+mod session;
+mod simulation;
+mod trust;
+
+pub use client::{Client, ClientSettings};
+pub use connector::{TlsConnector, TlsListener};
+pub use identity::{Identity, IdentityError};
+pub use server::{Server, ServerSettings, Shared};
+pub use session::{TlsSession, TlsStream};
+pub use simulation::{Simulation, Surroundings};
+pub use trust::{Fingerprint, Trust, TrustError};
+
+/// The protocol versions that an end speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Versions {
+    /// TLS 1.3, and 1.2 with ECDHE and AEAD for older peers.
+    #[default]
+    From12,
+    /// TLS 1.3 alone.
+    Only13,
+}
+
+impl Versions {
+    const fn list(self) -> &'static [&'static rustls::SupportedProtocolVersion] {
+        const BOTH: &[&rustls::SupportedProtocolVersion] =
+            &[&rustls::version::TLS13, &rustls::version::TLS12];
+        match self {
+            Self::From12 => BOTH,
+            Self::Only13 => BOTH.split_at(1).0,
+        }
+    }
+}

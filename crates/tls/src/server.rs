@@ -1,0 +1,147 @@
+//! What a server is set to, and what its sessions begin with.
+
+use crate::identity::Identity;
+use crate::simulation::Surroundings;
+use crate::{Versions, fault};
+use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
+use rustls::sign::CertifiedKey;
+use rustls::{KeyLog, ServerConfig, ServerConnection};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Sessions of virtual time that can be resumed, at most.
+const REMEMBERED: usize = 256;
+
+/// What a server is set to.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Who it is.
+    pub identity: Identity,
+    /// The versions it speaks.
+    pub versions: Versions,
+    /// The application protocols it speaks, the one it likes best first (ALPN, RFC 7301).
+    pub protocols: Vec<Vec<u8>>,
+    /// Sessions can be resumed (RFC 8446 §2.2).
+    pub resumes: bool,
+    /// Where the secrets of sessions are written for decoders, if anywhere.
+    pub key_log: Option<Arc<dyn KeyLog>>,
+}
+
+impl ServerSettings {
+    /// The defaults, of this identity.
+    #[must_use]
+    pub fn of(identity: Identity) -> Self {
+        Self { identity, versions: Versions::default(), protocols: Vec::new(), resumes: true, key_log: None }
+    }
+}
+
+/// A server, ready to take sessions in. A clone is the same server.
+#[derive(Clone)]
+pub struct Server {
+    config: Arc<ServerConfig>,
+    shown: Arc<Shown>,
+    pub(crate) surroundings: Surroundings,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("surroundings", &self.surroundings).finish_non_exhaustive()
+    }
+}
+
+/// What of a server can be handed to its other threads: everything but where its randomness comes from.
+#[derive(Clone)]
+pub struct Shared(Arc<ServerConfig>, Arc<Shown>);
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The server in another thread.
+    #[must_use]
+    pub fn server(self) -> Server {
+        Server { config: self.0, shown: self.1, surroundings: Surroundings::Real }
+    }
+
+    /// Shows this identity from now on; sessions under way go on with the one they have.
+    ///
+    /// # Errors
+    /// One line: what of it does not fit together. Nothing has changed then.
+    pub fn show(&self, identity: Identity) -> Result<(), String> {
+        let key = certified(identity, self.0.crypto_provider())?;
+        *self.1.0.write().unwrap_or_else(PoisonError::into_inner) = key;
+        Ok(())
+    }
+}
+
+impl Server {
+    /// A server so set.
+    ///
+    /// # Errors
+    /// One line: what of the identity does not fit together.
+    pub fn new(settings: ServerSettings, surroundings: Surroundings) -> Result<Self, String> {
+        let provider = Arc::new(surroundings.provider());
+        let shown = Arc::new(Shown(RwLock::new(certified(settings.identity, &provider)?)));
+        let versions = match surroundings {
+            Surroundings::Real => settings.versions,
+            Surroundings::Simulated(_) => Versions::Only13,
+        };
+        let mut config = ServerConfig::builder_with_details(provider, surroundings.clock())
+            .with_protocol_versions(versions.list())
+            .map_err(|error| fault::line(&error))?
+            .with_no_client_auth()
+            .with_cert_resolver(shown.clone());
+        config.alpn_protocols = settings.protocols;
+        if !settings.resumes {
+            config.send_tls13_tickets = 0;
+            config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        } else if let Surroundings::Simulated(_) = surroundings {
+            // Keys of tickets are drawn from the operating system: here sessions are remembered instead.
+            config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
+        } else {
+            // Nothing is kept of a session, and every thread can resume it.
+            config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| fault::line(&error))?;
+        }
+        if let Some(log) = settings.key_log {
+            config.key_log = log;
+        }
+        Ok(Self { config: Arc::new(config), shown, surroundings })
+    }
+
+    /// What other threads take, and what changes the identity.
+    #[must_use]
+    pub fn shared(&self) -> Shared {
+        Shared(self.config.clone(), self.shown.clone())
+    }
+
+    /// Takes a session in.
+    pub(crate) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
+        self.surroundings.within(|| ServerConnection::new(self.config.clone()))
+    }
+}
+
+/// The identity that new sessions are shown.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+/// The key ready to sign, when it is that of the certificate.
+fn certified(
+    identity: Identity,
+    provider: &rustls::crypto::CryptoProvider,
+) -> Result<Arc<CertifiedKey>, String> {
+    CertifiedKey::from_der(identity.chain, identity.key, provider).map(Arc::new).map_err(
+        |error| match error {
+            rustls::Error::InconsistentKeys(_) => "the key is not that of the certificate".to_owned(),
+            other => fault::line(&other),
+        },
+    )
+}

@@ -1,0 +1,604 @@
+//! A session and its one stream: the handshake, records out and in, and the end.
+//!
+//! RFC 8446 §5 (records) and §6.1 (closure alerts) are kept by `rustls`; here lives what it leaves to its user: whose turn
+//! it is, what waits for room in the transport, and what an end without a closure alert means.
+//!
+//! A task of its own ([`Duty`]) drives the handshake and writes what the transport had no room for, so that nothing hangs on
+//! whether the program polls. Reading is the program's: a record is taken from the transport when somebody wants its
+//! bytes, one at a time, so what waits here is bounded by a record in either direction.
+
+use crate::fault;
+use crate::simulation::Surroundings;
+use anabranch_transport::{CloseReason, OpenError, Session, Stream, StreamId};
+use rustls::Connection;
+use std::cell::RefCell;
+use std::io::{IoSlice, Read, Write};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of a record's header (RFC 8446 §5.1): type, version, length.
+const HEADER: usize = 5;
+/// The most that a record holds (RFC 8446 §5.2), in bytes; also the most that one write takes.
+const LARGEST: usize = 16 * 1024;
+/// What a record may be longer than what it holds, by RFC 5246 §6.2.3, the more generous.
+const EXPANSION: usize = 2048;
+/// What is read from the transport at once.
+const READ: usize = 32 * 1024;
+
+/// A session over TLS. A clone is another handle; the last one dropped closes it in good order.
+pub struct TlsSession<S: Session>(Rc<Handle<S>>);
+
+impl<S: Session> Clone for TlsSession<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// What the handles of a session and of its stream share.
+struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
+
+impl<S: Session> Drop for Handle<S> {
+    fn drop(&mut self) {
+        self.0.borrow_mut().begin_close();
+    }
+}
+
+/// How far a session is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The transport's handshake, then that of TLS.
+    Handshake,
+    /// Bytes can be exchanged.
+    Open,
+    /// Nothing goes on.
+    Failed(CloseReason),
+}
+
+/// How the peer's bytes end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By its closure alert.
+    Closed,
+    /// Without: whoever stands in between may have cut it.
+    Cut,
+}
+
+/// The one state of a session.
+struct Inner<S: Session> {
+    below: S,
+    stream: Option<S::Stream>,
+    tls: Connection,
+    surroundings: Surroundings,
+    stage: Stage,
+    /// Bytes of the transport that are no whole record yet.
+    input: Vec<u8>,
+    /// What a record held and nobody has read yet.
+    plain: Vec<u8>,
+    /// How much of `plain` has been read.
+    given: usize,
+    /// Sealed, and not taken by the transport yet.
+    output: Vec<u8>,
+    /// How much of `output` the transport has taken.
+    sent: usize,
+    end: Option<End>,
+    read: u64,
+    written: u64,
+    /// The stream is held.
+    held: bool,
+    /// Nothing more is to be written.
+    finishing: bool,
+    finished: bool,
+    closing: bool,
+    /// How the transport's session ended.
+    closed: Option<CloseReason>,
+    /// The duty's.
+    duty: Option<Waker>,
+    waiting: Vec<Waker>,
+    readers: Vec<Waker>,
+    writers: Vec<Waker>,
+}
+
+fn wait(list: &mut Vec<Waker>, cx: &Context<'_>) {
+    if !list.iter().any(|waker| waker.will_wake(cx.waker())) {
+        list.push(cx.waker().clone());
+    }
+}
+
+fn wake(list: &mut Vec<Waker>) {
+    for waker in list.drain(..) {
+        waker.wake();
+    }
+}
+
+impl<S: Session> Inner<S> {
+    /// Goes on with whatever can be done without the program: handshake, output, the end.
+    fn go_on(&mut self) {
+        let Some(duty) = self.duty.clone() else { return };
+        let cx = &mut Context::from_waker(&duty);
+        if self.stage == Stage::Handshake {
+            self.shake_hands(cx);
+        }
+        self.flush(cx);
+    }
+
+    fn shake_hands(&mut self, cx: &mut Context<'_>) {
+        if self.stream.is_none() {
+            match self.below.poll_accept(cx) {
+                Poll::Ready(Ok(stream)) => self.stream = Some(stream),
+                Poll::Ready(Err(reason)) => return self.fail(reason),
+                Poll::Pending => return,
+            }
+        }
+        loop {
+            self.seal();
+            self.flush(cx);
+            if !self.tls.is_handshaking() {
+                self.stage = Stage::Open;
+                wake(&mut self.waiting);
+                wake(&mut self.readers);
+                wake(&mut self.writers);
+                return;
+            }
+            match self.take_record(cx) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => {
+                    return self
+                        .fail(CloseReason::Protocol("the peer ended the handshake of TLS".to_owned()));
+                }
+                Poll::Ready(Err(reason)) => return self.fail(reason),
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Takes one record from the transport; false: there are no more.
+    fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
+        loop {
+            if let Some(length) = whole_record(&self.input)? {
+                let record: Vec<u8> = self.input.drain(..length).collect();
+                if self.input.is_empty() {
+                    // An idle session holds no buffer.
+                    self.input = Vec::new();
+                }
+                return Poll::Ready(self.open_record(&record).map(|()| true));
+            }
+            if self.end.is_some() {
+                return Poll::Ready(Ok(false));
+            }
+            let Some(stream) = &mut self.stream else { return Poll::Pending };
+            let had = self.input.len();
+            self.input.resize(had + READ, 0);
+            let read = stream.poll_read(cx, &mut self.input[had..]);
+            self.input.truncate(had + if let Poll::Ready(Ok(read)) = read { read } else { 0 });
+            match read {
+                Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
+                Poll::Pending => {
+                    if had == 0 {
+                        self.input = Vec::new();
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Hands a record to TLS, and takes what it holds.
+    fn open_record(&mut self, mut record: &[u8]) -> Result<(), CloseReason> {
+        let (tls, plain) = (&mut self.tls, &mut self.plain);
+        let opened = self.surroundings.within(|| {
+            let mut closed = false;
+            while !record.is_empty() {
+                // From memory it fails only where what was read before has not been taken.
+                tls.read_tls(&mut record).map_err(|error| rustls::Error::General(error.to_string()))?;
+                let state = tls.process_new_packets()?;
+                closed |= state.peer_has_closed();
+                let more = state.plaintext_bytes_to_read();
+                if more > 0 {
+                    let had = plain.len();
+                    plain.resize(had + more, 0);
+                    // There is as much as was said.
+                    let read = tls.reader().read(&mut plain[had..]).unwrap_or(0);
+                    plain.truncate(had + read);
+                }
+            }
+            Ok(closed)
+        });
+        // An alert, an answer to a request for new keys.
+        self.seal();
+        match opened {
+            Ok(closed) => {
+                if closed {
+                    self.end = Some(End::Closed);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let reason = fault::reason(&error);
+                self.fail(reason.clone());
+                Err(reason)
+            }
+        }
+    }
+
+    /// Takes what TLS wants to send.
+    fn seal(&mut self) {
+        let (tls, output) = (&mut self.tls, &mut self.output);
+        self.surroundings.within(|| while tls.wants_write() && tls.write_tls(output).is_ok() {});
+    }
+
+    /// Gives the transport what it has room for, with the duty's waker.
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        let Some(stream) = &mut self.stream else { return };
+        while self.sent < self.output.len() {
+            match stream.poll_write(cx, &self.output[self.sent..]) {
+                Poll::Ready(Ok(taken)) => self.sent += taken,
+                Poll::Ready(Err(reason)) => {
+                    (self.output, self.sent) = (Vec::new(), 0);
+                    return self.fail(reason);
+                }
+                Poll::Pending => return,
+            }
+        }
+        if self.sent > 0 {
+            (self.output, self.sent) = (Vec::new(), 0);
+            wake(&mut self.writers);
+        }
+        if self.finishing && !self.finished {
+            self.finished = true;
+            stream.finish();
+        }
+        if self.closing {
+            self.below.close();
+        }
+    }
+
+    fn fail(&mut self, reason: CloseReason) {
+        if matches!(self.stage, Stage::Failed(_)) {
+            return;
+        }
+        self.stage = Stage::Failed(reason);
+        // The alert is on its way; nothing else will be.
+        (self.finishing, self.closing) = (true, true);
+        wake(&mut self.waiting);
+        wake(&mut self.readers);
+        wake(&mut self.writers);
+        if let Some(duty) = &self.duty {
+            duty.wake_by_ref();
+        }
+    }
+
+    /// Nothing more will be written (RFC 8446 §6.1: close_notify ends one direction).
+    fn begin_finish(&mut self) {
+        if !self.finishing {
+            self.finishing = true;
+            if self.stage == Stage::Open {
+                self.tls.send_close_notify();
+                self.seal();
+            }
+            self.go_on();
+        }
+    }
+
+    fn begin_close(&mut self) {
+        self.begin_finish();
+        self.closing = true;
+        self.go_on();
+        if let Some(duty) = &self.duty {
+            duty.wake_by_ref();
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        loop {
+            if self.given < self.plain.len() || into.is_empty() {
+                let taken = into.len().min(self.plain.len() - self.given);
+                into[..taken].copy_from_slice(&self.plain[self.given..self.given + taken]);
+                self.given += taken;
+                self.read += taken as u64;
+                if self.given == self.plain.len() {
+                    (self.plain, self.given) = (Vec::new(), 0);
+                }
+                return Poll::Ready(Ok(taken));
+            }
+            match (&self.stage, self.end) {
+                (Stage::Failed(reason), _) => return Poll::Ready(Err(reason.clone())),
+                (_, Some(End::Closed)) => return Poll::Ready(Ok(0)),
+                (Stage::Handshake, _) => {
+                    wait(&mut self.readers, cx);
+                    return Poll::Pending;
+                }
+                (Stage::Open, _) => {}
+            }
+            match self.take_record(cx) {
+                Poll::Ready(Ok(true)) => self.go_on(),
+                Poll::Ready(Ok(false)) => {
+                    // RFC 8446 §6.1: what ends without a closure alert may have been cut.
+                    let cut = "the peer's bytes end without its closure alert: they may have been cut";
+                    return Poll::Ready(Err(CloseReason::Protocol(cut.to_owned())));
+                }
+                Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
+                Poll::Pending => {
+                    wait(&mut self.readers, cx);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[&[u8]]) -> Poll<Result<usize, CloseReason>> {
+        match &self.stage {
+            Stage::Failed(reason) => return Poll::Ready(Err(reason.clone())),
+            _ if self.finishing => return Poll::Ready(Err(CloseReason::Finished)),
+            Stage::Open if self.output.is_empty() => {}
+            _ => {
+                wait(&mut self.writers, cx);
+                return Poll::Pending;
+            }
+        }
+        let mut room = LARGEST;
+        let fitting: Vec<IoSlice<'_>> = slices
+            .iter()
+            .map(|slice| {
+                let taken = slice.len().min(room);
+                room -= taken;
+                IoSlice::new(&slice[..taken])
+            })
+            .collect();
+        let tls = &mut self.tls;
+        let taken = self.surroundings.within(|| tls.writer().write_vectored(&fitting));
+        let taken = taken.map_err(|error| CloseReason::Protocol(format!("TLS: {error}")))?;
+        self.written += taken as u64;
+        self.seal();
+        self.go_on();
+        match &self.stage {
+            Stage::Failed(reason) => Poll::Ready(Err(reason.clone())),
+            _ => Poll::Ready(Ok(taken)),
+        }
+    }
+}
+
+/// The length of the first record in `input`, when all of it is there.
+fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
+    let Some(header) = input.first_chunk::<HEADER>() else { return Ok(None) };
+    let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+    // RFC 8446 §5.1: types from 20 (change_cipher_spec) to 24 (heartbeat), major version 3.
+    if !(20..=24).contains(&header[0]) || header[1] != 3 {
+        return Err(CloseReason::Protocol("what the peer sent is not TLS".to_owned()));
+    }
+    if length > LARGEST + EXPANSION {
+        return Err(CloseReason::Protocol("the peer's record is longer than TLS allows".to_owned()));
+    }
+    Ok(Some(HEADER + length).filter(|whole| *whole <= input.len()))
+}
+
+impl<S: Session> TlsSession<S> {
+    /// Over this one; `tls` begins. The second is to be spawned.
+    pub(crate) fn over(below: S, tls: Connection, surroundings: Surroundings) -> (Self, Duty<S>) {
+        let inner = Rc::new(RefCell::new(Inner {
+            below,
+            stream: None,
+            tls,
+            surroundings,
+            stage: Stage::Handshake,
+            input: Vec::new(),
+            plain: Vec::new(),
+            given: 0,
+            output: Vec::new(),
+            sent: 0,
+            end: None,
+            read: 0,
+            written: 0,
+            held: false,
+            finishing: false,
+            finished: false,
+            closing: false,
+            closed: None,
+            duty: None,
+            waiting: Vec::new(),
+            readers: Vec::new(),
+            writers: Vec::new(),
+        }));
+        (Self(Rc::new(Handle(inner.clone()))), Duty(inner))
+    }
+
+    /// The application protocol that the two have agreed on (ALPN, RFC 7301); known once established.
+    #[must_use]
+    pub fn protocol(&self) -> Option<Vec<u8>> {
+        self.0.0.borrow().tls.alpn_protocol().map(<[u8]>::to_vec)
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut Inner<S>) -> T) -> T {
+        what(&mut self.0.0.borrow_mut())
+    }
+}
+
+/// Does for a session what must be done whether the program polls or not; ends when the transport's session has.
+pub(crate) struct Duty<S: Session>(Rc<RefCell<Inner<S>>>);
+
+impl<S: Session> Future for Duty<S> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.0.borrow_mut();
+        if inner.duty.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            inner.duty = Some(cx.waker().clone());
+        }
+        inner.go_on();
+        match inner.below.poll_closed(cx) {
+            Poll::Ready(reason) => {
+                inner.closed = Some(reason.clone());
+                if inner.stage == Stage::Handshake {
+                    inner.fail(reason);
+                }
+                // What has arrived can be read still.
+                wake(&mut inner.waiting);
+                wake(&mut inner.readers);
+                wake(&mut inner.writers);
+                Poll::Ready(())
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: Session> Session for TlsSession<S> {
+    type Stream = TlsStream<S>;
+
+    fn id(&self) -> u64 {
+        self.with(|inner| inner.below.id())
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        self.with(|inner| inner.below.peer())
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        self.with(|inner| match &inner.stage {
+            Stage::Open => Poll::Ready(Ok(())),
+            Stage::Failed(reason) => Poll::Ready(Err(reason.clone())),
+            Stage::Handshake => {
+                wait(&mut inner.waiting, cx);
+                Poll::Pending
+            }
+        })
+    }
+
+    fn early_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> u64 {
+        1
+    }
+
+    fn grow(&self, _: u64) {}
+
+    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
+        Poll::Ready(1)
+    }
+
+    fn open(&self, number: StreamId) -> Result<TlsStream<S>, OpenError> {
+        self.with(|inner| match &inner.stage {
+            Stage::Failed(reason) => Err(OpenError::Closed(reason.clone())),
+            _ if number != 0 => Err(OpenError::NoSuchStream { number, streams: 1 }),
+            _ if inner.held => Err(OpenError::AlreadyOpen(0)),
+            _ => {
+                inner.held = true;
+                Ok(())
+            }
+        })?;
+        Ok(TlsStream(self.0.clone()))
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TlsStream<S>, CloseReason>> {
+        match self.poll_established(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
+            Poll::Pending => return Poll::Pending,
+        }
+        match self.open(0) {
+            Ok(stream) => Poll::Ready(Ok(stream)),
+            Err(OpenError::Closed(reason)) => Poll::Ready(Err(reason)),
+            // There is but one; the next thing that comes is the end.
+            Err(_) => {
+                self.with(|inner| wait(&mut inner.waiting, cx));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.with(|inner| match (&inner.stage, &inner.closed) {
+            (Stage::Failed(reason), _) | (_, Some(reason)) => Poll::Ready(reason.clone()),
+            _ => {
+                wait(&mut inner.waiting, cx);
+                Poll::Pending
+            }
+        })
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.with(|inner| inner.below.unacknowledged() + (inner.output.len() - inner.sent) as u64)
+    }
+
+    fn close(&self) {
+        self.with(Inner::begin_close);
+    }
+
+    fn abort(&self) {
+        self.with(|inner| {
+            inner.below.abort();
+            inner.fail(CloseReason::Aborted);
+        });
+    }
+}
+
+/// The stream of a session over TLS.
+pub struct TlsStream<S: Session>(Rc<Handle<S>>);
+
+impl<S: Session> TlsStream<S> {
+    fn with<T>(&self, what: impl FnOnce(&mut Inner<S>) -> T) -> T {
+        what(&mut self.0.0.borrow_mut())
+    }
+}
+
+impl<S: Session> Drop for TlsStream<S> {
+    fn drop(&mut self) {
+        self.with(|inner| inner.held = false);
+    }
+}
+
+impl<S: Session> Stream for TlsStream<S> {
+    fn number(&self) -> StreamId {
+        0
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.with(|inner| inner.read)
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.with(|inner| inner.written)
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.with(|inner| inner.below.unacknowledged() + (inner.output.len() - inner.sent) as u64)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        self.with(|inner| inner.poll_read(cx, into))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.with(|inner| inner.poll_write(cx, &[from]))
+    }
+
+    fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize, CloseReason>> {
+        let slices: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
+        self.with(|inner| inner.poll_write(cx, &slices))
+    }
+
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.poll_write(cx, message)
+    }
+
+    fn finish(&mut self) {
+        self.with(Inner::begin_finish);
+    }
+
+    fn half_closes(&self) -> bool {
+        true
+    }
+}

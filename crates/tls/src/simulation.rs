@@ -1,0 +1,247 @@
+//! Where secrets and the time of day come from in virtual time: from the seed, and from the virtual clock.
+//!
+//! TLS draws randomness and reads the clock inside of calls that have no place to hand them in. So each call of a session
+//! in virtual time happens within a scope that holds them ([`Surroundings::within`]), and the cryptographic provider of
+//! virtual time takes them from there. Outside of such a scope it gives none, so that every handshake fails: a session on a
+//! real network cannot come to use it.
+//!
+//! Signatures are Ed25519, whose length and bytes follow from key and message; secrets of the key exchange (X25519,
+//! RFC 7748) are drawn. Everything else is the provider of real networks.
+
+use anabranch_base::{Instant, Rng};
+use rustls::crypto::{
+    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
+};
+use rustls::ffdhe_groups::FfdheGroup;
+use rustls::pki_types::UnixTime;
+use rustls::time_provider::TimeProvider;
+use rustls::{Error, NamedGroup, PeerMisbehaved};
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use x25519_dalek::{PublicKey, StaticSecret};
+
+/// 1 January 2026, 0:00 UTC, in seconds since 1970: when virtual time begins.
+const BEGINS: u64 = 1_767_225_600;
+
+/// Where a session's randomness and time come from.
+#[derive(Clone, Default)]
+pub enum Surroundings {
+    /// The operating system.
+    #[default]
+    Real,
+    /// A seed and a virtual clock.
+    Simulated(Simulation),
+}
+
+/// The randomness and the clock of one host in virtual time.
+#[derive(Clone)]
+pub struct Simulation {
+    rng: Rc<RefCell<Rng>>,
+    now: Rc<dyn Fn() -> Instant>,
+}
+
+impl Simulation {
+    /// Of this randomness and this clock.
+    pub fn new(rng: Rng, now: impl Fn() -> Instant + 'static) -> Self {
+        Self { rng: Rc::new(RefCell::new(rng)), now: Rc::new(now) }
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("now", &(self.now)()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Real => f.write_str("Real"),
+            Self::Simulated(simulation) => simulation.fmt(f),
+        }
+    }
+}
+
+impl Surroundings {
+    /// The provider for these.
+    pub(crate) fn provider(&self) -> CryptoProvider {
+        match self {
+            Self::Real => rustls::crypto::ring::default_provider(),
+            Self::Simulated(_) => provider(),
+        }
+    }
+
+    /// The clock for these.
+    pub(crate) fn clock(&self) -> Arc<dyn TimeProvider> {
+        match self {
+            Self::Real => Arc::new(rustls::time_provider::DefaultTimeProvider),
+            Self::Simulated(_) => Arc::new(VirtualClock),
+        }
+    }
+
+    /// Runs `work`, which may draw randomness and look at the clock.
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let Self::Simulated(simulation) = self else { return work() };
+        let _inside = Inside(SCOPE.replace(Some(simulation.clone())));
+        work()
+    }
+}
+
+thread_local! {
+    /// What the call under way may draw from.
+    static SCOPE: RefCell<Option<Simulation>> = const { RefCell::new(None) };
+}
+
+/// Puts back what was there, however the call ends.
+struct Inside(Option<Simulation>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        SCOPE.replace(self.0.take());
+    }
+}
+
+/// Fills `out` from the scope's randomness.
+fn draw(out: &mut [u8]) -> Result<(), GetRandomFailed> {
+    SCOPE.with_borrow(|scope| match scope {
+        Some(simulation) => {
+            simulation.rng.borrow_mut().fill(out);
+            Ok(())
+        }
+        None => Err(GetRandomFailed),
+    })
+}
+
+/// ring's, with the source of randomness and the key exchange replaced.
+fn provider() -> CryptoProvider {
+    let ring = rustls::crypto::ring::default_provider();
+    CryptoProvider {
+        cipher_suites: vec![rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
+        kx_groups: vec![&SeededX25519],
+        secure_random: &SeededRandom,
+        ..ring
+    }
+}
+
+#[derive(Debug)]
+struct SeededRandom;
+
+impl SecureRandom for SeededRandom {
+    fn fill(&self, out: &mut [u8]) -> Result<(), GetRandomFailed> {
+        draw(out)
+    }
+}
+
+#[derive(Debug)]
+struct VirtualClock;
+
+impl TimeProvider for VirtualClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let now = SCOPE.with_borrow(|scope| scope.as_ref().map(|simulation| (simulation.now)()))?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(BEGINS) + Duration::from_nanos(now.as_nanos())))
+    }
+}
+
+/// X25519 with drawn secrets.
+#[derive(Debug)]
+struct SeededX25519;
+
+impl SupportedKxGroup for SeededX25519 {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
+        let mut secret = [0; 32];
+        draw(&mut secret)?;
+        let secret = StaticSecret::from(secret);
+        Ok(Box::new(Exchange { public: PublicKey::from(&secret), secret }))
+    }
+
+    fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
+        None
+    }
+
+    fn name(&self) -> NamedGroup {
+        NamedGroup::X25519
+    }
+}
+
+struct Exchange {
+    secret: StaticSecret,
+    public: PublicKey,
+}
+
+impl ActiveKeyExchange for Exchange {
+    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
+        let peer: [u8; 32] = peer.try_into().map_err(|_| Error::from(PeerMisbehaved::InvalidKeyShare))?;
+        let shared = self.secret.diffie_hellman(&PublicKey::from(peer));
+        // RFC 7748 §6.1: a peer's key of small order gives zeros, and is refused.
+        if !shared.was_contributory() {
+            return Err(PeerMisbehaved::InvalidKeyShare.into());
+        }
+        Ok(SharedSecret::from(&shared.as_bytes()[..]))
+    }
+
+    fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
+        None
+    }
+
+    fn group(&self) -> NamedGroup {
+        NamedGroup::X25519
+    }
+
+    fn pub_key(&self) -> &[u8] {
+        self.public.as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simulated(seed: u64) -> Surroundings {
+        Surroundings::Simulated(Simulation::new(Rng::new(seed), || Instant::from_millis(1_500)))
+    }
+
+    #[test]
+    fn outside_of_virtual_time_there_is_no_randomness_and_no_time() {
+        let provider = provider();
+        assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
+        assert!(provider.kx_groups[0].start().is_err());
+        assert_eq!(VirtualClock.current_time(), None);
+        // The scope of a real session gives none, either.
+        Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
+    }
+
+    #[test]
+    fn inside_the_seed_decides() {
+        let drawn = |seed| {
+            let mut out = [0; 16];
+            simulated(seed).within(|| SeededRandom.fill(&mut out)).expect("randomness");
+            out
+        };
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+        let now = simulated(1).within(|| VirtualClock.current_time()).expect("a time");
+        assert_eq!(now.as_secs(), BEGINS + 1);
+        // It ends with the call, and the one around it goes on.
+        let inner = simulated(2);
+        simulated(1).within(|| {
+            inner.within(|| ());
+            assert!(SeededRandom.fill(&mut [0; 4]).is_ok());
+        });
+        assert!(SeededRandom.fill(&mut [0; 4]).is_err());
+    }
+
+    #[test]
+    fn two_ends_agree_and_a_key_of_small_order_is_refused() {
+        let (near, far) = simulated(3).within(|| (SeededX25519.start(), SeededX25519.start()));
+        let (near, far) = (near.expect("a key"), far.expect("a key"));
+        let (to_far, to_near) = (near.pub_key().to_vec(), far.pub_key().to_vec());
+        let (here, there) =
+            (near.complete(&to_near).expect("agreed"), far.complete(&to_far).expect("agreed"));
+        assert_eq!(here.secret_bytes(), there.secret_bytes());
+        let lone = simulated(3).within(|| SeededX25519.start()).expect("a key");
+        assert!(lone.complete(&[0; 32]).is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! Whom a client believes: authorities, one certificate by its fingerprint, or anybody.
+
+use crate::identity::fingerprint;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Whom a client believes.
+#[derive(Clone, Debug, Default)]
+pub enum Trust {
+    /// The authorities of this system.
+    #[default]
+    System,
+    /// These authorities, or this very certificate.
+    Authorities(Vec<CertificateDer<'static>>),
+    /// The server whose certificate has this fingerprint, whatever its name and dates.
+    Certificate(Fingerprint),
+    /// Anybody: what is sent can be read by whoever stands in between.
+    Anybody,
+}
+
+/// Why nobody can be believed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TrustError {
+    /// A file cannot be read, or holds no certificate.
+    #[error("{0}: {1}")]
+    File(String, String),
+    /// The system has no authorities.
+    #[error(
+        "this system has no certificates of authorities{0}; --trust names a file of them, or a fingerprint"
+    )]
+    NoSystem(String),
+    /// A certificate is of no use.
+    #[error("a certificate to trust is of no use: {0}")]
+    Certificate(String),
+}
+
+/// SHA-256 of a certificate in DER, written `sha256:` and 64 hexadecimal digits, colons between them allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no fingerprint: sha256: and 64 hexadecimal digits are needed");
+        let digits: Vec<u8> = text
+            .strip_prefix("sha256:")
+            .ok_or_else(wrong)?
+            .chars()
+            .filter(|c| *c != ':')
+            .map(|c| c.to_digit(16).map(|digit| digit as u8).ok_or_else(wrong))
+            .collect::<Result<_, _>>()?;
+        let (pairs, rest) = digits.as_chunks::<2>();
+        let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
+        if !rest.is_empty() {
+            return Err(wrong());
+        }
+        bytes.try_into().map(Self).map_err(|_| wrong())
+    }
+}
+
+impl Trust {
+    /// The certificates of a PEM file.
+    ///
+    /// # Errors
+    /// [`TrustError::File`].
+    pub fn from_file(path: &Path) -> Result<Self, TrustError> {
+        let wrong = |error: String| TrustError::File(path.display().to_string(), error);
+        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        let found = found.map_err(|error| wrong(format!("no PEM: {error}")))?;
+        if found.is_empty() {
+            return Err(wrong("it holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned()));
+        }
+        Ok(Self::Authorities(found))
+    }
+
+    /// Who looks at a server's certificates.
+    pub(crate) fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, TrustError> {
+        let algorithms = provider.signature_verification_algorithms;
+        let roots = match self {
+            Self::Certificate(fingerprint) => {
+                return Ok(Arc::new(Known { fingerprint: Some(*fingerprint), algorithms }));
+            }
+            Self::Anybody => return Ok(Arc::new(Known { fingerprint: None, algorithms })),
+            Self::Authorities(authorities) => {
+                let mut roots = RootCertStore::empty();
+                for authority in authorities {
+                    roots
+                        .add(authority.clone())
+                        .map_err(|error| TrustError::Certificate(crate::fault::line(&error)))?;
+                }
+                let verifier = webpki(roots, provider)?;
+                let own = authorities.iter().map(|one| Fingerprint(fingerprint(one))).collect();
+                return Ok(Arc::new(Listed { authorities: verifier, own }));
+            }
+            Self::System => system()?,
+        };
+        webpki(roots, provider).map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
+    }
+}
+
+fn webpki(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TrustError> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(|error| TrustError::Certificate(error.to_string()))
+}
+
+/// The authorities that this system trusts; those of no use to TLS are left out, as everywhere.
+fn system() -> Result<RootCertStore, TrustError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (usable, _) = roots.add_parsable_certificates(found.certs);
+    if usable == 0 {
+        let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+        return Err(TrustError::NoSystem(why));
+    }
+    Ok(roots)
+}
+
+/// Believes one certificate, or any, and makes sure that the server has its key.
+#[derive(Debug)]
+struct Known {
+    fingerprint: Option<Fingerprint>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Known {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let is = Fingerprint(fingerprint(own));
+        if self.fingerprint.is_none_or(|wanted| wanted == is) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::General(format!("the server's certificate has another fingerprint, {is}")))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Believes authorities, and certificates that are among them themselves: a server's own that nobody else has signed.
+#[derive(Debug)]
+struct Listed {
+    authorities: Arc<WebPkiServerVerifier>,
+    own: Vec<Fingerprint>,
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
+            // To webpki a certificate that calls itself an authority's is no server's; here it is listed by hand.
+            // Its dates have been looked at before, its name has not.
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.own.contains(&Fingerprint(fingerprint(own))) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_reads_as_it_prints() {
+        let fingerprint = Fingerprint(std::array::from_fn(|at| at as u8 * 7));
+        let text = fingerprint.to_string();
+        assert_eq!(text.parse(), Ok(fingerprint));
+        let colons: Vec<String> = fingerprint.0.iter().map(|byte| format!("{byte:02X}")).collect();
+        assert_eq!(format!("sha256:{}", colons.join(":")).parse(), Ok(fingerprint));
+        for wrong in ["", "sha256:", "sha1:00", &text[..70], &format!("{text}0"), &text.replace('0', "g")] {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
+    }
+}

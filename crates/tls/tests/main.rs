@@ -1,0 +1,3 @@
+//! TLS over our TCP in virtual time, in one program.
+
+mod virtual_time;

@@ -26,7 +26,23 @@ const EDGES: &[(&str, &[&str])] = &[
     ("emu", &["base", "wire", "link", "world"]),
     // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
     ("lab", &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "http", "load", "emu"]),
-    ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "gateway", "load", "emu", "lab"]),
+    (
+        "cli",
+        &[
+            "base",
+            "wire",
+            "sim",
+            "link",
+            "world",
+            "transport",
+            "tls",
+            "http",
+            "gateway",
+            "load",
+            "emu",
+            "lab",
+        ],
+    ),
 ];
 
 /// Crates that must not know of clocks, sockets, threads or tasks.

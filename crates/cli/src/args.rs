@@ -1,6 +1,7 @@
 //! The command line, declared from the table of plan keys.
 
 mod gateway;
+pub mod secure;
 
 use anabranch_base::units::parse_span;
 use anabranch_lab::plan::keys::{KEYS, Key, Several};
@@ -151,11 +152,12 @@ fn serve() -> Command {
         Arg::new(name).long(name).value_name(value).default_value(default).help(help)
     };
     let count = |arg: Arg| arg.value_parser(value_parser!(u16).range(1..));
-    Command::new("serve")
-        .about("Serve a directory over TCP and SCTP")
+    let command = Command::new("serve")
+        .about("Serve a directory over TCP, TLS and SCTP")
         .long_about(
-            "Serve a directory of files by HTTP/1.1 over TCP, over SCTP in UDP (no privilege needed) and over SCTP on \
-             IP. Traffic is in the clear. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
+            "Serve a directory of files by HTTP/1.1 over TCP, over TLS on TCP (https://), over SCTP in UDP (no privilege \
+             needed) and over SCTP on IP. But for https:// traffic is in the clear. Without --cert and --key the server \
+             makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
              output.\n\n\
              Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
              begin with a dot (.git, .env) are served only with --dotfiles, except /.well-known/.",
@@ -180,7 +182,7 @@ fn serve() -> Command {
                 .value_name("URL")
                 .action(ArgAction::Append)
                 .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"])
-                .help("Listen at tcp://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
+                .help("Listen at tcp://, https://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
@@ -195,7 +197,8 @@ fn serve() -> Command {
         .arg(lasting(flag("idle", "TIME", "60s", "Close a connection that is idle for this long")))
         .arg(flag("grace", "TIME", "10s", "On a signal, wait this long for exchanges in flight"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
-        .arg(dry_run())
+        .arg(dry_run());
+    secure::server_flags(command)
 }
 
 /// A time that is more than none: what waits for so long would not wait at all.
@@ -230,13 +233,13 @@ fn server_threads() -> Arg {
 }
 
 fn get() -> Command {
-    Command::new("get")
+    let command = Command::new("get")
         .about("Get objects over TCP or SCTP")
         .long_about(
-            "Get objects by HTTP/1.1: http:// over TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
+            "Get objects by HTTP/1.1: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
              SCTP on IP. Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
              of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
-             Traffic is in the clear.",
+             But for https:// traffic is in the clear.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -303,7 +306,8 @@ fn get() -> Command {
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
-        .arg(dry_run())
+        .arg(dry_run());
+    secure::client_flags(command)
 }
 
 fn features() -> Command {

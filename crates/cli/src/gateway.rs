@@ -26,7 +26,13 @@ use std::time::Duration;
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        places.push(Listen::parse(text).map_err(Failure::Usage)?);
+        let place = Listen::parse(text).map_err(Failure::Usage)?;
+        if place.carrier.is_secure() {
+            return Err(Failure::Usage(format!(
+                "--listen {text}: a gateway listens in the clear; write tcp://"
+            )));
+        }
+        places.push(place);
     }
     let settings = Settings::read(matches)?;
     let memory = memory::budget(matches, &places)?;
@@ -193,6 +199,10 @@ impl Onward {
         let url = |name: &str| -> Result<Option<Url>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
             let url = Url::parse(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            if url.carrier.is_secure() {
+                let why = "a gateway reaches https:// by a tunnel of its client's only; write http://";
+                return Err(Failure::Usage(format!("--{name} {text}: {why}")));
+            }
             if url.target != "/" {
                 return Err(Failure::Usage(format!("--{name} {text}: a path is not allowed")));
             }
@@ -268,6 +278,13 @@ async fn listen<U: Upstream>(
         for opened in servers.open(world, spec, &settings.sctp, settings.sctp_port).await? {
             match opened {
                 Opened::Kernel(listener, limit) => {
+                    let options = Options { half_close: true, ..settings.options(&stop, limit) };
+                    servers.start(
+                        world,
+                        anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
+                    );
+                }
+                Opened::Secure(listener, limit) => {
                     let options = Options { half_close: true, ..settings.options(&stop, limit) };
                     servers.start(
                         world,

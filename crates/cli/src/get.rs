@@ -19,15 +19,16 @@ use crate::dial::SctpTarget;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
-use crate::{Done, Failure, complain, dry_run, knobs, say};
+use crate::{Done, Failure, complain, dry_run, knobs, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::get::{Answer, GetError, get_with_fields};
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::{Destination, Step, resolve};
+use anabranch_tls::{Client, TlsConnector};
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
-use anabranch_transport::{CloseReason, Session};
+use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -59,7 +60,15 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, &urls, &outputs, (connect, timeout))?)?;
         return Ok(Done::Well);
     }
-    if matches.get_flag("page") {
+    let page = matches.get_flag("page");
+    if let Some(url) = urls.iter().find(|url| page && url.carrier.is_secure()) {
+        return Err(Failure::Usage(format!(
+            "--page {}: pages are got over TCP and SCTP in the clear only; write http:// or http+sctp://",
+            url.text
+        )));
+    }
+    let tls = secure::client(matches, urls.iter().map(|url| url.carrier))?;
+    if page {
         return whole_page(matches, urls, &outputs, (connect, timeout), sctp_port);
     }
     // A directory can hold any number of objects.
@@ -110,7 +119,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let ours = wanted.iter().any(|one| !one.url.carrier.is_kernels());
     let described = if ours { knobs::describe(&sctp) } else { Vec::new() };
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
-    let settings = Settings { connect, timeout, sctp, sctp_port, meter: Meter::new(), ledger };
+    let settings = Settings { connect, timeout, sctp, sctp_port, tls, meter: Meter::new(), ledger };
     // A terminal shows either the object or the progress.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
@@ -141,7 +150,7 @@ fn dry_run(
     if outputs.is_empty() {
         out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
     }
-    out += &dry_run::flags(matches, &["output", "page", "har", "json", "csv"]);
+    out += &dry_run::flags(matches, &["output", "page", "har", "json", "csv", "trust", "insecure"]);
     out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
     let sctp = config(matches)?;
     Ok(match urls.iter().all(|url| url.carrier.is_kernels()) {
@@ -227,6 +236,8 @@ struct Settings {
     timeout: Duration,
     sctp: Config,
     sctp_port: u16,
+    /// Whom it believes over TLS; `None`: no URL was over TLS.
+    tls: Option<Client>,
     meter: Rc<Meter>,
     ledger: Ledger,
 }
@@ -325,6 +336,30 @@ async fn over_tcp(
 ) -> Vec<Ended> {
     let count = addresses.len();
     let connector = KernelConnector::new(world.clone(), addresses);
+    let Some(first) = wanted.first().filter(|one| one.url.carrier.is_secure()) else {
+        return one_by_one(world, connector, count, wanted, settings).await;
+    };
+    let names = vec![first.url.host().to_owned(); count];
+    let secure = match settings.tls.clone() {
+        Some(client) => TlsConnector::new(world.clone(), connector, client, &names),
+        // Redirected there from a URL in the clear: nothing was said of whom to believe.
+        None => secure::by_default()
+            .and_then(|client| TlsConnector::new(world.clone(), connector, client, &names)),
+    };
+    match secure {
+        Ok(connector) => one_by_one(world, connector, count, wanted, settings).await,
+        Err(why) => wanted.iter().map(|one| settings.failed(one.number, why.clone())).collect(),
+    }
+}
+
+/// Fetches one after the other, over one connection as far as it goes.
+async fn one_by_one<C: Connector>(
+    world: &OsWorld,
+    connector: C,
+    count: usize,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
     let mut ended = Vec::new();
     let mut kept = None;
     for one in wanted {

@@ -6,6 +6,7 @@ use crate::threads::WorkerHandle;
 use crate::{Done, Failure, complain};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
+use anabranch_tls::{Server, TlsListener};
 use anabranch_transport::CloseReason;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
@@ -50,6 +51,8 @@ pub enum ListenSpec {
 pub enum Opened {
     /// Connections of the kernel.
     Kernel(KernelListener<OsWorld>, ConcurrencyLimit),
+    /// The same over TLS.
+    Secure(TlsListener<OsWorld, KernelListener<OsWorld>>, ConcurrencyLimit),
     /// Associations, and the world with their addresses.
     Ours(OsWorld, SctpListener<OsWorld>, ConcurrencyLimit),
 }
@@ -62,13 +65,38 @@ pub struct Servers {
     hosts: Vec<SctpHost<OsWorld>>,
     /// URLs under which it is reached.
     pub urls: Vec<String>,
+    /// Who it is to those who come over TLS.
+    tls: Option<Server>,
 }
 
 impl Servers {
     /// Nothing yet; signals no longer end the process from here on.
     pub fn new(worker: WorkerHandle) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-        Ok(Self { worker, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new() })
+        Ok(Self { worker, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new(), tls: None })
+    }
+
+    /// What it is to those who come over TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Server>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// A listener of the kernel's, with TLS where that is meant.
+    fn kernel(
+        &self,
+        world: &OsWorld,
+        carrier: Carrier,
+        listener: KernelListener<OsWorld>,
+        limit: ConcurrencyLimit,
+    ) -> Result<Opened, Failure> {
+        if !carrier.is_secure() {
+            return Ok(Opened::Kernel(listener, limit));
+        }
+        let Some(tls) = self.tls.clone() else {
+            return Err(Failure::Internal("a listener over TLS has no certificate".to_owned()));
+        };
+        Ok(Opened::Secure(TlsListener::new(world.clone(), listener, tls), limit))
     }
 
     /// Opens what is behind `spec`: SCTP with `config`, behind `sctp_port` where UDP carries it.
@@ -92,7 +120,7 @@ impl Servers {
                 let listening = listening.map_err(|why| Failure::Host(format!("cannot listen: {why}")))?;
                 let listener = KernelListener::over(world.clone(), listening);
                 self.name(place.carrier, listener.local().ip(), listener.local().port());
-                Ok(vec![Opened::Kernel(listener, limit)])
+                Ok(vec![self.kernel(world, place.carrier, listener, limit)?])
             }
             ListenSpec::Shared { place, seat, member, limit } => {
                 let failed =
@@ -115,7 +143,7 @@ impl Servers {
                 Ok(listening) => {
                     let listener = KernelListener::over(world.clone(), listening);
                     self.name(place.carrier, ip, listener.local().port());
-                    opened.push(Opened::Kernel(listener, ConcurrencyLimit::new(most)));
+                    opened.push(self.kernel(world, place.carrier, listener, ConcurrencyLimit::new(most))?);
                 }
                 // A host without IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {

@@ -11,16 +11,16 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name(value).help(help)
     };
     let count = |arg: Arg| arg.value_parser(value_parser!(u64).range(1..));
-    Command::new("load")
+    let command = Command::new("load")
         .about("Load a server: open-loop at a rate, or closed-loop")
         .long_about(
-            "Send a server requests for one URL: http:// over TCP, http+sctp:// over SCTP in UDP, http+sctp-ip:// over SCTP \
-             on IP. The report has the six blocks of httperf, then latency percentiles and failures by cause.\n\n\
+            "Send a server requests for one URL: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP, \
+             http+sctp-ip:// over SCTP on IP. The report has the six blocks of httperf, then latency percentiles and failures by cause.\n\n\
              --rate is an open loop: sessions (connections or associations) begin at that rate, however slow the server \
              is. Latency counts from the scheduled send time (no coordinated omission). --rate with -c schedules \
              objects instead, on N persistent sessions. -c alone is a closed loop: each session requests the next \
              object when one has arrived, and latency counts from the actual send.\n\n\
-             Traffic is in the clear.",
+             But for https:// traffic is in the clear.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -84,7 +84,8 @@ pub fn command() -> Command {
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
-        .arg(crate::args::dry_run())
+        .arg(crate::args::dry_run());
+    crate::args::secure::client_flags(command)
 }
 
 #[cfg(target_os = "linux")]
@@ -94,10 +95,11 @@ mod verb {
     use crate::outputs::{Outputs, command_line};
     use crate::place::Url;
     use crate::progress::Ticker;
-    use crate::{Done, Failure, busy_poll, dry_run, say};
+    use crate::{Done, Failure, busy_poll, dry_run, say, secure};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_load::generator::report::{self, Framing};
     use anabranch_load::generator::{Load, Pace, Plan};
+    use anabranch_tls::{Client, TlsConnector};
     use anabranch_transport::kernel::KernelConnector;
     use anabranch_transport::sctp::Config;
     use anabranch_transport::{Connector, Session};
@@ -118,8 +120,10 @@ mod verb {
             say(&dry_run(matches, &url, &plan, &config))?;
             return Ok(Done::Well);
         }
+        let tls = secure::client(matches, [url.carrier])?;
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
         let settings = Settings {
+            tls,
             framing: Framing {
                 command: command_line(),
                 url: url.text.clone(),
@@ -139,6 +143,8 @@ mod verb {
 
     struct Settings {
         url: Url,
+        /// Whom it believes, over TLS.
+        tls: Option<Client>,
         plan: Plan,
         config: Config,
         sctp_port: u16,
@@ -228,7 +234,7 @@ mod verb {
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
-        out += &dry_run::flags(matches, &["max-sessions", "busy-poll"]);
+        out += &dry_run::flags(matches, &["max-sessions", "busy-poll", "trust", "insecure"]);
         match url.carrier.is_kernels() {
             true => out,
             false => out + &dry_run::flags(matches, &["sctp-port", "key-file"]) + &dry_run::knobs(config),
@@ -260,17 +266,13 @@ mod verb {
         if settings.url.carrier.is_kernels() {
             let count = addresses.len();
             let connector = KernelConnector::new(world.clone(), addresses);
-            // Of several addresses, the first that answers.
-            let mut server = 0;
-            while server + 1 < count {
-                if let Ok(session) = connector.connect(server)
-                    && let Some(Ok(())) = world.timeout(settings.plan.timeout, session.established()).await
-                {
-                    break;
-                }
-                server += 1;
-            }
-            return perform(world, connector, server, settings, outputs).await;
+            let Some(tls) = settings.tls.clone() else {
+                return to_first(world, connector, count, settings, outputs).await;
+            };
+            let names = vec![settings.url.host().to_owned(); count];
+            let connector =
+                TlsConnector::new(world.clone(), connector, tls, &names).map_err(Failure::Usage)?;
+            return to_first(world, connector, count, settings, outputs).await;
         }
         let to = SctpTarget {
             carrier: settings.url.carrier,
@@ -283,6 +285,26 @@ mod verb {
         let done = perform(world.clone(), ways.connector, way, settings, outputs).await;
         let _ = world.timeout(CLOSING, host.idle()).await;
         done
+    }
+
+    /// Loads the first of so many addresses that answers.
+    async fn to_first<C: Connector>(
+        world: OsWorld,
+        connector: C,
+        count: usize,
+        settings: Settings,
+        outputs: Outputs,
+    ) -> Result<Done, Failure> {
+        let mut server = 0;
+        while server + 1 < count {
+            if let Ok(session) = connector.connect(server)
+                && let Some(Ok(())) = world.timeout(settings.plan.timeout, session.established()).await
+            {
+                break;
+            }
+            server += 1;
+        }
+        perform(world, connector, server, settings, outputs).await
     }
 
     async fn perform<C: Connector>(

@@ -34,6 +34,8 @@ mod place;
 mod progress;
 mod race;
 #[cfg(target_os = "linux")]
+mod secure;
+#[cfg(target_os = "linux")]
 mod serve;
 mod study;
 mod sweep;

@@ -1,5 +1,5 @@
-//! Where a server listens and where a client goes: `tcp://`, `sctp://`,
-//! `sctp-ip://` with addresses, `http://`, `http+sctp://`, `http+sctp-ip://` with a host.
+//! Where a server listens and where a client goes: `tcp://`, `https://`, `sctp://`,
+//! `sctp-ip://` with addresses, `http://`, `https://`, `http+sctp://`, `http+sctp-ip://` with a host.
 
 use anabranch_lab::transports::Transports;
 use anabranch_transport::Scheme;
@@ -17,6 +17,7 @@ pub struct Carrier {
     /// A host may be written with several addresses.
     several: bool,
     kernel: Option<KernelProtocol>,
+    secure: bool,
 }
 
 impl PartialEq for Carrier {
@@ -48,7 +49,7 @@ impl Carrier {
     /// What is written so, whether or not it carries HTTP.
     #[cfg(target_os = "linux")]
     pub fn named(name: &str) -> Option<Self> {
-        schemes().into_iter().find(|carrier| carrier.scheme.name == name)
+        schemes().into_iter().find(|carrier| carrier.scheme.name == name && !carrier.secure)
     }
 
     fn port(self) -> u16 {
@@ -68,6 +69,11 @@ impl Carrier {
     /// It is the kernel's: one address, one stream, and no knobs of ours.
     pub fn is_kernels(self) -> bool {
         self.kernel.is_some()
+    }
+
+    /// Over TLS.
+    pub fn is_secure(self) -> bool {
+        self.secure
     }
 
     /// Which of the kernel's protocols it is.
@@ -92,7 +98,14 @@ fn schemes() -> Vec<Carrier> {
         let options = || protocol.kernel(&*protocol.profile(protocol.default_profile())?, None);
         let kernel = if can.kernel { options().map(|options| options.protocol) } else { None };
         let schemes = protocol.schemes().iter().zip(all.len()..);
-        all.extend(schemes.map(|(&scheme, order)| Carrier { order, scheme, several: can.paths, kernel }));
+        let carrier = |(&scheme, order)| Carrier { order, scheme, several: can.paths, kernel, secure: false };
+        all.extend(schemes.map(carrier));
+    }
+    // TLS is a layer on a stream of bytes: what HTTP in the clear has one for, HTTP over TLS has, too.
+    let plain = all.iter().position(|carrier| carrier.kernel.is_some() && carrier.scheme.url == Some("http"));
+    if let Some(plain) = plain.and_then(|at| all.get(at).copied()) {
+        let scheme = Scheme { name: "https", url: Some("https"), port: 443, in_udp: false };
+        all.push(Carrier { order: all.len(), scheme, secure: true, ..plain });
     }
     all
 }
@@ -121,7 +134,7 @@ impl fmt::Display for Listen {
 
 impl Listen {
     /// The forms that are read.
-    pub const FORMS: &str = "tcp://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT] or \
+    pub const FORMS: &str = "tcp://ADDRESS[:PORT], https://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT] or \
                              sctp-ip://ADDRESS[,ADDRESS..][:PORT]; * is every address";
 
     /// Reads `sctp://127.0.0.1,[::1]:9899`.
@@ -171,16 +184,13 @@ pub struct Url {
 impl Url {
     /// Reads `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let forms = "http://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or \
+        let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or \
                      http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)";
         let wrong = |why: &str| format!("{text}: {why}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
         let scheme = scheme.to_ascii_lowercase();
-        let carrier = match Carrier::all().find(|carrier| carrier.scheme() == scheme) {
-            Some(carrier) => carrier,
-            None if scheme == "https" => return Err(wrong("there is no encryption here yet")),
-            None => return Err(wrong("unknown scheme")),
-        };
+        let carrier = Carrier::all().find(|carrier| carrier.scheme() == scheme);
+        let carrier = carrier.ok_or_else(|| wrong("unknown scheme"))?;
         Self::over(carrier, text, rest, wrong)
     }
 
@@ -312,6 +322,10 @@ mod tests {
         let url = Url::parse("HTTP+sctp-ip://host?q").expect("a URL");
         assert_eq!((url.target.as_str(), url.port, url.authority().as_str()), ("/?q", 80, "host"));
         assert_eq!(Url::parse("http+sctp://host").expect("a URL").port, 9899);
+        let url = Url::parse("https://host/x").expect("a URL");
+        assert_eq!((url.carrier.name(), url.carrier.is_secure(), url.port), ("https", true, 443));
+        assert_eq!((url.authority().as_str(), url.origin().as_str()), ("host", "https://host"));
+        assert!(!Url::parse("http://host").expect("a URL").carrier.is_secure());
         let url = Url::parse("http+sctp://10.0.0.1,[fd00::1],10.0.1.1:7000/").expect("a URL");
         let all = ["10.0.0.1:7000", "[fd00::1]:7000", "10.0.1.1:7000"];
         let all = all.map(|address| address.parse::<SocketAddr>().expect("an address"));
@@ -320,9 +334,15 @@ mod tests {
         {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }
-        for wrong in
-            ["host/x", "ftp://x/", "https://x/", "http:///x", "http://u@x/", "http://x:y/", "http://x:99999/"]
-        {
+        for wrong in [
+            "host/x",
+            "ftp://x/",
+            "https+tcp://x/",
+            "http:///x",
+            "http://u@x/",
+            "http://x:y/",
+            "http://x:99999/",
+        ] {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }
         for wrong in

@@ -3,12 +3,13 @@
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen};
 use crate::threads::{ListenSpecs, WorkerHandle};
-use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
+use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Options, Stop};
+use anabranch_tls::{Server, Shared};
 use anabranch_transport::ListenError;
 use anabranch_transport::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
@@ -35,15 +36,34 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
+    let tls = secure::server(matches, &places)?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let (matches, shown) = (matches.clone(), directory.to_owned());
+    let open: Vec<&str> = places
+        .iter()
+        .map(|place| place.carrier)
+        .filter(|one| !one.is_secure())
+        .map(Carrier::scheme)
+        .collect();
+    let open = match open.as_slice() {
+        [] => None,
+        _ if open.len() == places.len() => Some("traffic".to_owned()),
+        some => Some(format!("traffic of {}://", some.join(":// and "))),
+    };
+    let certificate = tls.as_ref().map(|tls| tls.shown.clone());
     let announce = move |urls: &[String]| {
         complain(&format!("serving {shown} on {}", urls.join(" ")));
-        complain("traffic is in the clear: anyone on the path can read and change it");
+        if let Some(open) = &open {
+            complain(&format!("{open} is in the clear: anyone on the path can read and change it"));
+        }
+        if let Some(certificate) = &certificate {
+            complain(certificate);
+        }
         knobs::warn(&settings.sctp);
     };
     let directory = directory.to_owned();
+    let shared = tls.map(|tls| tls.server.shared());
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
@@ -52,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         // One for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         let served = os::run(busy_poll::options(&matches), async |world| {
-            serve(world, site, specs, settings, worker).await
+            serve(world, site, specs, settings, shared.clone().map(Shared::server), worker).await
         });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
@@ -67,6 +87,8 @@ fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
     let names = [
         "sctp-port",
         "key-file",
+        "cert",
+        "key",
         "connections",
         "memory",
         "streams",
@@ -152,11 +174,12 @@ async fn serve(
     site: FileSite,
     specs: Vec<ListenSpec>,
     settings: Settings,
+    tls: Option<Server>,
     worker: WorkerHandle,
 ) -> Result<Done, Failure> {
     let (world, site) = (world.with_kernel(memory::kernel()), Rc::new(site));
     let stop = settings.options.stop.clone().unwrap_or_default();
-    let mut servers = Servers::new(worker)?;
+    let mut servers = Servers::new(worker)?.with_tls(tls);
     for spec in specs {
         for opened in servers.open(&world, spec, &settings.sctp, settings.sctp_port).await? {
             let site = site.clone();
@@ -164,6 +187,10 @@ async fn serve(
                 |limit: ConcurrencyLimit| Options { sessions: Some(limit), ..settings.options.clone() };
             match opened {
                 Opened::Kernel(listener, limit) => {
+                    let server = serve::run(world.clone(), listener, site, options(limit), Unobserved);
+                    servers.start(&world, server);
+                }
+                Opened::Secure(listener, limit) => {
                     let server = serve::run(world.clone(), listener, site, options(limit), Unobserved);
                     servers.start(&world, server);
                 }

@@ -38,6 +38,7 @@ mod quoted;
 mod raw_ports;
 mod raw_sctp;
 mod running;
+mod secure;
 mod session_slots;
 mod smuggling;
 mod stalled;

@@ -23,6 +23,8 @@ mod trust;
 
 pub use client::{Client, ClientSettings};
 pub use connector::{TlsConnector, TlsListener};
+pub use rustls::{KeyLog, KeyLogFile};
+
 pub use identity::{Identity, IdentityError};
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};

@@ -87,6 +87,8 @@ struct Inner<S: Session> {
     written: u64,
     /// The stream is held.
     held: bool,
+    /// The stream has been taken by who waits for what the peer begins.
+    accepted: bool,
     /// Nothing more is to be written.
     finishing: bool,
     finished: bool,
@@ -125,10 +127,15 @@ impl<S: Session> Inner<S> {
 
     fn shake_hands(&mut self, cx: &mut Context<'_>) {
         if self.stream.is_none() {
-            match self.below.poll_accept(cx) {
-                Poll::Ready(Ok(stream)) => self.stream = Some(stream),
+            match self.below.poll_established(cx) {
+                Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(reason)) => return self.fail(reason),
                 Poll::Pending => return,
+            }
+            match self.below.open(0) {
+                Ok(stream) => self.stream = Some(stream),
+                Err(OpenError::Closed(reason)) => return self.fail(reason),
+                Err(other) => return self.fail(CloseReason::Protocol(other.to_string())),
             }
         }
         loop {
@@ -167,7 +174,7 @@ impl<S: Session> Inner<S> {
             if self.end.is_some() {
                 return Poll::Ready(Ok(false));
             }
-            let Some(stream) = &mut self.stream else { return Poll::Pending };
+            let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(false)) };
             let had = self.input.len();
             self.input.resize(had + READ, 0);
             let read = stream.poll_read(cx, &mut self.input[had..]);
@@ -232,7 +239,12 @@ impl<S: Session> Inner<S> {
 
     /// Gives the transport what it has room for, with the duty's waker.
     fn flush(&mut self, cx: &mut Context<'_>) {
-        let Some(stream) = &mut self.stream else { return };
+        let Some(stream) = &mut self.stream else {
+            if self.closing {
+                self.below.close();
+            }
+            return;
+        };
         while self.sent < self.output.len() {
             match stream.poll_write(cx, &self.output[self.sent..]) {
                 Poll::Ready(Ok(taken)) => self.sent += taken,
@@ -250,6 +262,10 @@ impl<S: Session> Inner<S> {
         if self.finishing && !self.finished {
             self.finished = true;
             stream.finish();
+        }
+        // Both ends have said all, or nobody here listens any more: what still comes is the transport's to discard.
+        if self.finished && (self.end.is_some() || self.closing && !self.held) {
+            self.stream = None;
         }
         if self.closing {
             self.below.close();
@@ -284,6 +300,9 @@ impl<S: Session> Inner<S> {
     }
 
     fn begin_close(&mut self) {
+        if self.stage == Stage::Handshake {
+            self.fail(CloseReason::Aborted);
+        }
         self.begin_finish();
         self.closing = true;
         self.go_on();
@@ -393,6 +412,7 @@ impl<S: Session> TlsSession<S> {
             read: 0,
             written: 0,
             held: false,
+            accepted: false,
             finishing: false,
             finished: false,
             closing: false,
@@ -500,15 +520,13 @@ impl<S: Session> Session for TlsSession<S> {
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         }
-        match self.open(0) {
-            Ok(stream) => Poll::Ready(Ok(stream)),
-            Err(OpenError::Closed(reason)) => Poll::Ready(Err(reason)),
-            // There is but one; the next thing that comes is the end.
-            Err(_) => {
-                self.with(|inner| wait(&mut inner.waiting, cx));
-                Poll::Pending
-            }
+        // There is but one stream; the next thing that comes is the end.
+        if !self.with(|inner| std::mem::replace(&mut inner.accepted, true))
+            && let Ok(stream) = self.open(0)
+        {
+            return Poll::Ready(Ok(stream));
         }
+        self.poll_closed(cx).map(Err)
     }
 
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
@@ -548,7 +566,10 @@ impl<S: Session> TlsStream<S> {
 
 impl<S: Session> Drop for TlsStream<S> {
     fn drop(&mut self) {
-        self.with(|inner| inner.held = false);
+        self.with(|inner| {
+            inner.held = false;
+            inner.go_on();
+        });
     }
 }
 

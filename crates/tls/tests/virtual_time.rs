@@ -315,3 +315,26 @@ fn what_is_not_tls_is_refused_in_one_line() {
     };
     assert_eq!(run(8, "rate=10mbit,rtt=40ms", program).0, "protocol error: what the peer sent is not TLS");
 }
+
+#[test]
+fn the_stream_is_accepted_once_and_then_the_end() {
+    let program = async |worlds: [SimWorld; 2]| {
+        let (settings, trust) = identity();
+        let serve = async |session: TlsSession<TcpSession<SimWorld>>| {
+            let mut stream = session.accept().await.expect("a stream");
+            assert_eq!(stream.read(&mut [0; 9]).await, Ok(3));
+            assert_eq!(stream.read(&mut [0; 9]).await, Ok(0));
+            drop(stream);
+            session.close();
+            assert_eq!(session.accept().await.err(), Some(CloseReason::Finished));
+        };
+        let ends = ends(worlds, trust, NAME, settings, Vec::new(), serve).await;
+        let session = ends.connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        let mut stream = session.open(0).expect("the stream");
+        stream.write_all(b"one").await.expect("written");
+        drop((stream, session));
+        ends.client.idle().await;
+    };
+    run(9, "rate=10mbit,rtt=40ms", program);
+}

@@ -1,0 +1,33 @@
+//! The flags of TLS.
+
+use clap::{Arg, ArgAction, Command};
+
+/// The flags of a server.
+pub fn server_flags(command: Command) -> Command {
+    let file =
+        |name: &'static str, help: &'static str| Arg::new(name).long(name).value_name("FILE").help(help);
+    command
+        .arg(
+            file("cert", "Certificates for https://, in PEM, the server's own first; with --key")
+                .requires("key"),
+        )
+        .arg(file("key", "Private key of the certificate, in PEM; with --cert").requires("cert"))
+}
+
+/// The flags of a client.
+pub fn client_flags(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("trust")
+                .long("trust")
+                .value_name("FILE|sha256:FINGERPRINT")
+                .conflicts_with("insecure")
+                .help("Over https:// believe these authorities (PEM), or one certificate; default: those of this system"),
+        )
+        .arg(
+            Arg::new("insecure")
+                .long("insecure")
+                .action(ArgAction::SetTrue)
+                .help("Over https:// believe any server: whoever is in between can read and change traffic"),
+        )
+}

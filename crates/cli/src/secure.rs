@@ -1,0 +1,168 @@
+//! TLS for the verbs: who a server is, and whom a client believes.
+//!
+//! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
+//! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
+
+use crate::place::{Carrier, Listen};
+use crate::{Failure, complain};
+use anabranch_tls::{
+    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust,
+};
+use clap::ArgMatches;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A server's TLS.
+pub struct ServerTls {
+    /// What takes sessions in.
+    pub server: Server,
+    /// A line about its certificate.
+    pub shown: String,
+}
+
+/// What the server is over TLS; `None`: it listens nowhere over TLS.
+pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTls>, Failure> {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let files = text("cert").zip(text("key"));
+    if !places.iter().any(|place| place.carrier.is_secure()) {
+        return match files {
+            Some((file, _)) => Err(Failure::Usage(format!(
+                "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT]"
+            ))),
+            None => Ok(None),
+        };
+    }
+    let (identity, shown) = match files {
+        Some((certificate, key)) => {
+            let read = Identity::from_files(Path::new(certificate), Path::new(key));
+            let identity = read.map_err(|why| Failure::Usage(why.to_string()))?;
+            let fingerprint = Fingerprint(identity.fingerprint());
+            (identity, format!("certificate: {certificate}, {fingerprint}"))
+        }
+        None => self_signed(places)?,
+    };
+    let settings =
+        ServerSettings { protocols: http_1(), key_log: Some(key_log()), ..ServerSettings::of(identity) };
+    let wrong =
+        |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
+    let server = Server::new(settings, Surroundings::Real).map_err(wrong)?;
+    Ok(Some(ServerTls { server, shown }))
+}
+
+/// What the client is over TLS; `None`: it goes nowhere over TLS.
+pub fn client(
+    matches: &ArgMatches,
+    carriers: impl IntoIterator<Item = Carrier>,
+) -> Result<Option<Client>, Failure> {
+    let file = matches.get_one::<String>("trust").map(String::as_str);
+    let insecure = matches.get_flag("insecure");
+    if !carriers.into_iter().any(Carrier::is_secure) {
+        let flag =
+            if insecure { Some("--insecure".to_owned()) } else { file.map(|file| format!("--trust {file}")) };
+        return match flag {
+            Some(flag) => Err(Failure::Usage(format!("{flag}: nothing is got over TLS; write https://"))),
+            None => Ok(None),
+        };
+    }
+    let trust = match file {
+        None if insecure => {
+            complain("--insecure: the server may be anybody, and traffic can be read and changed on the way");
+            Trust::Anybody
+        }
+        None => Trust::System,
+        Some(text) if text.starts_with("sha256:") => {
+            Trust::Certificate(text.parse().map_err(|why| Failure::Usage(format!("--trust: {why}")))?)
+        }
+        Some(file) => {
+            Trust::from_file(Path::new(file)).map_err(|why| Failure::Usage(format!("--trust {why}")))?
+        }
+    };
+    let settings =
+        ClientSettings { trust, protocols: http_1(), key_log: Some(key_log()), ..ClientSettings::default() };
+    Client::new(settings, Surroundings::Real).map(Some).map_err(|why| Failure::Host(why.to_string()))
+}
+
+/// A client of whom nothing was said: it believes the authorities of this system.
+pub fn by_default() -> Result<Client, String> {
+    let settings =
+        ClientSettings { protocols: http_1(), key_log: Some(key_log()), ..ClientSettings::default() };
+    Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
+}
+
+/// What is spoken over TLS (RFC 7301 §6).
+fn http_1() -> Vec<Vec<u8>> {
+    vec![b"http/1.1".to_vec()]
+}
+
+/// Secrets of sessions for decoders, where the environment names a file (`SSLKEYLOGFILE`).
+fn key_log() -> Arc<dyn anabranch_tls::KeyLog> {
+    Arc::new(anabranch_tls::KeyLogFile::new())
+}
+
+/// The certificate of our own, from the user's state if it is there, and a line about it.
+fn self_signed(places: &[Listen]) -> Result<(Identity, String), Failure> {
+    let Some(directory) = state_directory() else {
+        let identity = made(places)?;
+        let fingerprint = Fingerprint(identity.fingerprint());
+        let why = "kept nowhere, as neither XDG_STATE_HOME nor HOME is set";
+        return Ok((identity, format!("certificate: of our own, {why}; clients: --trust {fingerprint}")));
+    };
+    let path = directory.join("self-signed.pem");
+    let failed = |why: io::Error| Failure::Host(format!("{}: {why}; give --cert and --key", path.display()));
+    let identity = match Identity::from_files(&path, &path) {
+        Ok(identity) => identity,
+        Err(_) if !path.try_exists().map_err(failed)? => {
+            let identity = made(places)?;
+            keep(&directory, &path, &identity).map_err(failed)?;
+            // Another server may have been quicker: what is kept counts.
+            Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
+        }
+        Err(why) => {
+            return Err(Failure::Host(format!("{why}; remove it, and another will be made")));
+        }
+    };
+    let fingerprint = Fingerprint(identity.fingerprint());
+    let shown = format!("certificate: of our own, {}; clients: --trust {fingerprint}", path.display());
+    Ok((identity, shown))
+}
+
+/// A certificate for this host by the names that are sure.
+fn made(places: &[Listen]) -> Result<Identity, Failure> {
+    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
+    for address in places.iter().flat_map(|place| &place.addresses) {
+        let address = address.to_string();
+        if !names.contains(&address) {
+            names.push(address);
+        }
+    }
+    Identity::self_signed(&names).map_err(|why| Failure::Internal(why.to_string()))
+}
+
+/// Writes it under a name of its own, whole or not at all, for nobody but the user.
+fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let (certificate, key) = identity.to_pem();
+    let draft = directory.join(format!("self-signed.{}.tmp", std::process::id()));
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.write_all(format!("{certificate}{key}").as_bytes())?;
+        file.sync_all()?;
+        // A link, not a name moved: what is there already stays.
+        match fs::hard_link(&draft, path) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    })();
+    let removed = fs::remove_file(&draft);
+    written.and(removed)
+}
+
+/// Where programs keep what should outlive them (XDG Base Directory Specification).
+fn state_directory() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(base.join("anabranch"))
+}

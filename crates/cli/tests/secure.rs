@@ -1,0 +1,221 @@
+//! `https://`: who is believed, who is not and what is said then, beside curl and OpenSSL.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// A server over TLS whose certificate is kept in `place`.
+fn serve(place: &Scratch, words: &[&str]) -> Running {
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", place.text(), "--quiet", "--listen", "https://127.0.0.1:0"]).args(words);
+    Running::start_as(command, Stdio::null())
+}
+
+fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
+    (output.status.code(), errors(&output), output.stdout)
+}
+
+/// Where the server is, and the fingerprint that it has told.
+fn told(server: Running) -> String {
+    let (code, lines) = server.end_with_lines();
+    assert_eq!(code, 0, "{lines:?}");
+    let fingerprint = lines.iter().find_map(|line| line.split("--trust ").nth(1));
+    fingerprint.unwrap_or_else(|| panic!("no fingerprint in {lines:?}")).to_owned()
+}
+
+#[test]
+fn a_certificate_of_its_own_is_made_once_and_believed_by_fingerprint_or_file() {
+    let place = Scratch::new("tls-own");
+    let body = noise(700_000);
+    place.file("big.bin", &body);
+    let fingerprint = told(serve(&place, &[]));
+    let server = serve(&place, &[]);
+    let url = format!("{}big.bin", server.url("https"));
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    let mode = fs::metadata(&kept).expect("kept").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "its key is nobody else's");
+    for trust in [["--trust", &fingerprint], ["--trust", &kept]] {
+        let (code, err, out) = get(&url, &trust);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{trust:?}");
+        assert!(out == body, "{trust:?}: another body");
+    }
+    let (code, err, out) = get(&url, &["--insecure"]);
+    assert_eq!((code, out == body), (Some(0), true));
+    assert_eq!(err.lines().count(), 1, "each time: {err}");
+    assert!(err.contains("--insecure: the server may be anybody"), "{err}");
+    assert_eq!(told(server), fingerprint, "the same one after a restart");
+}
+
+#[test]
+fn who_is_not_to_be_believed_is_asked_for_nothing() {
+    let place = Scratch::new("tls-stranger");
+    let server = serve(&place, &[]);
+    let url = server.url("https").to_owned();
+    let other = format!("sha256:{}", "00".repeat(32));
+    for (words, says) in [
+        (&[][..], "signed by nobody who is trusted"),
+        (&["--trust", other.as_str()][..], "the server's certificate has another fingerprint, sha256:"),
+    ] {
+        let (code, err, out) = get(&url, words);
+        assert_eq!((code, err.lines().count(), out.is_empty()), (Some(1), 1, true), "{err}");
+        assert!(err.contains(says), "{err}");
+    }
+    // The certificate names 127.0.0.1, not this address of the same host.
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    let port = url.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    drop(told(server));
+    let mut command = anabranch();
+    let listen = format!("https://*:{port}");
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", place.text(), "--quiet", "--listen", &listen]);
+    let server = Running::start_as(command, Stdio::null());
+    let (code, err, _) = get(&format!("https://127.0.0.2:{port}/"), &["--trust", &kept]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("the server's certificate is not for 127.0.0.2, but for"), "{err}");
+    drop(told(server));
+}
+
+#[test]
+fn flags_that_nothing_would_heed_are_refused() {
+    let place = Scratch::new("tls-flags");
+    let nothing = place.file("empty.pem", "");
+    let nothing = nothing.to_str().expect("UTF-8");
+    let dry = |words: &[&str]| {
+        let output = run(anabranch().args(words));
+        (output.status.code(), errors(&output))
+    };
+    for (words, says) in [
+        (&["get", "http://127.0.0.1/", "--insecure"][..], "nothing is got over TLS; write https://"),
+        (&["get", "https://127.0.0.1/", "--trust", "sha256:12"], "64 hexadecimal digits"),
+        (&["get", "https://127.0.0.1/", "--trust", nothing], "it holds no certificate"),
+        (&["get", "https://127.0.0.1/", "--trust", "/nonexistent"], "/nonexistent: No such file"),
+        (&["get", "--page", "https://127.0.0.1/"], "write http:// or http+sctp://"),
+        (&["load", "https://127.0.0.1/", "-c", "1", "--trust", nothing], "it holds no certificate"),
+        (&["serve", ".", "--cert", nothing, "--key", nothing], "add --listen https://"),
+        (
+            &["serve", ".", "--listen", "https://127.0.0.1:0", "--cert", nothing, "--key", nothing],
+            "it holds no certificate",
+        ),
+        (&["gateway", "--listen", "https://127.0.0.1:0", "--allow", "*"], "a gateway listens in the clear"),
+    ] {
+        let (code, err) = dry(words);
+        assert_eq!((code, err.lines().count()), (Some(2), 1), "{words:?}: {err}");
+        assert!(err.contains(says), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn curl_and_openssl_come_by_tls_1_3_and_1_2_and_by_nothing_older() {
+    if !has("curl") || !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-curl");
+    place.file("index.html", "hello");
+    let server = serve(&place, &[]);
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    let url = server.url("https").to_owned();
+    for (version, comes) in [("1.3", true), ("1.2", true), ("1.1", false)] {
+        let output = run(Command::new("curl").args(["-s", "--max-time", "60", "--cacert", &kept]).args([
+            "--tls-max",
+            version,
+            &url,
+        ]));
+        assert_eq!(output.status.success(), comes, "TLS {version}");
+        assert_eq!(output.stdout, if comes { &b"hello"[..] } else { b"" }, "TLS {version}");
+    }
+    let at = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let output = run(Command::new("openssl")
+        .args(["s_client", "-connect", &at, "-alpn", "h9,http/1.1", "-CAfile", &kept])
+        .stdin(Stdio::null()));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("ALPN protocol: http/1.1") && said.contains("Verify return code: 0"), "{said}");
+    assert_eq!(server.end(), 0, "every session has ended");
+}
+
+#[test]
+fn our_client_gets_from_openssl_with_a_chain_of_files() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-openssl");
+    let file = |name: &str| format!("{}/{name}", place.text());
+    let made = run(Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"])
+        .args([
+            "-keyout",
+            &file("key.pem"),
+            "-out",
+            &file("cert.pem"),
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+        ]));
+    assert!(made.status.success(), "{}", errors(&made));
+    // OpenSSL's server answers one request with a page of its own.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let mut server = Command::new("openssl")
+        .args(["s_server", "-www", "-quiet", "-accept", &format!("127.0.0.1:{free}")])
+        .args(["-cert", &file("cert.pem"), "-key", &file("key.pem")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl");
+    while TcpStream::connect(("127.0.0.1", free)).is_err() {
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(server.try_wait().expect("a child").is_none(), "openssl has ended");
+    }
+    let (code, err, out) = get(&format!("https://localhost:{free}/"), &["--trust", &file("cert.pem")]);
+    server.kill().expect("killed");
+    server.wait().expect("ended");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(String::from_utf8_lossy(&out).contains("TLSv1.3"), "its page tells what was spoken");
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_and_a_client_that_speaks_none() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let at = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let (code, err, _) = get(&format!("https://{at}/"), &["--insecure"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("what the peer sent is not TLS"), "{err}");
+
+    let place = Scratch::new("tls-plain");
+    let server = serve(&place, &[]);
+    let at = server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let mut stream = TcpStream::connect(at).expect("connected");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    // An alert (RFC 8446 §6), and nothing of the site.
+    assert_eq!(answer.first(), Some(&21), "{answer:?}");
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_load_over_tls_counts_what_it_gets() {
+    let place = Scratch::new("tls-load");
+    place.file("x", "x");
+    let server = serve(&place, &["--threads", "2"]);
+    let url = format!("{}x", server.url("https"));
+    let output =
+        run(anabranch().args(["load", &url, "--insecure", "-c", "3", "--requests", "60", "--quiet"]));
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("replies 60"), "{text}");
+    assert_eq!(server.end(), 0);
+}

@@ -117,8 +117,7 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
     let mut all = Vec::new();
     for study in &studies {
         let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
-        let progress =
-            Progress::new(runs_of(study, size, &seeds, matches, store).map_err(failure)?, quiet);
+        let progress = Progress::new(runs_of(study, size, &seeds, matches, store).map_err(failure)?, quiet);
         let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
         let mut bench = Bench::new(&options, store);
         let findings = found(study, size, &seeds, matches, &mut bench);

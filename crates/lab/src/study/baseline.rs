@@ -23,6 +23,7 @@ use anabranch_base::Bytes;
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
 use anabranch_link::DirectionSpec;
+use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::LossSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -147,7 +148,7 @@ impl Link {
             bits / rate + seconds(nanos(side.packet_time))
         };
         // On a shared medium what acknowledges takes its time, too.
-        let ack = if path.half_duplex { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
+        let ack = if path.half_duplex != HalfDuplex::No { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
         let packet = on_medium(&path.down, payload + HEADERS) + ack;
         let cost = seconds(nanos(contestant.cost.per_byte)) * (payload + HEADERS)
             + seconds(nanos(contestant.cost.per_packet));

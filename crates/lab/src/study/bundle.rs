@@ -151,7 +151,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let came = outcomes("claims.csv", "outcome");
     for claim in &study.claims {
         let mut commands: Vec<String> = Vec::new();
-        for check in &claim.checks {
+        for check in claim.checks() {
             let command = match check {
                 Check::Table { table, .. } | Check::Prediction(table) => race(table),
                 Check::Cause(id) => changed(id),
@@ -302,7 +302,7 @@ mod tests {
             for claim in &study.claims {
                 let row = rows.iter().find(|row| row[0] == *"claim" && row[1] == claim.id);
                 let row = row.unwrap_or_else(|| panic!("{name}: {}", claim.id));
-                let undecidable = claim.checks.iter().all(|check| matches!(check, Check::Undecidable(_)));
+                let undecidable = claim.checks().all(|check| matches!(check, Check::Undecidable(_)));
                 assert_eq!(row[5].is_empty(), undecidable, "{name}: {row:?}");
                 let came = match claim.id.as_str() {
                     "o13" => "holds",

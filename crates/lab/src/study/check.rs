@@ -338,7 +338,12 @@ impl Term {
             None => Estimate::of_values(&self.values(own, metric, None)),
             Some(other) => {
                 let second = figures.at(&other.at)?;
-                Estimate::of(&difference(&self.logs(own, metric, None), &other.logs(second, metric, None)))
+                let logs = |values: Vec<Option<f64>>| {
+                    let log = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
+                    values.into_iter().map(log).collect::<Vec<_>>()
+                };
+                let (one, two) = (self.by_run(own, metric, None), other.by_run(second, metric, None));
+                Estimate::of(&difference(&logs(one), &logs(two)))
             }
         }
     }

@@ -92,7 +92,7 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
     let seeds = Seeds { runs: 0, first, changes: &changes };
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
-        if let Some(line) = study.misfit(&changes) {
+        if let Some(line) = study.misfit(&changes).or_else(|| study.fixed_label(&changes)) {
             return Err(set(line));
         }
         let wrong = |error| match error {
@@ -123,6 +123,9 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         let findings = found(study, size, &seeds, matches, &mut bench);
         progress.finish();
         let findings = findings.map_err(failure)?;
+        if !changes.is_empty() {
+            say(&text::changed(&changes, first))?;
+        }
         say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
         if let Some(scores) = &findings.scores {
             say(&text::readings(study, scores))?;
@@ -137,7 +140,8 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         all.push((study, findings));
     }
     if let Some(directory) = &directory {
-        let outcomes = text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
+        let changed = if changes.is_empty() { String::new() } else { text::changed(&changes, first) };
+        let outcomes = changed + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
         files::write(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
     // What a study says of its causes it says of its own assumptions.
@@ -276,11 +280,16 @@ impl Directory {
     ) -> Result<(), Failure> {
         let folder = self.path.join(&study.definition.name);
         files::reserve_directory(&folder)?;
+        let changed = if seeds.changes.is_empty() {
+            String::new()
+        } else {
+            text::changed(seeds.changes, seeds.first) + "\n"
+        };
         let mut written = vec![
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
-            ("page.md", study::quote::filled(study, findings)),
+            ("page.md", changed.clone() + &study::quote::filled(study, findings)),
             ("study.html", study::page::html(study, findings, seeds, command)),
         ];
         written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", text::readings_csv(scores))));

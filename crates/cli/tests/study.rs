@@ -144,6 +144,7 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run", "nothing"], "no study 'nothing'"),
         (&["run"], "name a study"),
         (&["run", "own", "--set", "rtt"], "KEY=VALUE"),
+        (&["run", "own", "--set", "loss=5%"], "printed cells of pages are labelled with it"),
         (&["run", "own", "--set", "speed=1"], "unknown flag 'speed'"),
         (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
         (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),

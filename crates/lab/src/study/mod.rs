@@ -126,6 +126,22 @@ impl Study {
         Ok(study)
     }
 
+    /// What of these changes printed cells are labelled with: with that fixed, rows that stand for other levels would all be
+    /// the same run.
+    #[must_use]
+    pub fn fixed_label(&self, changes: &[Change]) -> Option<String> {
+        changes.iter().find_map(|change| {
+            let key = change.factor()?;
+            let is_labelled = |table: &&Table| {
+                table.printed.as_ref().is_some_and(|printed| printed.columns.contains(&key))
+            };
+            let (table, study) = (&self.tables.iter().find(is_labelled)?.name, &self.definition.name);
+            Some(format!(
+                "{change}: printed cells of {table} are labelled with it; change the plan (study plan {study}/{table}) and race that"
+            ))
+        })
+    }
+
     /// What of these changes no table has a place for.
     #[must_use]
     pub fn misfit(&self, changes: &[Change]) -> Option<String> {

@@ -7,7 +7,7 @@ use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{Study, Table};
+use super::{Change, Study, Table};
 use std::fmt::Write;
 
 /// One line a study.
@@ -86,6 +86,16 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out.push('\n');
     out += &summary(study, findings);
     out
+}
+
+/// The line that says that this is not the study as it is shipped.
+#[must_use]
+pub fn changed(changes: &[Change], first_seed: u64) -> String {
+    let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    format!(
+        "Changed: {}; seeds from {first_seed} on. Prose and bounds were written for the study without that change.\n",
+        all.join(", ")
+    )
 }
 
 /// One line a table, and one for the claims.

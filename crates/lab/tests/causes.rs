@@ -230,8 +230,8 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
         let mut bench = Bench::new(&options, &Forgetful);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
-            // The place alone: what the cause explains elsewhere is not looked at here.
-            let alone = study::Cause { explains: false, ..cause.clone() };
+            // The place alone: what the cause explains elsewhere, and its curve, are not looked at here.
+            let alone = study::Cause { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);
         }

@@ -78,12 +78,12 @@ const WRONG: &[(&str, &str)] = &[
     (
         "get http://[::1",
         "http://[::1: an IPv6 address is written in brackets, as [::1]; write http://HOST[:PORT]/PATH, \
-         http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
+         https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
     ),
     (
         "get http+sctp://127.0.0.1:0/",
         "http+sctp://127.0.0.1:0/: port 0 is nobody's; write http://HOST[:PORT]/PATH, \
-         http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
+         https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
     ),
     // Two objects, one file.
     (

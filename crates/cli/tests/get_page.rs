@@ -142,7 +142,7 @@ fn redirections_are_followed_within_bounds() {
                         "/a" => "b/c?d=e".to_owned(),
                         "/b/c?d=e" => format!("http://{address}/end"),
                         "/round" => "/round".to_owned(),
-                        "/secure" => "https://example.com/".to_owned(),
+                        "/elsewhere" => "ftp://example.com/".to_owned(),
                         _ => String::new(),
                     };
                     let answer = if to.is_empty() {
@@ -162,7 +162,7 @@ fn redirections_are_followed_within_bounds() {
             run(anabranch().args(["get", "-q"]).args(page).arg(format!("http://{address}{path}")))
         };
         assert_eq!(get("/a").status.code(), Some(0));
-        for (path, why) in [("/round", "redirected more than 10 times"), ("/secure", "https://example.com/")]
+        for (path, why) in [("/round", "redirected more than 10 times"), ("/elsewhere", "ftp://example.com/")]
         {
             let got = get(path);
             let told = String::from_utf8_lossy(&got.stderr);

@@ -14,7 +14,7 @@ use super::cause::Seeds;
 use super::cell::Cell;
 use super::change::Change;
 use super::effect::figure;
-use super::figures::{Figures, hex};
+use super::figures::{Figures, MEAN, hex};
 use super::findings::Size;
 use super::metric::Metric;
 use super::printed::Row;
@@ -410,9 +410,10 @@ fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -
     let draft = table.draft(runs, seeds.first, &seeds.changes_of(table, &of_table(table, changes)))?;
     let mut places = table.places(&draft, &BTreeMap::new(), Some(&names))?;
     places.retain(|place| {
-        let is_there =
-            |row: &&Row| place.factors.iter().all(|(key, level)| row.labels.get(key) == Some(level));
-        rows.iter().any(is_there)
+        let is_in = |row: &Row, (key, level): (&String, &String)| {
+            row.labels.get(key).is_some_and(|label| label == level || label == MEAN)
+        };
+        rows.iter().any(|row| place.factors.iter().all(|factor| is_in(row, factor)))
     });
     Ok(places)
 }

@@ -106,7 +106,7 @@ fn every_flag_that_a_page_quotes_exists() {
                 continue;
             }
             let help = match own[..] {
-                ["study", "run", ..] => printed(&["study", "run", "--help"]),
+                ["study", action @ ("run" | "plan" | "bundle"), ..] => printed(&["study", action, "--help"]),
                 _ => printed(&[own[0], "--help"]),
             };
             for flag in own.iter().filter(|word| word.starts_with("--")) {

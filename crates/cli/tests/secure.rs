@@ -201,8 +201,8 @@ fn a_server_that_speaks_no_tls_and_a_client_that_speaks_none() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    // An alert (RFC 8446 §6), and nothing of the site.
-    assert_eq!(answer.first(), Some(&21), "{answer:?}");
+    // An alert at most (RFC 8446 §6), and nothing of the site.
+    assert!(answer.first().is_none_or(|kind| *kind == 21), "{answer:?}");
     assert_eq!(server.end(), 0);
 }
 

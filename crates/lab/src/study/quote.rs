@@ -134,9 +134,9 @@ impl Count {
         let is_there = |cell: &Cell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
         let off = found.off();
         let count = match self {
-            Self::Cells | Self::Orders => found.cells.iter().filter(|cell| is_there(&cell)).count(),
+            Self::Cells | Self::Orders => found.cells.iter().filter(|cell| is_there(cell)).count(),
             Self::Of(verdict) => {
-                found.cells.iter().filter(|cell| is_there(&cell) && cell.verdict == verdict).count()
+                found.cells.iter().filter(|cell| is_there(cell) && cell.verdict == verdict).count()
             }
             Self::Explained => off.iter().filter(|cell| is_there(cell) && !cell.explained.is_empty()).count(),
             Self::Unexplained => {

@@ -46,6 +46,16 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
     ("cargo test -p anabranch-cli --test roaming -- --nocapture", Nothing, "it is a test itself"),
     (
+        "anabranch serve site --listen https://*:8443 --cert chain.pem --key key.pem",
+        Nothing,
+        "it needs somebody's certificate; tests of https:// make one",
+    ),
+    (
+        "anabranch study run osterdahl-2005 ha-2005 --world emulated",
+        Nothing,
+        "it takes minutes of real time; a test has what it says where it cannot run",
+    ),
+    (
         "https_proxy=http://127.0.0.1:3128 curl https://www.example.com/",
         Nothing,
         "there is no Internet; the same without TLS is run below it",

@@ -145,7 +145,7 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run"], "name a study"),
         (&["run", "own", "--set", "rtt"], "KEY=VALUE"),
         (&["run", "own", "--set", "loss=5%"], "printed cells of pages are labelled with it"),
-        (&["run", "own", "--set", "speed=1"], "unknown flag 'speed'"),
+        (&["run", "own", "--set", "spede=1"], "unknown flag 'spede'"),
         (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
         (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),
         (&["plan", "own/nothing"], "no table 'nothing'; there are pages"),
@@ -449,7 +449,7 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
                 .unwrap_or_else(|| panic!("{cause}"))
                 .1;
             let chart = chart.split_once("</figure>").expect("a figure").0;
-            assert!(chart.contains("<svg") && !chart.contains("nothing"), "{question}: {name}: {cause}");
+            assert!(chart.contains("<svg") && chart.contains("<circle"), "{question}: {name}: {cause}");
             let row = papers.lines().find(|line| line.starts_with(&format!("| {question} |")));
             let row = row.unwrap_or_else(|| panic!("docs/papers.md has no row for {question}"));
             assert!(row.contains(&format!("`{cause}`")), "docs/papers.md: {question}: {cause}");

@@ -77,6 +77,9 @@ pub enum Algorithm {
     Bbr,
 }
 
+/// The source of what a user has set.
+const BY_USER: &str = "set by the user";
+
 /// What BBR needs: losses by time, as its rates come of sending times; and nobody else who meters what leaves.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
@@ -185,12 +188,16 @@ impl Config {
             let hint = spelling::hint(key, &keys);
             return Err(KnobError(format!("sctp has no '{key}'{hint}; it has {}", keys.join(", "))));
         };
-        self.set_row(at, value, "set by the user")
+        self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
             for (key, value) in WITH_BBR {
-                self.set_row(Self::position(key).expect("a knob"), value, "goes with cc=bbr")
-                    .map_err(|why| KnobError(format!("sctp:{key}: {why}")))?;
+                // What the user asked for stays, and is refused by `check`.
+                let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
+                if let Some(at) = Self::position(key).filter(|_| !asked) {
+                    self.set_row(at, value, "goes with cc=bbr")
+                        .map_err(|why| KnobError(format!("sctp:{key}: {why}")))?;
+                }
             }
         }
         Ok(())

@@ -106,6 +106,9 @@ pub enum Nagle {
     Minshall,
 }
 
+/// The source of what a user has set.
+const BY_USER: &str = "set by the user";
+
 /// What BBR needs: losses by time, as its rates come of sending times; and nobody else who meters what leaves.
 const WITH_BBR: [(&str, &str); 5] =
     [("recovery", "sack"), ("rack", "yes"), ("prr", "no"), ("hystart", "no"), ("cwnd_unit", "bytes")];
@@ -131,11 +134,15 @@ impl Config {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of tcp; there are {}", Self::keys())));
         };
-        self.set_row(at, value, "set by the user").map_err(|why| KnobError(format!("{key}: {why}")))?;
+        self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))?;
         if self.cc == Cc::Bbr && key == "cc" {
             for (key, value) in WITH_BBR {
-                self.set_row(Self::position(key).expect("a knob"), value, "goes with cc=bbr")
-                    .map_err(|why| KnobError(format!("{key}: {why}")))?;
+                // What the user asked for stays, and is refused by `check`.
+                let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
+                if let Some(at) = Self::position(key).filter(|_| !asked) {
+                    self.set_row(at, value, "goes with cc=bbr")
+                        .map_err(|why| KnobError(format!("{key}: {why}")))?;
+                }
             }
         }
         Ok(())
@@ -272,7 +279,7 @@ mod tests {
     fn errors_name_the_knob_and_what_would_be_right() {
         let mut config = Config::default();
         let wrong = [
-            ("cc", "bbr"),
+            ("cc", "vegas"),
             ("iw", "0"),
             ("rto_min", "0"),
             ("rto_min", "200"),

@@ -66,9 +66,11 @@ impl SendHalf {
             if self.usage.is_some() {
                 self.grow_by_segments(now, self.board.arrived() - arrived);
             }
-            let fresh = *self.board.fresh();
+            let fresh = self.reported.is_some().then(|| *self.board.fresh());
             self.on_progress_by_time(now);
-            self.report(now, &fresh);
+            if let Some(fresh) = fresh {
+                self.report(now, &fresh);
+            }
             return outcome;
         }
         self.on_any_ack(now, ack, stats)

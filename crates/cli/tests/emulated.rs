@@ -235,9 +235,9 @@ fn what_rules_cannot_do_is_refused() {
         ("--transport sctp-kernel:cc=reno --runs 1", 2, "sctp-kernel:cc=reno: 'cc' is a key of tcp"),
         ("--transport mptcp:paths=2 --runs 1", 2, "paths=2: the network has 1"),
         (
-            "--transport tcp:cc=bbr --runs 1",
+            "--transport tcp:cc=dctcp --runs 1",
             2,
-            "tcp:cc=bbr: cc: 'bbr' is not one of reno, cubic (or a real kernel's own: add --world emulated)",
+            "tcp:cc=dctcp: cc: 'dctcp' is not one of reno, cubic, bbr (or a real kernel's own: add --world emulated)",
         ),
     ] {
         let output = anabranch(&format!("race {words}"));

@@ -1,7 +1,9 @@
 //! The controllers as one set, so that a transport can hold any of them
 //! without a type parameter; one that is not of the set comes in a box.
 
-use crate::{Acked, Controller, Cubic, InitialWindow, Linux, Reno, Sctp, cubic, linux, reno, sctp};
+use crate::{
+    Acked, Bbr, Controller, Cubic, InitialWindow, Linux, Reno, Report, Sctp, cubic, linux, reno, sctp,
+};
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
@@ -15,13 +17,21 @@ pub struct Params {
     pub initial_window: u64,
     /// The first slow-start threshold in bytes: "arbitrarily high" unless the transport knows better.
     pub initial_ssthresh: u64,
+    /// What a controller draws its chances from, if it takes any (BBR: when it probes).
+    pub seed: u64,
 }
 
 impl Params {
-    /// Packets of `mss` bytes, the window by a rule, the threshold out of sight.
+    /// Packets of `mss` bytes, the window by a rule, the threshold out of sight, seed 0.
     #[must_use]
     pub fn new(mss: u64, initial: InitialWindow) -> Self {
-        Self { mss, initial_window: initial.bytes(mss), initial_ssthresh: u64::MAX }
+        Self { mss, initial_window: initial.bytes(mss), initial_ssthresh: u64::MAX, seed: 0 }
+    }
+
+    /// The same with this seed.
+    #[must_use]
+    pub fn seeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 }
 
@@ -36,6 +46,8 @@ pub enum Kind {
     Cubic(cubic::Config),
     /// Reno or CUBIC in whole segments, as Linux counts.
     Linux(linux::Config),
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
 }
 
 /// Any controller.
@@ -49,6 +61,8 @@ pub enum Algorithm {
     Cubic(Box<Cubic>),
     /// Reno or CUBIC in whole segments, as Linux counts.
     Linux(Box<Linux>),
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr(Box<Bbr>),
     /// One from outside this crate.
     Other(Box<dyn Controller + Send + Sync>),
 }
@@ -62,6 +76,7 @@ impl Algorithm {
             Kind::Sctp(config) => Self::Sctp(Sctp::new(config, params)),
             Kind::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
             Kind::Linux(config) => Self::Linux(Box::new(Linux::new(config, params))),
+            Kind::Bbr => Self::Bbr(Box::new(Bbr::new(params))),
         }
     }
 }
@@ -73,6 +88,7 @@ macro_rules! each {
             Algorithm::Sctp($controller) => $call,
             Algorithm::Cubic($controller) => $call,
             Algorithm::Linux($controller) => $call,
+            Algorithm::Bbr($controller) => $call,
             Algorithm::Other($controller) => $call,
         }
     };
@@ -92,6 +108,19 @@ impl Controller for Algorithm {
     #[inline]
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         each!(self, c => c.on_acked(now, acked));
+    }
+
+    fn on_report(&mut self, now: Instant, report: &Report) {
+        each!(self, c => c.on_report(now, report));
+    }
+
+    #[inline]
+    fn wants_reports(&self) -> bool {
+        each!(self, c => c.wants_reports())
+    }
+
+    fn on_application_limited(&mut self) {
+        each!(self, c => c.on_application_limited());
     }
 
     fn on_loss(&mut self, now: Instant, flight: u64, ecn: bool) {

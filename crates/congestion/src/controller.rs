@@ -5,6 +5,7 @@
 //! when a recovery begins and ends, is the transport's affair: it calls
 //! [`Controller::on_loss`] once for each window of lost data.
 
+use crate::Report;
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
@@ -38,6 +39,23 @@ pub trait Controller: std::fmt::Debug {
 
     /// An acknowledgement arrived.
     fn on_acked(&mut self, now: Instant, acked: Acked);
+
+    /// What an acknowledgement, or the timer of RFC 8985, has shown of the path: after
+    /// [`on_acked`](Self::on_acked) and [`on_loss`](Self::on_loss) of the same event, if it
+    /// [`wants_reports`](Self::wants_reports).
+    fn on_report(&mut self, now: Instant, report: &Report) {
+        let _ = (now, report);
+    }
+
+    /// The controller models the path and has to be told what each acknowledgement showed.
+    #[inline]
+    fn wants_reports(&self) -> bool {
+        false
+    }
+
+    /// The transport had a chance to send, nothing to repair, and the application nothing new. Told to those that
+    /// [want reports](Self::wants_reports).
+    fn on_application_limited(&mut self) {}
 
     /// A loss was noticed by acknowledgements (or by ECN, with `ecn`): once per
     /// window of data. `flight` is what was outstanding.

@@ -15,13 +15,17 @@
 //! assert_eq!((window.name(), window.window()), ("cubic", 10 * mss));
 //! ```
 //!
+//! [`delivery_rate`] measures how fast a path delivers, for [`bbr`].
+//!
 //! [`rack`] and [`tlp`] find losses by time, [`prr`] meters what leaves in a
 //! recovery, [`hystart`] and [`hystart_linux`] end slow start before the queue overflows, [`pacer`]
 //! spreads packets over the round trip: each is one path's state, driven by
 //! whichever transport has it.
 
+pub mod bbr;
 pub mod controller;
 pub mod cubic;
+pub mod delivery_rate;
 pub mod hystart;
 pub mod hystart_linux;
 pub mod initial;
@@ -38,8 +42,10 @@ mod algorithm;
 mod slow_start;
 
 pub use algorithm::{Algorithm, Kind, Params};
+pub use bbr::Bbr;
 pub use controller::{Acked, Controller};
 pub use cubic::Cubic;
+pub use delivery_rate::{Lost, RateSampler, Report};
 pub use hystart::{HyStart, SlowStart};
 pub use hystart_linux::HyStartLinux;
 pub use initial::InitialWindow;

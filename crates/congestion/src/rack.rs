@@ -49,6 +49,13 @@ impl Delivered {
         self.newest.filter(|(_, _, retransmitted)| !retransmitted).map(|(at, _, _)| now.since(at))
     }
 
+    /// When the newest transmission delivered left.
+    #[inline]
+    #[must_use]
+    pub fn newest_sent(&self) -> Option<Instant> {
+        self.newest.map(|(at, _, _)| at)
+    }
+
     /// Nothing was delivered.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -53,7 +53,7 @@ fn configuration(seed: u64, rng: &mut Rng) -> Config {
         ("sack_path", &["same", "other"]),
         ("rtx_path", &["same", "timeout", "all"]),
         ("scheduler", &["fcfs", "rr", "fair", "wfq", "priority"]),
-        ("cc", &["rfc9260", "cubic"]),
+        ("cc", &["rfc9260", "cubic", "bbr"]),
         ("rto_initial", &["100ms", "1s"]),
         ("rto_min", &["10ms", "200ms", "1s"]),
         ("hb_interval", &["100ms", "1s", "30s"]),

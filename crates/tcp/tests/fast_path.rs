@@ -34,7 +34,7 @@ fn configuration(seed: u64, rng: &mut Rng) -> Config {
         return config;
     }
     for (key, values) in [
-        ("cc", &["reno", "cubic"][..]),
+        ("cc", &["reno", "cubic", "bbr"][..]),
         ("timestamps", &["yes", "no"]),
         ("sack", &["yes", "no"]),
         ("ecn", &["yes", "no"]),

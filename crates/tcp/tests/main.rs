@@ -1,6 +1,7 @@
 //! The engine, topic by topic.
 
 mod acks;
+mod bbr;
 mod closing;
 mod common;
 mod handshake;

@@ -105,6 +105,11 @@ impl Association {
                 lost_on_any = true;
                 self.record_loss(ctx.now, index, lost, reduces);
             }
+            if self.paths.get(index).wants_reports() {
+                let recovering = in_recovery || lost > 0 || self.send.repairs_timeout();
+                let fresh = outcome.fresh.get(index).copied().unwrap_or_default();
+                self.paths.at(index).report(ctx.now, ack.acked, &fresh, recovering);
+            }
             self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
             self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
         }

@@ -173,7 +173,11 @@ impl Association {
     pub(crate) fn new(start: Start, now: Instant) -> Self {
         let Start { id, config, identity, streams, .. } = start;
         let initial_tsn = identity.initial_tsn();
-        let paths = Paths::new(start.paths, now);
+        let mut paths = start.paths;
+        for (index, path) in paths.iter_mut().enumerate() {
+            path.draw_from(&config, chances(&start.rng, index));
+        }
+        let paths = Paths::new(paths, now);
         let segment = paths.get(0).chunk_limit() as u64;
         let mut association = Self {
             id,
@@ -294,7 +298,9 @@ impl Association {
 
     /// A path to `address`, with a local address that suits it.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
-        path_to(&self.config, ctx, address, turn)
+        let mut path = path_to(&self.config, ctx, address, turn)?;
+        path.draw_from(&self.config, chances(&self.rng, self.paths.len()));
+        Some(path)
     }
 
     // What the application asks for.
@@ -541,6 +547,11 @@ impl Association {
             ctx.events.push_back(Event::Readable { id, stream });
         }
     }
+}
+
+/// The seed of the controllers of the path of this number.
+fn chances(rng: &Rng, index: usize) -> u64 {
+    rng.fork("congestion").next_u64().wrapping_add(index as u64)
 }
 
 /// A path to `address` from a local address that suits it. RFC 9260 §5.1.2: none to a family that this host does not have.

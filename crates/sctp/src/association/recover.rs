@@ -86,6 +86,9 @@ impl Association {
                 }
                 // No acknowledgement may come that would let the repair go.
                 self.send.allow_free_packet();
+                if self.paths.get(index).wants_reports() {
+                    self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
+                }
             }
             self.rearm_t3(ctx.now, index, false, lost > 0);
             self.set_loss_timer(ctx.now, index);

@@ -30,8 +30,9 @@ anabranch_base::knobs! {
                 ("rfc4960", Algorithm::Rfc4960),
                 ("rfc2960", Algorithm::Rfc2960),
                 ("cubic", Algorithm::Cubic),
+                ("bbr", Algorithm::Bbr),
             ]),
-            "congestion control: rfc9260 (also: reno), rfc4960, rfc2960 or cubic";
+            "congestion control: rfc9260 (also: reno), rfc4960, rfc2960, cubic or bbr (version 3), which sets rack=yes, prr=no and hystart=no";
         /// Initial congestion window.
         iw: InitialWindow = InitialWindow::Rfc9260, "RFC 9260 §7.2.1",
             INITIAL_WINDOW, "initial window: packets from 1 to 100, or the formula of rfc4960 or rfc9260";

@@ -73,7 +73,15 @@ pub enum Algorithm {
     Rfc9260,
     /// CUBIC (RFC 9438).
     Cubic,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
 }
+
+/// The source of what a user has set.
+const BY_USER: &str = "set by the user";
+
+/// What BBR needs: losses by time, as its rates come of sending times; and nobody else who meters what leaves.
+const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
 /// How large the congestion window is at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,8 +188,19 @@ impl Config {
             let hint = spelling::hint(key, &keys);
             return Err(KnobError(format!("sctp has no '{key}'{hint}; it has {}", keys.join(", "))));
         };
-        self.set_row(at, value, "set by the user")
-            .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))
+        self.set_row(at, value, BY_USER)
+            .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
+        if self.cc == Algorithm::Bbr && key == "cc" {
+            for (key, value) in WITH_BBR {
+                // What the user asked for stays, and is refused by `check`.
+                let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
+                if let Some(at) = Self::position(key).filter(|_| !asked) {
+                    self.set_row(at, value, "goes with cc=bbr")
+                        .map_err(|why| KnobError(format!("sctp:{key}: {why}")))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Finds what two knobs together make impossible.
@@ -204,6 +223,14 @@ impl Config {
         }
         if self.asconf_primary && !self.asconf {
             return Err(KnobError("sctp:asconf_primary=yes needs asconf=yes".to_owned()));
+        }
+        if self.cc == Algorithm::Bbr {
+            for (key, value) in WITH_BBR {
+                let found = self.list().into_iter().find(|knob| knob.key == key).map(|knob| knob.value);
+                if found.as_deref() != Some(value) {
+                    return Err(KnobError(format!("sctp:cc=bbr needs {key}={value}")));
+                }
+            }
         }
         // RFC 6458 §8.1.1: the bounds hold for all RTOs. RTO.Initial may be below RTO.Min, which bounds what is
         // computed (RFC 9260 §6.3.1 C6), but nothing ever waits for longer than RTO.Max.

@@ -9,8 +9,8 @@ use anabranch_congestion as congestion;
 use congestion::sctp::Variant;
 use congestion::{Algorithm, Kind, Params, cubic, sctp};
 
-/// A new controller for packets whose chunks take `chunk` bytes at most.
-pub(super) fn begin(config: &Config, chunk: u64, v6: bool) -> Algorithm {
+/// A new controller for packets whose chunks take `chunk` bytes at most; `seed`: its chances.
+pub(super) fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
     let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     let kind = match config.cc {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
@@ -22,6 +22,7 @@ pub(super) fn begin(config: &Config, chunk: u64, v6: bool) -> Algorithm {
             alpha_rises: false,
             ..cubic::Config::default()
         }),
+        Choice::Bbr => Kind::Bbr,
     };
     let initial = match config.iw {
         InitialWindow::Packets(n) => congestion::InitialWindow::Packets(n),
@@ -29,5 +30,5 @@ pub(super) fn begin(config: &Config, chunk: u64, v6: bool) -> Algorithm {
         InitialWindow::Rfc9260 if v6 => congestion::InitialWindow::Rfc9260V6,
         InitialWindow::Rfc9260 => congestion::InitialWindow::Rfc9260V4,
     };
-    Algorithm::new(kind, Params::new(chunk, initial))
+    Algorithm::new(kind, Params::new(chunk, initial).seeded(seed))
 }

@@ -10,8 +10,8 @@ use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{
-    Controller, Delivered, LossProbe, Pacer, Progress, Prr, Rack, SlowStart, SlowStartEnd, SlowStartExit,
-    Verdict,
+    Controller, Delivered, LossProbe, Lost, Pacer, Progress, Prr, Rack, Report, SlowStart, SlowStartEnd,
+    SlowStartExit, Verdict,
 };
 use std::collections::VecDeque;
 
@@ -28,9 +28,16 @@ pub(crate) struct LossByTime {
     repairs: VecDeque<(u64, Instant)>,
     /// When the next chunk is lost, unless something arrives before.
     reorder_at: Option<Instant>,
+    /// What was taken for lost since a controller was told.
+    lost: Lost,
 }
 
 impl LossByTime {
+    /// What left at `at` is lost.
+    pub(crate) fn record_lost(&mut self, at: Instant, bytes: u64) {
+        self.lost.add(at, bytes);
+    }
+
     /// How long what was sent later may arrive before; `sure`: something is known to be lost.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
@@ -152,6 +159,7 @@ impl LossControl {
         if let Some(by_time) = &mut self.by_time {
             by_time.reorder_at = None;
             by_time.repairs.clear();
+            by_time.lost = Lost::default();
         }
         self.reduction = None;
     }
@@ -272,6 +280,34 @@ impl Path {
         let by_time = self.loss_control.as_mut()?.by_time.as_mut()?;
         by_time.rack.on_delivered(now, fresh);
         Some((by_time, self.rtt.smoothed()))
+    }
+
+    /// What an event has shown of the path, for a controller that wants to know: so many bytes have arrived, `fresh` among
+    /// them; `recovering`: a loss is being repaired.
+    pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
+        let by_time = self.loss_control.as_mut().and_then(|control| control.by_time.as_mut());
+        let lost = by_time.map(|by_time| std::mem::take(&mut by_time.lost)).unwrap_or_default();
+        let report = Report {
+            delivered,
+            newest: fresh.newest_sent(),
+            rtt: fresh.sample(now),
+            lost: lost.bytes,
+            newest_lost: lost.newest,
+            in_flight: self.flight,
+            recovering,
+        };
+        self.congestion.on_report(now, &report);
+    }
+
+    /// Its controller wants to know what each event shows.
+    #[inline]
+    pub(crate) fn wants_reports(&self) -> bool {
+        self.loss_control.is_some() && self.congestion.wants_reports()
+    }
+
+    /// There was a chance to send, and nothing to be sent.
+    pub(crate) fn on_application_limited(&mut self) {
+        self.congestion.on_application_limited();
     }
 
     /// RFC 3708 §2: every repair was needless: so was the reduction.

@@ -57,6 +57,8 @@ pub(crate) struct Path {
     errors: u32,
     rtt: RttEstimator,
     congestion: Algorithm,
+    /// What its controllers draw their chances from.
+    seed: u64,
     /// Bytes of DATA chunks in flight, their headers and padding included.
     flight: u64,
     /// The last SACK found the window full, after so many chances to send (`Paths::polls`).
@@ -112,7 +114,8 @@ impl Path {
             moved: 0,
             errors: 0,
             rtt,
-            congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6()),
+            congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6(), 0),
+            seed: 0,
             flight: 0,
             full_at: None,
             earliest: 0,
@@ -131,9 +134,18 @@ impl Path {
         path
     }
 
+    /// Its controllers draw their chances from `seed`; nothing has been sent yet.
+    pub(crate) fn draw_from(&mut self, config: &Config, seed: u64) {
+        self.seed = seed;
+        if self.congestion.wants_reports() {
+            self.reset_congestion(config);
+        }
+    }
+
     /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
     pub(crate) fn reset_congestion(&mut self, config: &Config) {
-        let controller = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
+        let controller =
+            congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6(), self.seed);
         self.use_controller(config, controller);
     }
 
@@ -167,6 +179,7 @@ impl Path {
     pub(crate) fn leave_from(&mut self, config: &Config, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
+        fresh.draw_from(config, self.seed);
         fresh.flight = self.flight;
         fresh.earliest = self.earliest;
         fresh.heartbeat = std::mem::take(&mut self.heartbeat);

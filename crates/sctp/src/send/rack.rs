@@ -82,7 +82,11 @@ impl SendHalf {
             });
             if out {
                 match by_time.judge(now, at, offset + 1, window) {
-                    Verdict::Lost => lost += self.lose(offset),
+                    Verdict::Lost => {
+                        let bytes = self.lose(offset);
+                        by_time.record_lost(at, bytes);
+                        lost += bytes;
+                    }
                     Verdict::Until(at) => {
                         wait(at);
                         break;
@@ -96,7 +100,12 @@ impl SendHalf {
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
             if is_open(entry) && !entry.again && usize::from(entry.path) == path {
                 match by_time.judge(now, entry.sent_at, offset + 1, window) {
-                    Verdict::Lost => lost += self.lose(offset),
+                    Verdict::Lost => {
+                        let at = entry.sent_at;
+                        let bytes = self.lose(offset);
+                        by_time.record_lost(at, bytes);
+                        lost += bytes;
+                    }
                     Verdict::Until(at) => {
                         wait(at);
                         break;

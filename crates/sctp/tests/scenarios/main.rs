@@ -14,6 +14,7 @@ mod asconf_keys;
 mod asconf_refused;
 mod asconf_wildcard;
 mod auth;
+mod bbr;
 mod bundled;
 mod burst;
 mod cancel;

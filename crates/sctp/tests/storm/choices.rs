@@ -42,7 +42,7 @@ pub(crate) fn configuration(rng: &mut Rng) -> Config {
         set("sack_path", pick(rng, &["same", "other"]));
         set("rtx_path", pick(rng, &["same", "timeout", "all"]));
         set("scheduler", pick(rng, &["fcfs", "rr"]));
-        set("cc", pick(rng, &["rfc9260", "cubic"]));
+        set("cc", pick(rng, &["rfc9260", "cubic", "bbr"]));
         set("ecn", pick(rng, &["yes", "no"]));
         set("max_burst", pick(rng, &["0", "1", "4"]));
         set("dupthresh", pick(rng, &["1", "3", "4"]));

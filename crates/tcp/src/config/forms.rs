@@ -27,7 +27,7 @@ impl<T: Copy + PartialEq> Form<T> for Names<T> {
 }
 
 pub(super) const SWITCH: Names<bool> = Names(&[("yes", true), ("no", false)]);
-pub(super) const CC: Names<Cc> = Names(&[("reno", Cc::Reno), ("cubic", Cc::Cubic)]);
+pub(super) const CC: Names<Cc> = Names(&[("reno", Cc::Reno), ("cubic", Cc::Cubic), ("bbr", Cc::Bbr)]);
 pub(super) const RECOVERY: Names<RecoveryKind> =
     Names(&[("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)]);
 pub(super) const IDLE: Names<AfterIdle> =

@@ -17,7 +17,7 @@ anabranch_base::knobs! {
     pub struct Config {
         /// Congestion control.
         cc: Cc = Cc::Cubic, "Linux 6 net.ipv4.tcp_congestion_control = cubic; RFC 9438",
-            CC, "congestion control: reno or cubic";
+            CC, "congestion control: reno, cubic or bbr (version 3), which sets recovery=sack, rack=yes, prr=no, hystart=no and cwnd_unit=bytes";
         /// Initial congestion window.
         iw: InitialWindow = InitialWindow::Packets(10), "Linux 6 TCP_INIT_CWND = 10; RFC 6928",
             INITIAL_WINDOW, "initial window: segments (1 to 64), rfc5681 or rfc6928";

@@ -24,6 +24,8 @@ pub enum Cc {
     Reno,
     /// CUBIC (RFC 9438).
     Cubic,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr,
 }
 
 /// What the congestion window is counted in.
@@ -104,6 +106,13 @@ pub enum Nagle {
     Minshall,
 }
 
+/// The source of what a user has set.
+const BY_USER: &str = "set by the user";
+
+/// What BBR needs: losses by time, as its rates come of sending times; and nobody else who meters what leaves.
+const WITH_BBR: [(&str, &str); 5] =
+    [("recovery", "sack"), ("rack", "yes"), ("prr", "no"), ("hystart", "no"), ("cwnd_unit", "bytes")];
+
 impl Default for Config {
     fn default() -> Self {
         Self::defaults()
@@ -125,7 +134,18 @@ impl Config {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of tcp; there are {}", Self::keys())));
         };
-        self.set_row(at, value, "set by the user").map_err(|why| KnobError(format!("{key}: {why}")))
+        self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))?;
+        if self.cc == Cc::Bbr && key == "cc" {
+            for (key, value) in WITH_BBR {
+                // What the user asked for stays, and is refused by `check`.
+                let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
+                if let Some(at) = Self::position(key).filter(|_| !asked) {
+                    self.set_row(at, value, "goes with cc=bbr")
+                        .map_err(|why| KnobError(format!("{key}: {why}")))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Finds what two knobs together make impossible.
@@ -138,6 +158,14 @@ impl Config {
             if rto > self.rto_max {
                 let [rto, max] = [rto, self.rto_max].map(format_span);
                 return Err(KnobError(format!("tcp:{key}={rto} is more than rto_max={max}")));
+            }
+        }
+        if self.cc == Cc::Bbr {
+            for (key, value) in WITH_BBR {
+                let found = self.list().into_iter().find(|knob| knob.key == key).map(|knob| knob.value);
+                if found.as_deref() != Some(value) {
+                    return Err(KnobError(format!("tcp:cc=bbr needs {key}={value}")));
+                }
             }
         }
         Ok(())
@@ -170,6 +198,9 @@ impl Config {
     /// The controller's settings.
     #[must_use]
     pub(crate) fn controller(&self) -> Kind {
+        if self.cc == Cc::Bbr {
+            return Kind::Bbr;
+        }
         if self.cwnd_unit == CwndUnit::Segments {
             return Kind::Linux(linux::Config {
                 cubic: self.cc == Cc::Cubic,
@@ -189,6 +220,7 @@ impl Config {
                 grow_unused: !self.cwnd_validation,
                 ..cubic::Config::default()
             }),
+            Cc::Bbr => Kind::Bbr,
         }
     }
 
@@ -247,7 +279,7 @@ mod tests {
     fn errors_name_the_knob_and_what_would_be_right() {
         let mut config = Config::default();
         let wrong = [
-            ("cc", "bbr"),
+            ("cc", "vegas"),
             ("iw", "0"),
             ("rto_min", "0"),
             ("rto_min", "200"),

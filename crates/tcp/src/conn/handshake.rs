@@ -194,7 +194,8 @@ impl Connection {
         self.timeouts = 0;
         self.last_progress = now;
         let few = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
-        self.send.begin(&self.config, self.payload_size(), self.agreed.sack, few);
+        let seed = u64::from(self.iss.0);
+        self.send.begin(&self.config, self.payload_size(), self.agreed.sack, few, seed);
         self.template = Template::new(self.local, self.remote);
         let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
         if syn_lost {

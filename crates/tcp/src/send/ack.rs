@@ -11,7 +11,7 @@ use crate::config::RttSampling;
 use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_congestion::{Acked, Controller, Progress, SlowStart, SlowStartEnd};
+use anabranch_congestion::{Acked, Controller, Delivered, Progress, Report, SlowStart, SlowStartEnd};
 
 /// What an acknowledgement says, in positions.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,11 @@ impl SendHalf {
             if self.usage.is_some() {
                 self.grow_by_segments(now, self.board.arrived() - arrived);
             }
+            let fresh = self.reported.is_some().then(|| *self.board.fresh());
             self.on_progress_by_time(now);
+            if let Some(fresh) = fresh {
+                self.report(now, &fresh);
+            }
             return outcome;
         }
         self.on_any_ack(now, ack, stats)
@@ -105,6 +109,7 @@ impl SendHalf {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         }
+        let fresh = *self.board.fresh();
         self.on_delivery_by_time(now, ack, repairing, stats, &mut outcome);
         let (delivered, edge) = (self.board.arrived() - arrived_before, self.board.lost_edge());
         let safe = progress
@@ -118,12 +123,39 @@ impl SendHalf {
             // tcp_cong_control: after it is known whether a repair has begun, or is over.
             self.grow_by_segments(now, delivered);
         }
+        self.report(now, &fresh);
         if let Some(start) = ack.duplicate
             && self.recovery.is_disproved_by_dsack(start)
         {
             self.undo(now, stats, &mut outcome);
         }
         outcome
+    }
+
+    /// What an event has shown of the path, for a controller that wants to know; `fresh`: what it has delivered.
+    #[inline]
+    pub(super) fn report(&mut self, now: Instant, fresh: &Delivered) {
+        if self.reported.is_some() {
+            self.report_now(now, fresh);
+        }
+    }
+
+    fn report_now(&mut self, now: Instant, fresh: &Delivered) {
+        // Without losses by time nobody else takes it.
+        let _ = self.board.take_fresh();
+        let (arrived, lost) = (self.board.arrived(), self.board.take_lost());
+        let before = self.reported.replace(arrived).unwrap_or(arrived);
+        let report = Report {
+            delivered: arrived - before,
+            newest: fresh.newest_sent(),
+            rtt: fresh.sample(now),
+            lost: lost.bytes,
+            newest_lost: lost.newest,
+            in_flight: self.board.pipe(),
+            recovering: self.recovery.phase() != Phase::Open,
+        };
+        self.controller.on_report(now, &report);
+        self.grow_buffer();
     }
 
     /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
@@ -308,6 +340,8 @@ impl SendHalf {
         }
         self.on_timeout_by_time(now);
         self.recovery.enter_timeout(&mut self.board);
+        // The controller counts all that was out as lost by itself.
+        let _ = self.board.take_lost();
         self.controller.on_remaining(self.board.pipe());
         // RFC 6298 §5.5.
         self.rtt.back_off();

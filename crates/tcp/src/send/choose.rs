@@ -160,6 +160,9 @@ impl SendHalf {
         let (next, end) = (self.board.next(), self.end());
         if next >= end {
             self.limit = Limit::Application;
+            if self.reported.is_some() {
+                self.controller.on_application_limited();
+            }
             return None;
         }
         let blocked = match self.recovery.phase() {

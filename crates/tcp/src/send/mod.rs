@@ -85,6 +85,8 @@ pub(crate) struct SendHalf {
     threshold_of_window: bool,
     /// The last segment of a burst is pushed.
     bursts: Option<Box<Bursts>>,
+    /// What of [`Scoreboard::arrived`] a controller has been told that wants reports.
+    reported: Option<u64>,
     /// Spreads segments.
     pacer: Option<Pacer>,
     max_burst: Option<u32>,
@@ -129,21 +131,25 @@ impl SendHalf {
             usage: None,
             threshold_of_window: config.ssthresh == Ssthresh::Window,
             bursts: None,
+            reported: None,
             pacer: None,
             max_burst: config.max_burst,
             burst_left: config.max_burst.unwrap_or(u32::MAX),
             limit: Limit::Application,
         };
-        half.begin(config, mss, false, false);
+        half.begin(config, mss, false, false, 0);
         half
     }
 
     /// The handshake has settled the segment size and SACK. `syn_lost`: the
-    /// SYN or its answer was lost, as far as the rules of the initial window care.
-    pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool) {
+    /// SYN or its answer was lost, as far as the rules of the initial window care. `seed`: a controller's chances.
+    pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool, seed: u64) {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
-        self.use_controller(config, Algorithm::new(config.controller(), Params::new(mss, window)));
+        self.use_controller(
+            config,
+            Algorithm::new(config.controller(), Params::new(mss, window).seeded(seed)),
+        );
         self.grow_buffer();
         let kind = match config.recovery {
             RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
@@ -160,7 +166,7 @@ impl SendHalf {
         if by_segment && self.board.flight() == 0 {
             self.board = Scoreboard::counting(mss);
         }
-        if self.by_time.is_some() || self.hystart.is_some() {
+        if self.by_time.is_some() || self.hystart.is_some() || self.reported.is_some() {
             self.board.record_deliveries();
         }
     }
@@ -169,6 +175,10 @@ impl SendHalf {
     pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
         let paced = config.pacing || controller.pacing_rate().is_some();
         self.pacer = paced.then(Pacer::default);
+        self.reported = controller.wants_reports().then(|| self.board.arrived());
+        if self.reported.is_some() {
+            self.board.record_deliveries();
+        }
         self.controller = controller;
     }
 

@@ -10,7 +10,7 @@ use super::{Ack, AckOutcome, Phase, SendHalf};
 use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_congestion::{Controller, LossProbe, Rack, Verdict};
+use anabranch_congestion::{Controller, Delivered, LossProbe, Rack, Verdict};
 use std::collections::VecDeque;
 
 /// The state of RACK-TLP.
@@ -100,6 +100,7 @@ impl SendHalf {
                     );
                 }
             }
+            self.report(now, &Delivered::default());
             return false;
         }
         if self.recovery.phase() != Phase::Open || self.board.flight() == 0 {

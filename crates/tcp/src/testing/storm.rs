@@ -79,7 +79,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("cwnd_unit", &["bytes", "segments"]);
     flip("ssthresh", &["flight", "window"]);
     flip("push", &["write", "burst"]);
-    flip("cc", &["reno", "cubic"]);
+    flip("cc", &["reno", "cubic", "bbr"]);
     flip("nagle", &["yes", "no", "minshall"]);
     flip("cwnd_validation", &switch);
     flip("rto_var_min", &["0ms", "200ms"]);

@@ -218,6 +218,14 @@ impl Association {
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
+    /// Nothing is left to be sent: a controller that models the path learns that it is not the path that holds back.
+    pub(super) fn record_rest(&mut self) {
+        let index = self.data_target();
+        if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {
+            self.paths.at(index).on_application_limited();
+        }
+    }
+
     /// Tells the trace what holds the sender back, and its congestion window, when that has changed.
     pub(super) fn record_limit(&mut self, ctx: &mut Ctx<'_>) {
         if !ctx.trace.on || !self.state.is_up() {

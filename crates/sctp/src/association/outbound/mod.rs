@@ -87,6 +87,7 @@ impl Association {
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
+            self.record_rest();
             self.record_limit(ctx);
             return false;
         };

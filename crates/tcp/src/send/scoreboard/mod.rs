@@ -11,7 +11,7 @@
 mod loss;
 
 use anabranch_base::Instant;
-use anabranch_congestion::Delivered;
+use anabranch_congestion::{Delivered, Lost};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -82,6 +82,8 @@ pub(crate) struct Scoreboard {
     notes: bool,
     /// What the acknowledgements since it was last asked for have newly delivered.
     fresh: Delivered,
+    /// The same of what was taken for lost.
+    fresh_lost: Lost,
     /// Bytes that a segment counts for, whatever its length: the window is one of segments. 0: each counts for its own.
     segment: u64,
     /// Counted up: delivered by any report, and taken for lost, sent once or again.
@@ -149,7 +151,13 @@ impl Scoreboard {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The same, without taking it.
+    /// What was newly taken for lost since the last call.
+    #[inline]
+    pub(crate) fn take_lost(&mut self) -> Lost {
+        std::mem::take(&mut self.fresh_lost)
+    }
+
+    /// The same as [`take_fresh`](Self::take_fresh), without taking it.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
         &self.fresh
@@ -385,7 +393,12 @@ impl Scoreboard {
         let missing = self.missing;
         self.discount(before, units);
         self.count(marks, units);
-        self.losses += self.missing.saturating_sub(missing);
+        let newly = self.missing.saturating_sub(missing);
+        self.losses += newly;
+        if self.notes && newly > 0 {
+            let bytes = self.bytes(newly);
+            self.fresh_lost.add(self.segments[index].at, bytes);
+        }
     }
 
     #[inline]

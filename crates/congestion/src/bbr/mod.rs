@@ -1,0 +1,772 @@
+//! BBR, version 3: sends at the rate that the path was measured to deliver, with little more in flight than it holds.
+//!
+//! Owns the state machine (Startup, Drain, ProbeBW's four phases, ProbeRTT) and the three results: pacing rate, congestion
+//! window and, through them, the size of bursts. [`model`] owns what is believed of the path. The transport reports each
+//! acknowledgement ([`Controller::on_report`]) and says when its application has nothing to send.
+//!
+//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026); names in comments are its own.
+//! Different from there: the offload budget is two packets (nothing is aggregated below the transport here), and bursts are
+//! the transport's pacer's.
+
+mod model;
+#[cfg(test)]
+mod tests;
+
+use crate::delivery_rate::{RateSample, RateSampler, Report};
+use crate::{Acked, Controller, Params};
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{BitRate, Instant, Rng};
+use model::Model;
+
+/// Where in its cycle a flow is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Doubles its rate each round trip.
+    Startup,
+    /// Lets the queue run dry that Startup built.
+    Drain,
+    /// ProbeBW_DOWN: sends less than the path delivers.
+    Down,
+    /// ProbeBW_CRUISE: as much.
+    Cruise,
+    /// ProbeBW_REFILL: as much, without the bounds of the last cycle.
+    Refill,
+    /// ProbeBW_UP: more.
+    Up,
+    /// Keeps little in flight, to see the path's own round trip.
+    ProbeRtt,
+}
+
+impl State {
+    /// IsInAProbeBWState.
+    const fn is_probe_bw(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    /// IsProbingBW.
+    const fn is_probing(self) -> bool {
+        matches!(self, Self::Startup | Self::Refill | Self::Up)
+    }
+
+    /// BBR.pacing_gain, percent.
+    const fn pacing_gain(self) -> u64 {
+        match self {
+            Self::Startup => 277,
+            Self::Drain => 50,
+            Self::Down => 90,
+            Self::Cruise | Self::Refill | Self::ProbeRtt => 100,
+            Self::Up => 125,
+        }
+    }
+
+    /// BBR.cwnd_gain, percent.
+    const fn window_gain(self) -> u64 {
+        match self {
+            Self::Up => 225,
+            Self::ProbeRtt => 50,
+            _ => 200,
+        }
+    }
+}
+
+/// BBR.ack_phase: what acknowledgements tell of the probe for bandwidth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Feedback {
+    /// ACKS_INIT: nothing is probed.
+    None,
+    /// ACKS_REFILLING.
+    Refilling,
+    /// ACKS_PROBE_STARTING: what is in flight rises.
+    Starting,
+    /// ACKS_PROBE_FEEDBACK: its answers come.
+    Coming,
+    /// ACKS_PROBE_STOPPING: it is over, answers still come.
+    Stopping,
+}
+
+/// BBR.PacingMarginPercent.
+const PACING_MARGIN: u64 = 1;
+/// BBR.MinPipeCwnd, packets.
+const LEAST_PACKETS: u64 = 4;
+/// Two packets: C.send_quantum at its least, and BBR.offload_budget.
+const QUANTUM_PACKETS: u64 = 2;
+/// BBRStartupFullLossCnt: as many losses end Startup.
+const STARTUP_LOSSES: u64 = 6;
+/// BBR.ProbeRTTDuration.
+const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
+/// The bounds of T_reno, round trips.
+const RENO_ROUNDS: u64 = 63;
+
+/// One path under BBR.
+#[derive(Debug)]
+pub struct Bbr {
+    mss: u64,
+    initial_window: u64,
+    rng: Rng,
+    sampler: RateSampler,
+    model: Model,
+    state: State,
+    feedback: Feedback,
+    /// C.cwnd, bytes.
+    window: u64,
+    /// C.pacing_rate, bytes a second.
+    rate: u64,
+    /// A round trip has been seen, and the first rate is not guessed any more.
+    knows_rtt: bool,
+    /// BBR.prior_cwnd.
+    prior_window: u64,
+    recovering: bool,
+    /// The retransmission timer ran out, and what was lost is not repaired yet.
+    after_timeout: bool,
+    /// C.is_cwnd_limited, of this round and of the last.
+    window_used: [bool; 2],
+    idle_restart: bool,
+    drain_start_round: u64,
+    /// Losses of this round in Startup, and the round in which recovery began.
+    startup_losses: u64,
+    recovery_round: u64,
+    /// BBR.is_bw_probe_sample.
+    is_probe_sample: bool,
+    prev_probe_too_high: bool,
+    prev_probe_precautionary: bool,
+    probe_up_acked: u64,
+    probe_up_acked_per_packet: u64,
+    probe_up_rounds: u32,
+    rounds_since_probe_up: u64,
+    probe_wait: Duration,
+    cycle_stamp: Instant,
+    probe_rtt_done: Option<Instant>,
+    probe_rtt_round_done: bool,
+    undo: Undo,
+}
+
+/// What a spurious recovery restores.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undo {
+    state: Option<State>,
+    bw_shortterm: u64,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+}
+
+impl Bbr {
+    /// A path nothing is known of.
+    #[must_use]
+    pub fn new(params: Params) -> Self {
+        let mut bbr = Self {
+            mss: params.mss.max(1),
+            initial_window: params.initial_window,
+            rng: Rng::new(params.seed).fork("bbr"),
+            sampler: RateSampler::default(),
+            model: Model::default(),
+            state: State::Startup,
+            feedback: Feedback::None,
+            window: params.initial_window,
+            rate: 0,
+            knows_rtt: false,
+            prior_window: 0,
+            recovering: false,
+            after_timeout: false,
+            window_used: [false; 2],
+            idle_restart: false,
+            drain_start_round: 0,
+            startup_losses: 0,
+            recovery_round: 0,
+            is_probe_sample: false,
+            prev_probe_too_high: false,
+            prev_probe_precautionary: false,
+            probe_up_acked: 0,
+            probe_up_acked_per_packet: u64::MAX,
+            probe_up_rounds: 0,
+            rounds_since_probe_up: 0,
+            probe_wait: Duration::ZERO,
+            cycle_stamp: Instant::ZERO,
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            undo: Undo::default(),
+        };
+        // InitPacingRate, no round trip known: one millisecond.
+        bbr.guess_rate(1_000_000);
+        bbr
+    }
+
+    /// The state of the cycle.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// BBR.max_bw, bytes a second.
+    #[must_use]
+    pub fn bandwidth(&self) -> u64 {
+        self.model.max_bw()
+    }
+
+    /// BBR.min_rtt, once known.
+    #[must_use]
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.model.min_rtt().map(Duration::from_nanos)
+    }
+
+    /// BBR.inflight_longterm, bytes, once a loss has shown one.
+    #[must_use]
+    pub fn inflight_longterm(&self) -> Option<u64> {
+        Some(self.model.inflight_longterm).filter(|bytes| *bytes < u64::MAX)
+    }
+
+    fn least_window(&self) -> u64 {
+        LEAST_PACKETS * self.mss
+    }
+
+    /// InitPacingRate: the first window over the round trip, nanoseconds.
+    fn guess_rate(&mut self, rtt: u64) {
+        let nominal = u128::from(self.initial_window) * 1_000_000_000 / u128::from(rtt.max(1));
+        let rate = nominal * u128::from(State::Startup.pacing_gain()) / 100;
+        self.rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
+    }
+
+    // What is wanted in flight.
+
+    /// BDPMultiple, by this rate; the gain in percent.
+    fn bdp_multiple(&self, bandwidth: u64, gain: u64) -> u64 {
+        match self.model.min_rtt() {
+            None => self.initial_window,
+            Some(rtt) => {
+                let bdp = u128::from(bandwidth) * u128::from(rtt) / 1_000_000_000;
+                u64::try_from(bdp * u128::from(gain) / 100).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// QuantizationBudget.
+    fn quantized(&self, inflight: u64) -> u64 {
+        let more = if self.state == State::Up { 2 * self.mss } else { 0 };
+        inflight.max(QUANTUM_PACKETS * self.mss).max(self.least_window()).saturating_add(more)
+    }
+
+    /// Inflight: what keeps the path busy at this rate, times a gain in percent.
+    fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
+        self.quantized(self.bdp_multiple(bandwidth, gain))
+    }
+
+    /// InflightWithHeadroom: leaves 15 % to others.
+    fn inflight_with_headroom(&self) -> u64 {
+        let longterm = self.model.inflight_longterm;
+        if longterm == u64::MAX {
+            return u64::MAX;
+        }
+        let headroom = (longterm * 15 / 100).max(self.mss);
+        longterm.saturating_sub(headroom).max(self.least_window())
+    }
+
+    /// TargetInflight.
+    fn target_inflight(&self) -> u64 {
+        self.bdp_multiple(self.model.bw(), 100).min(self.window)
+    }
+
+    /// ProbeRTTCwnd.
+    fn probe_rtt_window(&self) -> u64 {
+        self.bdp_multiple(self.model.bw(), State::ProbeRtt.window_gain()).max(self.least_window())
+    }
+
+    // Startup and Drain.
+
+    /// CheckStartupDone.
+    fn check_startup_done(&mut self, sample: &RateSample) {
+        self.check_startup_high_loss(sample);
+        if self.state == State::Startup && self.model.full_bw_reached {
+            self.state = State::Drain;
+            self.drain_start_round = self.model.round_count;
+        }
+    }
+
+    /// CheckStartupHighLoss: a round trip in recovery, more than 2 % of it lost, in at least six places.
+    fn check_startup_high_loss(&mut self, sample: &RateSample) {
+        if self.state != State::Startup || self.model.full_bw_reached || !self.model.loss_round_start {
+            return;
+        }
+        let losses = std::mem::take(&mut self.startup_losses);
+        let in_recovery_for_a_round = self.recovering && self.model.round_count > self.recovery_round;
+        if in_recovery_for_a_round
+            && losses >= STARTUP_LOSSES
+            && is_too_high(sample.lost, sample.in_flight_then)
+        {
+            self.undo.state = Some(State::Startup);
+            self.model.full_bw_reached = true;
+            self.model.full_bw_now = true;
+            self.model.inflight_longterm =
+                self.bdp_multiple(self.model.bw(), 100).max(self.model.inflight_latest);
+        }
+    }
+
+    /// CheckDrainDone.
+    fn check_drain_done(&mut self, now: Instant) {
+        if self.state == State::Drain
+            && (self.sampler.in_flight() <= self.inflight(self.model.bw(), 100)
+                || self.model.round_count > self.drain_start_round + 3)
+        {
+            self.start_down(now);
+        }
+    }
+
+    // ProbeBW.
+
+    /// StartProbeBW_DOWN.
+    fn start_down(&mut self, now: Instant) {
+        self.model.reset_congestion_signals();
+        self.probe_up_acked_per_packet = u64::MAX;
+        // PickProbeWait.
+        self.rounds_since_probe_up = self.rng.below(2);
+        self.probe_wait = Duration::from_secs(2) + Duration::from_nanos(self.rng.below(1_000_000_000));
+        self.cycle_stamp = now;
+        self.feedback = Feedback::Stopping;
+        self.start_round();
+        self.state = State::Down;
+    }
+
+    /// StartProbeBW_REFILL.
+    fn start_refill(&mut self) {
+        self.model.reset_shortterm();
+        self.probe_up_rounds = 0;
+        self.probe_up_acked = 0;
+        self.prev_probe_precautionary = false;
+        self.feedback = Feedback::Refilling;
+        self.start_round();
+        self.state = State::Refill;
+    }
+
+    /// StartProbeBW_UP.
+    fn start_up(&mut self, sample: &RateSample) {
+        self.feedback = Feedback::Starting;
+        self.start_round();
+        self.model.reset_full_bw();
+        self.model.full_bw = sample.rate;
+        self.state = State::Up;
+        self.raise_slope();
+    }
+
+    fn start_round(&mut self) {
+        self.model.next_round_delivered = self.sampler.delivered();
+    }
+
+    /// UpdateProbeBWCyclePhase.
+    fn advance_cycle(&mut self, now: Instant, sample: &RateSample, acked: u64) {
+        if !self.model.full_bw_reached || self.adapt_longterm(sample, acked) {
+            return;
+        }
+        match self.state {
+            State::Down => {
+                if !self.is_time_to_probe(now) && self.is_time_to_cruise() {
+                    self.state = State::Cruise;
+                }
+            }
+            State::Cruise => {
+                self.is_time_to_probe(now);
+            }
+            State::Refill => {
+                // A round trip of it, and the path is full.
+                if self.model.round_start {
+                    self.is_probe_sample = true;
+                    self.start_up(sample);
+                }
+            }
+            State::Up => {
+                if self.is_time_to_go_down(sample) {
+                    self.prev_probe_too_high = false;
+                    self.start_down(now);
+                }
+            }
+            State::Startup | State::Drain | State::ProbeRtt => {}
+        }
+    }
+
+    /// AdaptLongTermModel. Whether it has changed the state.
+    fn adapt_longterm(&mut self, sample: &RateSample, acked: u64) -> bool {
+        if self.feedback == Feedback::Starting && self.model.round_start {
+            self.feedback = Feedback::Coming;
+        }
+        if self.feedback == Feedback::Stopping && self.model.round_start {
+            self.is_probe_sample = false;
+            self.feedback = Feedback::None;
+            if self.state.is_probe_bw() {
+                if !sample.limited {
+                    self.model.advance_max_bw();
+                }
+                // Precautionary Bandwidth Probing: what was risky was safe: at once again.
+                if self.prev_probe_precautionary && !self.prev_probe_too_high {
+                    self.start_refill();
+                    return true;
+                }
+            }
+        }
+        if !is_too_high(sample.lost, sample.in_flight_then) && self.model.inflight_longterm < u64::MAX {
+            self.model.inflight_longterm = self.model.inflight_longterm.max(sample.in_flight_then);
+            if self.state == State::Up {
+                self.raise_longterm(acked);
+            }
+        }
+        false
+    }
+
+    /// IsTimeToProbeBW, and begins.
+    fn is_time_to_probe(&mut self, now: Instant) -> bool {
+        let waited = now.since(self.cycle_stamp) > self.probe_wait;
+        // IsRenoCoexistenceProbeTime: as often as a Reno flow of this window would lose something.
+        let rounds = (self.target_inflight() / self.mss).min(RENO_ROUNDS);
+        let due = waited || self.rounds_since_probe_up >= rounds;
+        if due {
+            self.start_refill();
+        }
+        due
+    }
+
+    /// IsTimeToCruise.
+    fn is_time_to_cruise(&self) -> bool {
+        let in_flight = self.sampler.in_flight();
+        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)
+    }
+
+    /// IsTimeToGoDown.
+    fn is_time_to_go_down(&mut self, sample: &RateSample) -> bool {
+        if self.prev_probe_too_high && self.sampler.in_flight() >= self.model.inflight_longterm {
+            self.prev_probe_precautionary = true;
+            return true;
+        }
+        if self.uses_window() && self.window >= self.model.inflight_longterm {
+            self.model.reset_full_bw();
+            self.model.full_bw = sample.rate;
+            return false;
+        }
+        self.model.full_bw_now
+    }
+
+    /// C.is_cwnd_limited.
+    fn uses_window(&self) -> bool {
+        self.window_used[0] || self.window_used[1]
+    }
+
+    /// RaiseInflightLongtermSlope.
+    fn raise_slope(&mut self) {
+        let growth = 1 << self.probe_up_rounds;
+        self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);
+        self.probe_up_acked_per_packet = (self.window / growth).max(self.mss);
+    }
+
+    /// ProbeInflightLongtermUpward.
+    fn raise_longterm(&mut self, acked: u64) {
+        if !self.uses_window() || self.window < self.model.inflight_longterm {
+            return;
+        }
+        self.probe_up_acked += acked;
+        if self.probe_up_acked >= self.probe_up_acked_per_packet {
+            let packets = self.probe_up_acked / self.probe_up_acked_per_packet;
+            self.probe_up_acked -= packets * self.probe_up_acked_per_packet;
+            self.model.inflight_longterm = self.model.inflight_longterm.saturating_add(packets * self.mss);
+        }
+        if self.model.round_start {
+            self.raise_slope();
+        }
+    }
+
+    // ProbeRTT.
+
+    /// CheckProbeRTT.
+    fn check_probe_rtt(&mut self, now: Instant, delivered: u64) {
+        if self.state != State::ProbeRtt && self.model.probe_rtt_expired && !self.idle_restart {
+            self.save_window();
+            self.state = State::ProbeRtt;
+            self.probe_rtt_done = None;
+            self.feedback = Feedback::Stopping;
+            self.start_round();
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(now);
+        }
+        if delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    /// HandleProbeRTT.
+    fn handle_probe_rtt(&mut self, now: Instant) {
+        // Rates of this time say nothing of the path.
+        self.sampler.mark_limited();
+        match self.probe_rtt_done {
+            None if self.sampler.in_flight() <= self.probe_rtt_window() => {
+                self.probe_rtt_done = Some(now + PROBE_RTT_SPAN);
+                self.probe_rtt_round_done = false;
+                self.start_round();
+            }
+            Some(_) => {
+                self.probe_rtt_round_done |= self.model.round_start;
+                if self.probe_rtt_round_done {
+                    self.check_probe_rtt_done(now);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// CheckProbeRTTDone.
+    fn check_probe_rtt_done(&mut self, now: Instant) {
+        if self.probe_rtt_done.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.model.probe_rtt_min_stamp = now;
+        self.restore_window();
+        // ExitProbeRTT.
+        self.model.reset_shortterm();
+        if self.model.full_bw_reached {
+            self.start_down(now);
+            self.state = State::Cruise;
+        } else {
+            self.state = State::Startup;
+        }
+    }
+
+    // Losses.
+
+    /// NoteLoss.
+    fn note_loss(&mut self) {
+        if !self.model.is_loss_in_round {
+            self.model.loss_round_delivered = self.sampler.delivered();
+            self.save_state();
+        }
+        self.model.is_loss_in_round = true;
+    }
+
+    /// HandleLostPacket, of all that one report has found lost.
+    fn on_lost(&mut self, now: Instant, lost: u64, loss: Option<crate::delivery_rate::LossSample>) {
+        self.note_loss();
+        self.startup_losses += lost.div_ceil(self.mss);
+        let Some(loss) = loss.filter(|_| self.is_probe_sample) else { return };
+        if !is_too_high(loss.lost, loss.in_flight_then) {
+            return;
+        }
+        // InflightAtLoss: where in these packets the share of losses passed 2 %.
+        let size = lost.min(loss.in_flight_then).min(loss.lost);
+        let (flight_before, lost_before) = (loss.in_flight_then - size, loss.lost - size);
+        let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
+        // HandleInflightTooHigh.
+        self.prev_probe_too_high = true;
+        self.is_probe_sample = false;
+        if !loss.limited {
+            self.model.inflight_longterm = (flight_before + prefix).max(self.target_inflight() * 7 / 10);
+        }
+        if self.state == State::Up {
+            self.undo.state = Some(State::Up);
+            self.start_down(now);
+        }
+    }
+
+    /// SaveCwnd.
+    fn save_window(&mut self) {
+        let unmodulated = !self.recovering && !self.after_timeout && self.state != State::ProbeRtt;
+        self.prior_window = if unmodulated { self.window } else { self.prior_window.max(self.window) };
+    }
+
+    /// RestoreCwnd.
+    fn restore_window(&mut self) {
+        self.window = self.window.max(self.prior_window);
+    }
+
+    /// SaveStateUponLoss.
+    fn save_state(&mut self) {
+        self.save_window();
+        self.undo = Undo {
+            state: None,
+            bw_shortterm: self.model.bw_shortterm,
+            inflight_shortterm: self.model.inflight_shortterm,
+            inflight_longterm: self.model.inflight_longterm,
+        };
+    }
+
+    // Results.
+
+    /// SetPacingRateWithGain, percent.
+    fn set_rate(&mut self, gain: u64) {
+        let rate = u128::from(self.model.bw()) * u128::from(gain * (100 - PACING_MARGIN)) / 10_000;
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        if self.model.full_bw_reached || rate > self.rate {
+            self.rate = rate.max(1);
+        }
+    }
+
+    /// SetCwnd.
+    fn set_window(&mut self, acked: u64) {
+        // UpdateMaxInflight.
+        let cap = self.bdp_multiple(self.model.bw(), self.state.window_gain());
+        let most = self.quantized(cap.saturating_add(self.model.extra_acked()));
+        if self.model.full_bw_reached {
+            self.window = (self.window + acked).min(most);
+        } else if self.window < most || self.sampler.delivered() < self.initial_window {
+            self.window += acked;
+        }
+        self.window = self.window.max(self.least_window());
+        // BoundCwndForProbeRTT.
+        if self.state == State::ProbeRtt {
+            self.window = self.window.min(self.probe_rtt_window());
+        }
+        // BoundCwndForModel.
+        let cap = match self.state {
+            State::Down | State::Refill | State::Up => self.model.inflight_longterm,
+            State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),
+            State::Startup | State::Drain => u64::MAX,
+        };
+        let cap = cap.min(self.model.inflight_shortterm).max(self.least_window());
+        self.window = self.window.min(cap);
+    }
+}
+
+/// IsInflightTooHigh: more than BBR.LossThresh, 2 %, was lost.
+fn is_too_high(lost: u64, in_flight: u64) -> bool {
+    u128::from(lost) * 100 > u128::from(in_flight) * 2
+}
+
+impl Controller for Bbr {
+    /// OnTransmit.
+    fn on_sent(&mut self, now: Instant, bytes: u64) {
+        // HandleRestartFromIdle.
+        if self.sampler.is_idle() {
+            self.idle_restart = true;
+            self.model.restart_aggregation(now);
+            if self.state.is_probe_bw() {
+                self.set_rate(100);
+            } else if self.state == State::ProbeRtt {
+                self.check_probe_rtt_done(now);
+            }
+        }
+        self.sampler.on_sent(now, bytes);
+        self.window_used[0] |= self.sampler.in_flight() + self.mss > self.window;
+    }
+
+    /// All is said by [`on_report`](Self::on_report).
+    fn on_acked(&mut self, _: Instant, _: Acked) {}
+
+    /// UpdateOnACK.
+    fn on_report(&mut self, now: Instant, report: &Report) {
+        let (sample, loss) = self.sampler.on_report(now, report);
+        if report.lost > 0 {
+            self.on_lost(now, report.lost, loss);
+        }
+        if !report.recovering && (self.recovering || self.after_timeout) && report.delivered > 0 {
+            self.restore_window();
+            (self.recovering, self.after_timeout) = (false, false);
+        }
+        if report.delivered == 0 {
+            return;
+        }
+        if let Some(rtt) = report.rtt.map(nanos).filter(|_| !self.knows_rtt) {
+            self.knows_rtt = true;
+            self.guess_rate(rtt);
+        }
+        // UpdateModelAndState.
+        self.model.update_latest(&sample, self.sampler.delivered());
+        if self.model.update_round(&sample, self.sampler.delivered()) {
+            self.rounds_since_probe_up += 1;
+            self.window_used = [false, self.window_used[0]];
+        }
+        self.model.update_max_bw(&sample);
+        if self.model.loss_round_start {
+            if !self.state.is_probing() && self.model.is_loss_in_round {
+                self.model.lower_bounds(self.window);
+            }
+            self.model.is_loss_in_round = false;
+        }
+        self.model.update_aggregation(now, report.delivered, self.window);
+        self.model.check_full_bw(&sample);
+        self.check_startup_done(&sample);
+        self.check_drain_done(now);
+        self.advance_cycle(now, &sample, report.delivered);
+        self.model.update_min_rtt(now, report.rtt.map(nanos));
+        self.check_probe_rtt(now, report.delivered);
+        self.model.advance_latest(&sample);
+        // UpdateControlParameters.
+        self.set_rate(self.state.pacing_gain());
+        self.set_window(report.delivered);
+    }
+
+    fn wants_reports(&self) -> bool {
+        true
+    }
+
+    fn on_application_limited(&mut self) {
+        // CheckIfApplicationLimited: the rest of its conditions is the transport's.
+        if self.sampler.in_flight() < self.window {
+            self.sampler.mark_limited();
+        }
+    }
+
+    /// OnEnterFastRecovery: the window stays; the model answers each loss. A mark changes nothing: the draft has no answer
+    /// to classic ECN.
+    fn on_loss(&mut self, _: Instant, _: u64, ecn: bool) {
+        if !ecn {
+            self.save_state();
+            self.recovering = true;
+            self.recovery_round = self.model.round_count;
+        }
+    }
+
+    /// OnEnterRTO.
+    fn on_timeout(&mut self, _: Instant, _: u64) {
+        self.save_state();
+        self.note_loss();
+        self.sampler.lose_all();
+        self.after_timeout = true;
+        self.window = self.mss;
+    }
+
+    fn on_remaining(&mut self, pipe: u64) {
+        self.sampler.keep(pipe);
+        self.window = pipe + self.mss;
+    }
+
+    /// HandleRestartFromIdle is all: see [`on_sent`](Self::on_sent).
+    fn on_idle(&mut self, _: Duration, _: Duration) {}
+
+    /// HandleSpuriousLossDetection.
+    fn on_spurious(&mut self, _: Instant) {
+        self.restore_window();
+        (self.recovering, self.after_timeout) = (false, false);
+        let Undo { state, bw_shortterm, inflight_shortterm, inflight_longterm } = self.undo;
+        self.model.restore(bw_shortterm, inflight_shortterm, inflight_longterm);
+        match state {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.model.full_bw_reached = false;
+                if self.state != State::ProbeRtt {
+                    self.state = State::Startup;
+                }
+            }
+            Some(State::Up) if self.state != State::Up && self.state != State::ProbeRtt => {
+                self.start_refill()
+            }
+            _ => {}
+        }
+        self.undo.state = None;
+    }
+
+    /// It has no slow start to leave.
+    fn leave_slow_start(&mut self) {}
+
+    fn set_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.window = self.window.max(self.least_window());
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn pacing_rate(&self) -> Option<BitRate> {
+        BitRate::from_bits_per_second(self.rate.saturating_mul(8))
+    }
+
+    /// There is none.
+    fn ssthresh(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn name(&self) -> &'static str {
+        "bbr"
+    }
+}

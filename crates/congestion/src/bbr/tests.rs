@@ -1,0 +1,281 @@
+//! The flow over a path in miniature: a bottleneck with a queue, answers for every packet, losses where the queue ends.
+//!
+//! The cases are those of the draft's appendix "BBR Example Test Cases", as far as they need no real transport.
+
+use super::*;
+use crate::InitialWindow;
+use std::collections::VecDeque;
+
+const MSS: u64 = 1_000;
+
+/// A path that delivers a packet every `gap` nanoseconds, `delay` away, with room for `queue` packets.
+struct Path {
+    gap: u64,
+    delay: u64,
+    queue: usize,
+    busy_until: u64,
+    /// When each packet's answer comes, when it left, and whether it was lost (which is learnt then).
+    answers: VecDeque<(u64, u64, bool)>,
+    in_flight: u64,
+    now: u64,
+    next_send: u64,
+    /// Every n-th packet is lost besides; 0: none.
+    every: u64,
+    sent: u64,
+}
+
+impl Path {
+    fn new(gap: u64, delay: u64, queue: usize) -> Self {
+        Self {
+            gap,
+            delay,
+            queue,
+            busy_until: 0,
+            answers: VecDeque::new(),
+            in_flight: 0,
+            now: 1_000_000_000,
+            next_send: 0,
+            every: 0,
+            sent: 0,
+        }
+    }
+
+    fn send(&mut self, bbr: &mut Bbr) {
+        bbr.on_sent(Instant::from_nanos(self.now), MSS);
+        self.in_flight += MSS;
+        self.sent += 1;
+        let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
+        let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
+        if waiting as usize >= self.queue || chance {
+            // Learnt when the packet behind it would have been answered.
+            let at = self.busy_until.max(self.now) + self.delay + self.gap;
+            self.answers.push_back((at, self.now, true));
+            return;
+        }
+        self.busy_until = self.busy_until.max(self.now) + self.gap;
+        self.answers.push_back((self.busy_until + self.delay, self.now, false));
+    }
+
+    /// One event: a packet leaves, or an answer comes. `limit`: bytes in flight that the application allows.
+    fn step(&mut self, bbr: &mut Bbr, limit: u64) {
+        let may_send = self.in_flight + MSS <= bbr.window().min(limit);
+        let answer = self.answers.front().map(|(at, ..)| *at);
+        if may_send && answer.is_none_or(|at| self.next_send.max(self.now) <= at) {
+            self.now = self.now.max(self.next_send);
+            self.send(bbr);
+            let rate = bbr.pacing_rate().expect("a rate");
+            self.next_send = self.now + rate.nanos_for(MSS);
+            return;
+        }
+        let (at, left, lost) = self.answers.pop_front().expect("something is on its way");
+        self.now = self.now.max(at);
+        self.in_flight -= MSS;
+        if self.in_flight + MSS > limit.saturating_sub(MSS) && limit < u64::MAX {
+            bbr.on_application_limited();
+        }
+        let now = Instant::from_nanos(self.now);
+        let sent = Some(Instant::from_nanos(left));
+        let report = if lost {
+            bbr.on_loss(now, self.in_flight, false);
+            Report {
+                lost: MSS,
+                newest_lost: sent,
+                in_flight: self.in_flight,
+                recovering: true,
+                ..Report::default()
+            }
+        } else {
+            Report {
+                delivered: MSS,
+                newest: sent,
+                rtt: Some(Duration::from_nanos(self.now - left)),
+                in_flight: self.in_flight,
+                ..Report::default()
+            }
+        };
+        bbr.on_report(now, &report);
+    }
+
+    /// Runs until `done`, for `seconds` at most. Whether it came.
+    fn run(&mut self, bbr: &mut Bbr, seconds: u64, limit: u64, done: impl Fn(&Bbr) -> bool) -> bool {
+        let end = self.now + seconds * 1_000_000_000;
+        while self.now < end {
+            if done(bbr) {
+                return true;
+            }
+            self.step(bbr, limit);
+        }
+        false
+    }
+}
+
+fn bbr() -> Bbr {
+    Bbr::new(Params::new(MSS, InitialWindow::Packets(10)).seeded(7))
+}
+
+/// 1,000 packets a second, 50 ms away: 1 MB/s and a BDP of 51 packets.
+fn path(queue: usize) -> Path {
+    Path::new(1_000_000, 50_000_000, queue)
+}
+
+const FULL: u64 = u64::MAX;
+/// 1 MB/s.
+const RATE: u64 = 1_000_000;
+
+#[test]
+fn startup_ends_on_the_plateau_with_the_bandwidth_known_within_2_percent() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Drain));
+    assert!(bbr.model.full_bw_reached && bbr.model.full_bw_now);
+    assert!(bbr.bandwidth().abs_diff(RATE) * 100 <= 2 * RATE, "{}", bbr.bandwidth());
+    assert_eq!(bbr.min_rtt(), Some(Duration::from_millis(51)));
+    // Drain ends when no more is in flight than the path holds; with that, Down may be over, too.
+    assert!(path.run(&mut bbr, 1, FULL, |bbr| bbr.state().is_probe_bw()));
+    assert!(path.in_flight <= 52 * MSS, "{}", path.in_flight);
+}
+
+#[test]
+fn startup_ends_on_losses_where_the_queue_is_short() {
+    let (mut bbr, mut path) = (bbr(), path(5));
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() != State::Startup));
+    assert!(bbr.inflight_longterm().is_some() || bbr.model.full_bw_now);
+}
+
+#[test]
+fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Drain));
+    let round = bbr.model.round_count;
+    // The path has become much slower than it was thought to be.
+    path.gap *= 4;
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state().is_probe_bw()));
+    assert!(bbr.model.round_count <= round + 4, "{round} {}", bbr.model.round_count);
+}
+
+#[test]
+fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    // In between the round trip is probed.
+    for state in [State::Cruise, State::Refill, State::Up, State::Down, State::Cruise, State::Refill] {
+        assert!(path.run(&mut bbr, 9, FULL, |bbr| bbr.state() == state), "{state:?} after {:?}", bbr.state());
+    }
+    let (sent, begin) = (path.sent, path.now);
+    let mut most = 0;
+    while path.now < begin + 4_000_000_000 {
+        path.step(&mut bbr, FULL);
+        if bbr.state() != State::Up {
+            most = most.max(path.in_flight);
+        }
+    }
+    // 4,000 packets would fit; the bandwidth is used but for the margin and the phases below it.
+    assert!((3_800..=4_050).contains(&(path.sent - sent)), "{}", path.sent - sent);
+    assert!(most <= 2 * 51 * MSS, "{most}");
+}
+
+#[test]
+fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
+    // A queue of a third of the BDP: 68 packets fit.
+    let (mut bbr, mut path) = (bbr(), path(17));
+    assert!(path.run(&mut bbr, 60, FULL, |bbr| bbr.inflight_longterm().is_some()));
+    let bound = bbr.inflight_longterm().expect("a bound");
+    assert!((30 * MSS..=110 * MSS).contains(&bound), "{bound}");
+    // The next cruise leaves 15 % of it to others.
+    assert!(path.run(&mut bbr, 10, FULL, |bbr| bbr.state() == State::Cruise));
+    path.run(&mut bbr, 1, FULL, |_| false);
+    assert!(bbr.window() <= bbr.inflight_longterm().expect("a bound").max(4 * MSS));
+}
+
+#[test]
+fn a_loss_of_one_percent_slows_it_down_by_little() {
+    // Reno's window would be about 12 packets of 51 (RFC 5348 §3.1): a quarter.
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    path.every = 100;
+    path.run(&mut bbr, 20, FULL, |_| false);
+    let sent = path.sent;
+    path.run(&mut bbr, 10, FULL, |_| false);
+    assert!(path.sent - sent > 8_000, "{} of 10,000", path.sent - sent);
+}
+
+#[test]
+fn probe_rtt_comes_every_five_seconds_for_200_ms_with_half_a_bdp() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    // A queue of others' stands: what is measured never gets shorter.
+    assert!(path.run(&mut bbr, 20, FULL, |bbr| bbr.state() == State::ProbeRtt));
+    let begin = path.now;
+    let mut least = u64::MAX;
+    while bbr.state() == State::ProbeRtt {
+        path.step(&mut bbr, FULL);
+        least = least.min(path.in_flight);
+    }
+    let span = path.now - begin;
+    assert!((200_000_000..500_000_000).contains(&span), "{span}");
+    assert!(least <= 26 * MSS, "{least}");
+    assert_eq!(bbr.state(), State::Cruise);
+}
+
+#[test]
+fn a_sender_with_little_to_send_stays_in_startup() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    // Two packets a round trip.
+    assert!(!path.run(&mut bbr, 4, 2 * MSS, |bbr| bbr.state() != State::Startup));
+}
+
+#[test]
+fn idleness_stands_for_a_probe_of_the_round_trip() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
+    // All that is out arrives, then nothing for six seconds.
+    while !path.answers.is_empty() {
+        let limit = path.in_flight.saturating_sub(MSS).max(1);
+        path.step(&mut bbr, limit.min(MSS - 1));
+    }
+    bbr.on_application_limited();
+    path.now += 6_000_000_000;
+    path.send(&mut bbr);
+    assert!(bbr.idle_restart);
+    path.step(&mut bbr, 0);
+    assert_ne!(bbr.state(), State::ProbeRtt);
+}
+
+#[test]
+fn a_timeout_leaves_one_packet_and_the_way_back_is_short() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
+    let window = bbr.window();
+    let now = Instant::from_nanos(path.now);
+    bbr.on_timeout(now, path.in_flight);
+    bbr.on_remaining(0);
+    assert_eq!(bbr.window(), MSS);
+    path.answers.clear();
+    path.in_flight = 0;
+    assert!(path.run(&mut bbr, 3, FULL, |bbr| bbr.window() >= window * 9 / 10), "{}", bbr.window());
+}
+
+#[test]
+fn a_loss_that_was_none_is_undone() {
+    let (mut bbr, mut path) = (bbr(), path(1_000));
+    assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
+    let now = Instant::from_nanos(path.now);
+    bbr.on_loss(now, path.in_flight, false);
+    let bounds = (bbr.model.bw_shortterm, bbr.model.inflight_shortterm);
+    bbr.model.lower_bounds(bbr.window);
+    assert_ne!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), bounds);
+    bbr.on_spurious(now);
+    assert_eq!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), bounds);
+}
+
+#[test]
+fn the_same_seed_probes_at_the_same_times_and_another_at_others() {
+    let times = |seed| {
+        let mut bbr = Bbr::new(Params::new(MSS, InitialWindow::Packets(10)).seeded(seed));
+        let mut path = Path::new(100_000, 50_000_000, 10_000);
+        let mut times = Vec::new();
+        for state in [State::Refill, State::Down, State::Refill] {
+            path.run(&mut bbr, 6, FULL, |bbr| bbr.state() == state);
+            times.push(path.now);
+        }
+        times
+    };
+    assert_eq!(times(1), times(1));
+    assert_ne!(times(1), times(2));
+}

@@ -1,0 +1,324 @@
+//! How fast a path delivers: a rate sample with each acknowledgement.
+//!
+//! Owns a record of every moment at which data left (what had been delivered, lost and was on its way then) and makes of
+//! each [`Report`] a [`RateSample`]: the slower of the pace at which the newest packet's flight was sent and the pace at
+//! which it was acknowledged, and what was lost meanwhile. Records are found by the time of sending, so that a transport
+//! keeps nothing of it with its packets; what left at one instant shares one record.
+//!
+//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". Different from there: the losses that one acknowledgement betrays
+//! are taken together, at the newest of the packets lost.
+
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+use std::collections::VecDeque;
+
+/// What an acknowledgement, or the timer of RFC 8985, tells a controller that models the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Bytes newly delivered, by any part of the acknowledgement.
+    pub delivered: u64,
+    /// When that transmission left that left last of those newly delivered.
+    pub newest: Option<Instant>,
+    /// Its round trip, if it was sent only once.
+    pub rtt: Option<Duration>,
+    /// Bytes newly taken for lost.
+    pub lost: u64,
+    /// When the transmission left that left last of those newly taken for lost.
+    pub newest_lost: Option<Instant>,
+    /// Bytes in the network now, as far as known: neither delivered nor lost.
+    pub in_flight: u64,
+    /// A loss is being repaired.
+    pub recovering: bool,
+}
+
+/// What was newly taken for lost, for the next [`Report`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lost {
+    /// Bytes.
+    pub bytes: u64,
+    /// When the transmission left that left last of them.
+    pub newest: Option<Instant>,
+}
+
+impl Lost {
+    /// So many bytes that left at `at`.
+    #[inline]
+    pub fn add(&mut self, at: Instant, bytes: u64) {
+        self.bytes += bytes;
+        self.newest = self.newest.max(Some(at));
+    }
+}
+
+/// What a record says of a packet's sending.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Instant,
+    delivered: u64,
+    lost: u64,
+    delivered_at: Instant,
+    first_sent: Instant,
+    in_flight: u64,
+    limited: bool,
+}
+
+/// What came of the packets of one report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RateSample {
+    /// RS.delivery_rate, bytes a second; 0: no reliable sample.
+    pub rate: u64,
+    /// RS.delivered: bytes delivered since the newest packet left.
+    pub delivered: u64,
+    /// RS.prior_delivered: what had been delivered when it left; `None`: nothing was delivered.
+    pub prior_delivered: Option<u64>,
+    /// RS.tx_in_flight: bytes in flight when it had left.
+    pub in_flight_then: u64,
+    /// RS.lost: bytes lost since it left.
+    pub lost: u64,
+    /// RS.is_app_limited: the sender had nothing more to send when it left.
+    pub limited: bool,
+}
+
+/// The newest packet of those just found lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LossSample {
+    /// RS.tx_in_flight: bytes in flight when it had left.
+    pub in_flight_then: u64,
+    /// RS.lost: bytes lost since it left.
+    pub lost: u64,
+    /// RS.is_app_limited.
+    pub limited: bool,
+}
+
+/// The state of one path.
+#[derive(Clone, Debug, Default)]
+pub struct RateSampler {
+    sent: VecDeque<Sent>,
+    delivered: u64,
+    lost: u64,
+    in_flight: u64,
+    delivered_at: Instant,
+    first_sent: Instant,
+    /// C.app_limited: while no more than this has been delivered, samples tell of the application; 0: of the path.
+    limited_until: u64,
+    least_rtt: Option<u64>,
+    last_rtt: u64,
+}
+
+/// Most moments of sending remembered: the oldest is forgotten first.
+const MOST_RECORDS: usize = 1 << 15;
+
+impl RateSampler {
+    /// C.delivered: bytes delivered so far.
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// C.inflight: bytes in the network.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Nothing is on its way, and the application had nothing to send.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.limited_until > 0
+    }
+
+    /// OnPacketSent: `bytes` leave at `now`.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+        if self.in_flight == 0 {
+            (self.first_sent, self.delivered_at) = (now, now);
+        }
+        self.in_flight += bytes;
+        if let Some(last) = self.sent.back_mut().filter(|last| last.at == now) {
+            last.in_flight = self.in_flight;
+            return;
+        }
+        if self.sent.len() == MOST_RECORDS {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(Sent {
+            at: now,
+            delivered: self.delivered,
+            lost: self.lost,
+            delivered_at: self.delivered_at,
+            first_sent: self.first_sent,
+            in_flight: self.in_flight,
+            limited: self.limited_until > 0,
+        });
+    }
+
+    /// MarkConnectionAppLimited: until what is in flight has been delivered, samples tell of the application.
+    pub fn mark_limited(&mut self) {
+        self.limited_until = (self.delivered + self.in_flight).max(1);
+    }
+
+    /// All that was in flight is lost: the retransmission timer ran out.
+    pub fn lose_all(&mut self) {
+        self.lost += self.in_flight;
+        self.in_flight = 0;
+    }
+
+    /// Of all that [`lose_all`](Self::lose_all) took for lost, so many bytes are still taken for on their way.
+    pub fn keep(&mut self, in_flight: u64) {
+        self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
+        self.in_flight = in_flight;
+    }
+
+    /// UpdateRateSample and GenerateRateSample, with what the losses of the same report say.
+    pub fn on_report(&mut self, now: Instant, report: &Report) -> (RateSample, Option<LossSample>) {
+        self.delivered += report.delivered;
+        self.lost += report.lost;
+        self.in_flight = report.in_flight;
+        if report.delivered > 0 {
+            self.delivered_at = now;
+        }
+        if let Some(rtt) = report.rtt.map(nanos) {
+            self.last_rtt = rtt;
+            self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+        let loss = report.newest_lost.and_then(|at| self.record(at)).map(|record| LossSample {
+            in_flight_then: record.in_flight,
+            lost: self.lost - record.lost,
+            limited: record.limited,
+        });
+        let mut sample = RateSample::default();
+        if let Some(record) = report.newest.and_then(|at| self.record(at)) {
+            sample = RateSample {
+                rate: 0,
+                delivered: self.delivered - record.delivered,
+                prior_delivered: Some(record.delivered),
+                in_flight_then: record.in_flight,
+                lost: self.lost - record.lost,
+                limited: record.limited,
+            };
+            self.first_sent = record.at;
+            let sending = nanos(record.at.since(record.first_sent));
+            let interval = sending.max(nanos(now.since(record.delivered_at)));
+            // Faster than the round trip ever was: a needless retransmission's answer.
+            if interval > 0 && self.least_rtt.is_none_or(|least| interval >= least) {
+                sample.rate = per_second(sample.delivered, interval);
+            }
+            // What is found lost later left at most about two round trips before what has arrived.
+            let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
+            while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
+                self.sent.pop_front();
+            }
+        }
+        if self.limited_until > 0 && self.delivered > self.limited_until {
+            self.limited_until = 0;
+        }
+        (sample, loss)
+    }
+
+    /// The record of what left at `at`, or last before it.
+    fn record(&self, at: Instant) -> Option<Sent> {
+        let after = self.sent.partition_point(|sent| sent.at <= at);
+        self.sent.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// `bytes` in `interval` nanoseconds, bytes a second.
+fn per_second(bytes: u64, interval: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(interval.max(1))).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn delivered(bytes: u64, newest: u64, now: u64, in_flight: u64) -> Report {
+        Report {
+            delivered: bytes,
+            newest: Some(at(newest)),
+            rtt: Some(Duration::from_millis(now - newest)),
+            in_flight,
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_bottleneck_however_fast_the_flight_left() {
+        let mut sampler = RateSampler::default();
+        // Ten packets at once; a packet every 10 ms comes through.
+        sampler.on_sent(at(1_000), 10_000);
+        let mut rates = Vec::new();
+        for n in 1..=10 {
+            let now = 1_090 + 10 * n;
+            rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
+        }
+        // The first interval holds the way there and back; all ten took 190 ms.
+        assert_eq!((rates[0], rates[9]), (10_000, 52_631));
+        // The next flight is sent as the answers come: 1,000 bytes in 10 ms.
+        let mut sampler = RateSampler::default();
+        for n in 0..20 {
+            sampler.on_sent(at(1_000 + 10 * n), 1_000);
+        }
+        let mut last = RateSample::default();
+        for n in 0..20 {
+            let (sent, now) = (1_000 + 10 * n, 1_200 + 10 * n);
+            last = sampler.on_report(at(now), &delivered(1_000, sent, now, 19_000 - 1_000 * n)).0;
+        }
+        assert_eq!(last.rate, 1_000 * 20 * 1_000 / 390);
+    }
+
+    #[test]
+    fn what_left_while_there_was_nothing_more_to_send_is_marked() {
+        let mut sampler = RateSampler::default();
+        sampler.on_sent(at(1_000), 1_000);
+        sampler.mark_limited();
+        sampler.on_sent(at(1_010), 1_000);
+        assert!(!sampler.on_report(at(1_100), &delivered(1_000, 1_000, 1_100, 1_000)).0.limited);
+        assert!(!sampler.is_idle());
+        sampler.on_sent(at(1_101), 1_000);
+        assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.limited);
+        // Beyond what was out when the application had nothing, samples are the path's again.
+        sampler.on_sent(at(1_111), 1_000);
+        sampler.on_report(at(1_201), &delivered(1_000, 1_101, 1_201, 1_000));
+        assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.limited);
+    }
+
+    #[test]
+    fn a_loss_is_judged_by_the_flight_it_was_sent_into() {
+        let mut sampler = RateSampler::default();
+        for n in 0..10 {
+            sampler.on_sent(at(1_000 + n), 1_000);
+        }
+        let report = Report {
+            delivered: 1_000,
+            newest: Some(at(1_009)),
+            lost: 3_000,
+            newest_lost: Some(at(1_004)),
+            in_flight: 6_000,
+            ..Report::default()
+        };
+        let (sample, loss) = sampler.on_report(at(1_109), &report);
+        assert_eq!(loss, Some(LossSample { in_flight_then: 5_000, lost: 3_000, limited: false }));
+        assert_eq!((sample.in_flight_then, sample.lost, sample.prior_delivered), (10_000, 3_000, Some(0)));
+    }
+
+    #[test]
+    fn an_answer_that_came_sooner_than_any_round_trip_gives_no_rate() {
+        let mut sampler = RateSampler::default();
+        sampler.on_sent(at(1_000), 1_000);
+        sampler.on_report(at(1_100), &delivered(1_000, 1_000, 1_100, 0));
+        sampler.on_sent(at(1_200), 5_000);
+        let early = Report { delivered: 5_000, newest: Some(at(1_200)), ..Report::default() };
+        assert_eq!(sampler.on_report(at(1_201), &early).0.rate, 0);
+    }
+
+    #[test]
+    fn records_are_bounded() {
+        let mut sampler = RateSampler::default();
+        for n in 0..2 * MOST_RECORDS as u64 {
+            sampler.on_sent(Instant::from_nanos(n), 1);
+        }
+        assert_eq!(sampler.sent.len(), MOST_RECORDS);
+    }
+}

@@ -1,0 +1,65 @@
+//! An association under BBR: what it asks of the other knobs, and what it does with losses that say nothing of a queue.
+
+use crate::net::{A, B, Flight};
+use crate::script::Script;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_sctp::Config;
+
+/// How long 2 MB take over a link of a packet a millisecond and 50 ms round trip that loses every `nth` packet of data,
+/// milliseconds; and the largest backlog of the link.
+fn transfer(changes: &[(&str, &str)], nth: u64) -> (u64, u64) {
+    let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("rack", "yes")];
+    let mut script = Script::established(&[&link, changes].concat());
+    script.send(A, 0, 2_000_000);
+    let begin = script.net.now;
+    let (mut free, mut count, mut backlog) = (Instant::ZERO, 0_u64, 0);
+    let mut fate = |now: Instant, from, flight: &Flight| {
+        let mut wait = Duration::from_millis(25);
+        if from == A && flight.bytes.len() > 1_000 {
+            count += 1;
+            let queued = free.since(now);
+            backlog = backlog.max(queued.as_millis() as u64);
+            free = now + queued + Duration::from_millis(1);
+            wait += queued + Duration::from_millis(1);
+            if count.is_multiple_of(nth) {
+                return Vec::new();
+            }
+        }
+        vec![(wait, flight.clone())]
+    };
+    let mut done = begin;
+    for _ in 0..2_000 {
+        done += Duration::from_millis(10);
+        script.net.run_until(done, &mut fate, None);
+        if script.net.ends[1].engine.stats(script.id(B)).expect("up").messages_received == 1 {
+            break;
+        }
+    }
+    (done.since(begin).as_millis() as u64, backlog)
+}
+
+#[test]
+fn one_loss_in_a_hundred_hardly_slows_it_down() {
+    let [(bbr, _), (cubic, _)] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], 100));
+    // 1,400 packets, a millisecond each.
+    assert!(bbr < 2_000 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
+}
+
+#[test]
+fn it_does_not_fill_the_queue() {
+    let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
+    // Startup doubles what is in flight, 51 packets here, and lets it run dry again.
+    assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
+}
+
+#[test]
+fn it_brings_what_it_needs_and_refuses_what_it_cannot_use() {
+    let mut config = Config::default();
+    config.set("cc", "bbr").expect("a controller");
+    let rack = config.knobs().into_iter().find(|knob| knob.key == "rack").expect("a knob");
+    assert_eq!((rack.value.as_str(), rack.source), ("yes", "goes with cc=bbr"));
+    assert!(config.check().is_ok());
+    config.set("prr", "yes").expect("a knob");
+    assert_eq!(config.check().expect_err("two that meter").to_string(), "sctp:cc=bbr needs prr=no");
+}

@@ -1,0 +1,61 @@
+//! A connection under BBR: what it asks of the other knobs, and what it does where CUBIC gives way.
+
+use crate::common::with;
+use anabranch_base::{BitRate, Instant, Ratio};
+use anabranch_tcp::Config;
+use anabranch_tcp::testing::{Flow, Link, flow};
+use std::time::Duration;
+
+/// 4 MB over 10 Mbit/s and 40 ms round trip, with room for `queue` bytes and a loss of `percent` in a hundred.
+fn transfer(cc: &str, queue: u64, percent: u64) -> Flow {
+    let config =
+        with(&[("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("cc", cc), ("recovery", "sack"), ("sack", "yes")]);
+    let link = Link {
+        rate: BitRate::from_bits_per_second(10_000_000).expect("a rate"),
+        delay: Duration::from_millis(20),
+        queue,
+        loss: Ratio::new(percent, 100).expect("a share"),
+    };
+    flow(&config, link, 4_000_000, Instant::from_millis(60_000), 1)
+}
+
+fn seconds(flow: &Flow) -> f64 {
+    flow.end.as_nanos() as f64 / 1e9
+}
+
+#[test]
+fn random_losses_below_two_percent_hardly_slow_it_down() {
+    let [bbr, cubic] = ["bbr", "cubic"].map(|cc| seconds(&transfer(cc, 100_000, 1)));
+    // 3.3 s is what the link takes.
+    assert!(bbr < 4.2 && cubic > 6.0, "bbr {bbr}, cubic {cubic}");
+    let [bbr, lossless] = [10, 0].map(|percent| seconds(&transfer("bbr", 100_000, percent)));
+    assert!(bbr > 2.0 * lossless, "five times its limit: {bbr}, {lossless}");
+}
+
+#[test]
+fn a_deep_queue_stays_nearly_empty_and_a_short_one_loses_little() {
+    let bbr = transfer("bbr", 1_000_000, 0);
+    assert!(seconds(&bbr) < 3.7 && bbr.sender.retransmitted_fast == 0, "{bbr:?}");
+    let bbr = transfer("bbr", 15_000, 0);
+    assert!(seconds(&bbr) < 4.2, "{bbr:?}");
+}
+
+#[test]
+fn it_brings_what_it_needs_and_refuses_what_it_cannot_use() {
+    let mut config = Config::default();
+    config.set("cc", "bbr").expect("a controller");
+    let value = |config: &Config, key: &str| {
+        config.knobs().into_iter().find(|knob| knob.key == key).map(|knob| (knob.value, knob.source))
+    };
+    assert_eq!(value(&config, "prr"), Some(("no".to_owned(), "goes with cc=bbr")));
+    assert!(config.check().is_ok());
+    for orders in [["cc=bbr", "rack=no"], ["rack=no", "cc=bbr"]] {
+        let mut config = Config::default();
+        for setting in orders {
+            let (key, value) = setting.split_once('=').expect("a setting");
+            config.set(key, value).expect("a knob");
+        }
+        let told = config.check().expect_err("rates come of sending times").to_string();
+        assert_eq!(told, "tcp:cc=bbr needs rack=yes");
+    }
+}

@@ -28,7 +28,8 @@ fn race(flags: &[(&str, &str)]) -> Race {
 /// The packets as the client's interfaces saw them.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    let flags: Vec<_> = flags.iter().chain(keys).copied().collect();
+    let flags = flags.iter().filter(|(key, _)| !keys.iter().any(|(own, _)| own == key));
+    let flags: Vec<_> = flags.chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
     let settings = Settings { ladder_lines: 60, ..Settings::default() };
     let decoded = capture::decode("", &captures[0].pcapng[..], &settings).expect("a capture");
@@ -190,6 +191,62 @@ fn sctp_tells_its_peer_and_goes_on() {
             0.731948  A2 ──► B   SHUTDOWN      cum=28
             0.832048  A2 ◄── B   SHUTDOWN ACK
             0.832048  A2 ──► B   SHUTDOWN COMPLETE
+    "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
+}
+
+/// It leaves half a second after it came to know the new network, before it began: it begins there, with both addresses.
+#[test]
+fn sctp_begins_in_the_network_that_it_knows() {
+    let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];
+    expect_test::expect![[r#"
+        : 33 packets, 0.506 s, 1 association
+
+        SCTP  A = 10.0.2.1, 10.0.1.1 port 53687 tag 7c3f3536   B = 10.100.1.1 port 8000 tag 86619a1d
+          handshake 200.4 ms (round trip 100.3 ms); shut down by A at 0.506 s
+                                   packets  IP bytes  chunks  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B                        14       948       1         1     16    899403849-899403849              0         0    100.1/100.1/100.1
+          B to A                        19     21188      14         1  20000  1169779354-1169779367              0         0     0.000/5.000/40.0
+          10.0.2.1 to 10.100.1.1        14       948       1                                                      0         0    100.1/100.1/100.1
+          10.100.1.1 to 10.0.2.1        18     21128      14                                                      0         0     0.000/5.000/40.0
+          10.100.1.1 to 10.0.1.1         1        60       0                                                      0         0    0.000/0.000/0.000
+          A to B (1 streams more)
+          B to A (1 streams more)
+          A to B: 1 ASCONF, 1 AUTH, 1 COOKIE ECHO, 1 HEARTBEAT ACK, 1 INIT, 1 SHUTDOWN, 1 SHUTDOWN COMPLETE
+          B to A: 1 ASCONF ACK, 1 AUTH, 1 COOKIE ACK, 1 HEARTBEAT, 1 INIT ACK, 1 SHUTDOWN ACK
+
+            0.000000  A  ──► B   INIT          tag=A1 rwnd=4096k os=100 is=100 tsn=1 ip=10.0.2.1 ip=10.0.1.1 ecn forward-tsn extensions=15,193,128,130,192,64,194 random chunks=128,193 hmac=sha256,sha1 families=v4
+            0.100304  A  ◄── B   INIT ACK      tag=B1 rwnd=4096k os=100 is=100 tsn=1 …cookie ecn forward-tsn extensions=15,193,128,130,192,64,194 random chunks=128,193 hmac=sha256,sha1
+            0.100304  A  ──► B   COOKIE ECHO; I-DATA tsn=1 sid=0 mid=0 len=16 BE
+            0.200486  A  ◄── B   COOKIE ACK; SACK cum=1 rwnd=4194288
+            0.200492  A2 ◄── B   HEARTBEAT
+            0.200492  A  ──► B   HEARTBEAT ACK
+            0.201686  A  ◄── B   I-DATA        tsn=1 sid=0 mid=0 len=1448 B
+            0.201686  A  ──► B   SACK          cum=1 rwnd=4192856
+            0.202886  A  ◄── B   I-DATA        tsn=2 sid=0 mid=0 fsn=1 len=1448
+            0.204086  A  ◄── B   I-DATA        tsn=3 sid=0 mid=0 fsn=2 len=1448
+            0.204086  A  ──► B   SACK          cum=3 rwnd=4189960
+            0.205286  A  ◄── B   I-DATA        tsn=4 sid=0 mid=0 fsn=3 len=1448
+            0.245286  A  ──► B   SACK          cum=4 rwnd=4188512
+            0.302924  A  ◄── B   I-DATA        tsn=5 sid=0 mid=0 fsn=4 len=1448
+            0.304124  A  ◄── B   I-DATA        tsn=6 sid=0 mid=0 fsn=5 len=1448
+            0.304124  A  ──► B   SACK          cum=6 rwnd=4185616
+            0.305324  A  ◄── B   I-DATA        tsn=7 sid=0 mid=0 fsn=6 len=1448
+            0.306524  A  ◄── B   I-DATA        tsn=8 sid=0 mid=0 fsn=7 len=1448
+            0.306524  A  ──► B   SACK          cum=8 rwnd=4182720
+            0.307724  A  ◄── B   I-DATA        tsn=9 sid=0 mid=0 fsn=8 len=1448
+            0.308924  A  ◄── B   I-DATA        tsn=10 sid=0 mid=0 fsn=9 len=1448
+            0.308924  A  ──► B   SACK          cum=10 rwnd=4179824
+            0.320000  A  ──► B   AUTH key=0 hmac=sha256; ASCONF serial=1 from=10.0.2.1 delete=10.0.1.1
+            0.346524  A  ◄── B   I-DATA        tsn=11 sid=0 mid=0 fsn=10 len=1448
+            0.347724  A  ◄── B   I-DATA        tsn=12 sid=0 mid=0 fsn=11 len=1448
+            0.347724  A  ──► B   SACK          cum=12 rwnd=4176928
+            0.405363  A  ◄── B   I-DATA        tsn=13 sid=0 mid=0 fsn=12 len=1448
+            0.406345  A  ◄── B   I-DATA        tsn=14 sid=0 mid=0 fsn=13 len=1176 E
+            0.406345  A  ──► B   SACK          cum=14 rwnd=4174304
+            0.406345  A  ──► B   SHUTDOWN      cum=14
+            0.420147  A  ◄── B   AUTH key=0 hmac=sha256; ASCONF ACK serial=1
+            0.506444  A  ◄── B   SHUTDOWN ACK
+            0.506444  A  ──► B   SHUTDOWN COMPLETE
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 

@@ -1,7 +1,7 @@
 //! Clients that move: which links work when, and which addresses their hosts have, as changes of the network.
 //!
-//! A contestant that tells its peers of addresses gets one of the new network when the client knows of it, and loses the old
-//! one with the old network. Any other keeps its one address, which Mobile IP serves in the new network from detection and
+//! A contestant that tells its peers of addresses gets one of the new network when the client knows of it, begins there what it
+//! begins from then on, and loses the old one with the old network. Any other keeps its one address, which Mobile IP serves in the new network from detection and
 //! registration on, in both directions at once and without tunnels.
 
 use super::topology::Built;
@@ -79,6 +79,8 @@ fn changes(
             }
             let addresses = &lane.client_addresses;
             if stays.is_none_or(|stays| known < stays) {
+                // What begins from here on begins in the new network: what it began with would be asked for by nobody.
+                due.push((known, Change::Prefer(interface(new))));
                 due.push((known, Change::AddAddress(interface(new), addresses[new])));
             }
             due.push((at, Change::RemoveAddress(interface(old), addresses[old])));

@@ -28,8 +28,9 @@ fn race(flags: &[(&str, &str)]) -> Race {
 /// The packets as the client's interfaces saw them.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    let flags = flags.iter().filter(|(key, _)| !keys.iter().any(|(own, _)| own == key));
-    let flags: Vec<_> = flags.chain(keys).copied().collect();
+    // Another workload takes the place of the transfer.
+    let own = |key: &str| keys.iter().any(|(own, _)| *own == key || key == "bulk" && *own == "objects");
+    let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
     let settings = Settings { ladder_lines: 60, ..Settings::default() };
     let decoded = capture::decode("", &captures[0].pcapng[..], &settings).expect("a capture");
@@ -250,6 +251,96 @@ fn sctp_begins_in_the_network_that_it_knows() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
+/// Its address is gone at 320 ms, and it has another at 350 ms: it opens anew, and asks for what it has not in whole.
+#[test]
+fn tcp_without_mobile_ip_opens_anew() {
+    let keys = [("speed", "20m/s"), ("overlap", "1m"), ("detection", "80ms"), ("objects", "3x6kB")];
+    expect_test::expect![[r#"
+        : 48 packets, 0.752 s, 2 connections
+
+        TCP  A = 10.0.1.1 port 49646   B = 10.100.1.1 port 8000
+          handshake 100.0 ms (round trip 100.0 ms); still open at the end of the capture, last packet at 0.312 s
+                  packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B       15      1988         1         -   1200  1415278715-1415279915              0         0    101.0/101.0/101.0
+          B to A       14     18112        12         -  17376  1614384829-1614402205              0         0    0.000/0.000/0.000
+
+            0.000000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
+            0.100096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
+            0.100096  A  ──► B   ACK           seq=1 ack=1 win=512
+            0.100096  A  ──► B   PSH ACK       seq=1 len=1200 ack=1 win=512
+            0.201180  A  ◄── B   ACK           seq=1 ack=1201 win=503
+            0.202380  A  ◄── B   ACK           seq=1 len=1448 ack=1201 win=503
+            0.202380  A  ──► B   ACK           seq=1201 ack=1449 win=501
+            0.203580  A  ◄── B   PSH ACK       seq=1449 len=1448 ack=1201 win=503
+            0.203580  A  ──► B   ACK           seq=1201 ack=2897 win=490
+            0.204780  A  ◄── B   ACK           seq=2897 len=1448 ack=1201 win=503
+            0.204780  A  ──► B   ACK           seq=1201 ack=4345 win=500
+            0.205980  A  ◄── B   PSH ACK       seq=4345 len=1448 ack=1201 win=503
+            0.205980  A  ──► B   ACK           seq=1201 ack=5793 win=500
+            0.303622  A  ◄── B   ACK           seq=5793 len=1448 ack=1201 win=503
+            0.303622  A  ──► B   ACK           seq=1201 ack=7241 win=500
+            0.304822  A  ◄── B   PSH ACK       seq=7241 len=1448 ack=1201 win=503
+            0.304822  A  ──► B   ACK           seq=1201 ack=8689 win=500
+            0.306022  A  ◄── B   ACK           seq=8689 len=1448 ack=1201 win=503
+            0.306022  A  ──► B   ACK           seq=1201 ack=10137 win=500
+            0.307222  A  ◄── B   PSH ACK       seq=10137 len=1448 ack=1201 win=503
+            0.307222  A  ──► B   ACK           seq=1201 ack=11585 win=500
+            0.308422  A  ◄── B   ACK           seq=11585 len=1448 ack=1201 win=503
+            0.308422  A  ──► B   ACK           seq=1201 ack=13033 win=500
+            0.309622  A  ◄── B   PSH ACK       seq=13033 len=1448 ack=1201 win=503
+            0.309622  A  ──► B   ACK           seq=1201 ack=14481 win=500
+            0.310822  A  ◄── B   ACK           seq=14481 len=1448 ack=1201 win=503
+            0.310822  A  ──► B   ACK           seq=1201 ack=15929 win=500
+            0.312022  A  ◄── B   PSH ACK       seq=15929 len=1448 ack=1201 win=503
+            0.312022  A  ──► B   ACK           seq=1201 ack=17377 win=500
+
+        TCP  A = 10.0.2.1 port 49647   B = 10.100.1.1 port 8000
+          handshake 100.0 ms (round trip 100.0 ms); closed by A at 0.752 s
+                  packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B       10       928         2         -    400  3505908341-3505908741              0         0    100.1/100.2/100.4
+          B to A        9      6776         6         -   6300  2901677728-2901684028              0         0    0.000/0.000/0.000
+
+            0.350000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
+            0.450096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
+            0.450096  A  ──► B   ACK           seq=1 ack=1 win=512
+            0.450096  A  ──► B   PSH ACK       seq=1 len=400 ack=1 win=512
+            0.550540  A  ◄── B   ACK           seq=1 ack=401 win=509
+            0.551740  A  ◄── B   ACK           seq=1 len=1448 ack=401 win=509
+            0.551740  A  ──► B   ACK           seq=401 ack=1449 win=501
+            0.552940  A  ◄── B   PSH ACK       seq=1449 len=1448 ack=401 win=509
+            0.552940  A  ──► B   ACK           seq=401 ack=2897 win=490
+            0.554140  A  ◄── B   ACK           seq=2897 len=1448 ack=401 win=509
+            0.554140  A  ──► B   ACK           seq=401 ack=4345 win=500
+            0.555340  A  ◄── B   PSH ACK       seq=4345 len=1448 ack=401 win=509
+            0.555340  A  ──► B   ACK           seq=401 ack=5793 win=500
+            0.652230  A  ◄── B   PSH ACK       seq=5793 len=508 ack=401 win=509
+            0.652230  A  ──► B   ACK           seq=401 ack=6301 win=508
+            0.652230  A  ──► B   FIN ACK       seq=401 ack=6301 win=508
+            0.752355  A  ◄── B   ACK           seq=6301 ack=402 win=509
+            0.752396  A  ◄── B   FIN ACK       seq=6301 ack=402 win=509
+            0.752396  A  ──► B   ACK           seq=402 ack=6302 win=508
+    "#]].assert_eq(&ladder("tcp:iw=4,reconnect=yes", &keys));
+}
+
+/// Bytes of the tunnel take time where it leads, and only to who keeps its address.
+#[test]
+fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
+    let with = |keys: &[(&str, &str)]| {
+        let slow = [("objects", "1x30kB"), ("rate", "100kbit"), ("mtu", "576"), ("queue", "unlimited")];
+        let who = [
+            ("transport", "tcp"),
+            ("transport", "tcp:reconnect=yes"),
+            ("transport", MOVES),
+            ("handover", "0s"),
+        ];
+        pages(&race(&slow.iter().chain(keys).chain(&who).copied().collect::<Vec<_>>()))
+    };
+    let (bare, tunnel) = (with(&[]), with(&[("tunnel", "100B")]));
+    let more = tunnel[0][0].expect("a time") as f64 / bare[0][0].expect("a time") as f64;
+    assert!((1.05..1.2).contains(&more), "{more}");
+    assert_eq!(bare[1..], tunnel[1..]);
+}
+
 /// As they are read: the same wherever they stand.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
@@ -272,6 +363,15 @@ fn wrong_moves_are_answered_in_one_line() {
         refused(&[("handover", "2s"), ("world", "emulated")]),
         refused(&[("handover", "2s"), ("path", "overlap=1m")]),
         refused(&[("handover", "2s"), ("transport", "sctp:asconf_primary=yes")]),
+        refused(&[("advertisement", "1s")]),
+        refused(&[("handover", "2s"), ("edge-loss", "20%")]),
+        refused(&[("handover", "2s"), ("edge-loss", "2")]),
+        refused(&[("handover", "2s"), ("tunnel", "20")]),
+        refused(&[("handover", "2s"), ("tunnel", "20B"), ("rate", "unlimited")]),
+        refused(&[("handover", "2s"), ("tunnel", "20B"), ("together", "yes")]),
+        refused(&[("transport", "tcp:reconnect=yes")]),
+        refused(&[("handover", "2s"), ("bulk", "1MB"), ("transport", "tcp:reconnect=yes")]),
+        refused(&[("handover", "2s"), ("transport", "sctp:reconnect=yes")]),
     ];
     expect_test::expect![[r#"
         --overlap: goes with handover
@@ -291,6 +391,15 @@ fn wrong_moves_are_answered_in_one_line() {
         --handover: moves clients of the virtual world only
         --path 1: unknown key 'overlap'; accepted: rate, delay, rtt, jitter, loss, overhead, packet-time, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
         --transport sctp:asconf_primary=yes: sctp:asconf_primary=yes needs asconf=yes
+        --advertisement: goes with handover
+        --edge-loss: grows along the overlap, and there is none
+        --edge-loss: '2': the unit is missing (did you mean 2%?); write a share such as 1%, 0.05% or 0 (from 0% to 100%)
+        --tunnel: '20': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
+        --tunnel: down: overhead goes with a rate: it is what a packet takes of one
+        --tunnel: adds to the packets of one client, and others share its network; leave together and cross out
+        --transport tcp:reconnect=yes: reconnect=yes needs handover: nobody moves; leave it out
+        --transport tcp:reconnect=yes: reconnect=yes needs a page: nothing else is asked for again; leave it out
+        --transport sctp:reconnect=yes: 'reconnect' is a key of tcp, mptcp, sctp-kernel
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 

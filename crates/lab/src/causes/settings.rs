@@ -145,6 +145,7 @@ pub const SETTINGS: &[Setting] = &[
     row("address_types", Own(Connections)),
     row("paths", Own(Connections)),
     row("encap", Own(Connections)),
+    row("reconnect", No("a client that moves does without it, or has Mobile IP")),
     row("backlog", Own(Connections)),
     row("syncookies", Own(Connections)),
     row("time_wait", Own(Connections)),

@@ -66,6 +66,12 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         |can| can.partial_reliability.is_there(),
         "give a message up after so many (RFC 7496), from 0; default never",
     ),
+    key(
+        "reconnect",
+        |can| !can.moves.is_there(),
+        "a client that moves does without Mobile IP: when its address is gone and it has another, it opens anew from there \
+         and asks again for what it has not in whole: yes or no; default no",
+    ),
     key("encap", |can| can.carriers.is_choice(), "none (IP protocol 132) or udp (RFC 6951); default none"),
     key("packet-cost", ALL, "processor time of its hosts for each packet in or out: 10us; default 0"),
     key("byte-cost", ALL, "processor time of its hosts for each byte in or out: 6ns; default 0"),
@@ -118,6 +124,8 @@ pub struct Contestant {
     choices: Choices,
     /// Paths to use; `None` for all.
     pub paths: Option<usize>,
+    /// Its client has no Mobile IP, and opens anew at each address that it gets.
+    reconnects: bool,
     /// Encapsulated in UDP.
     pub encapsulated: bool,
     /// How its messages are delivered.
@@ -168,6 +176,7 @@ impl Contestant {
             transport: transport.clone(),
             choices: Choices::default(),
             paths: None,
+            reconnects: false,
             encapsulated: false,
             delivery: Delivery::default(),
             profile: profile.to_owned(),
@@ -222,6 +231,7 @@ impl Contestant {
             let paths = contestant.paths;
             (
                 paths,
+                contestant.reconnects,
                 contestant.encapsulated,
                 contestant.delivery,
                 contestant.cost,
@@ -271,6 +281,13 @@ impl Contestant {
                 self.engine.knobs().iter().any(|known| known.key == knob && known.value == "yes")
             }
         }
+    }
+
+    /// Whether its client has the addresses of the network that it is in: it [`moves`](Self::moves), or opens anew. Any other
+    /// keeps its address by Mobile IP.
+    #[must_use]
+    pub fn changes_address(&self) -> bool {
+        self.reconnects || self.moves()
     }
 
     /// The keys it was given that say which request takes which connection or stream, or what one costs.
@@ -367,6 +384,9 @@ impl Contestant {
         if can.paths {
             set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
         }
+        if self.reconnects {
+            set("reconnect", yes_no(true));
+        }
         settings
     }
 
@@ -402,6 +422,7 @@ impl Contestant {
                 }
             }
             "paths" => self.paths = Some(count()?),
+            "reconnect" => self.reconnects = yes_no()?,
             "encap" => {
                 self.encapsulated = match value {
                     "none" => false,

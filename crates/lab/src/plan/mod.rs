@@ -197,6 +197,22 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
         let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));
         return Err(PlanError::at(&contestant.place, what));
     }
+    if contestant.changes_address() && !contestant.moves() {
+        let workload = &point.workload;
+        let needed = [
+            (point.network.handover.is_some(), "handover: nobody moves"),
+            (
+                workload.bulk.is_none() && workload.messages.is_none(),
+                "a page: nothing else is asked for again",
+            ),
+        ];
+        if let Some((_, what)) = needed.iter().find(|(there, _)| !there) {
+            return Err(PlanError::at(
+                &contestant.place,
+                format!("reconnect=yes needs {what}; leave it out"),
+            ));
+        }
+    }
     let whole = anabranch_transport::Delivery::default();
     if point.workload.messages.is_none() && contestant.delivery != whole {
         let what = "unordered, lifetime and retransmissions go with messages only: HTTP and bulk need every \

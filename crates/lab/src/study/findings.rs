@@ -4,7 +4,7 @@ use super::baseline::Baseline;
 use super::bench::{Bench, StudyError};
 use super::cause::{Found as CauseFound, Seeds};
 use super::cell::{Cell, Evidence};
-use super::check::{self, Check, Found, Outcome};
+use super::check::{self, By, Check, Found, Outcome};
 use super::claim::Claim;
 use super::order::Orders;
 use super::readings::Scores;
@@ -148,7 +148,8 @@ impl Study {
                         .find(|found| found.name == *table)
                         .zip(self.table(table))
                         .ok_or_else(|| format!("no table '{table}'"))?;
-                    relation.decide(&own.figures, at, definition.definition.metric)
+                    let (metric, means) = (definition.definition.metric, definition.definition.averaged > 1);
+                    relation.decide(&own.figures, at, By { metric, means })
                 }
                 Check::Cause(id) => {
                     let cause = causes

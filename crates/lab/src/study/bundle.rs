@@ -180,8 +180,8 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     }
     let holds = outcomes("causes.csv", "holds");
     for cause in &study.causes {
-        let kind = if cause.planted { "planted cause" } else { "cause" };
-        let word = |yes: &str| match (yes, cause.planted) {
+        let kind = if cause.is_planted() { "planted cause" } else { "cause" };
+        let word = |yes: &str| match (yes, cause.is_planted()) {
             ("yes", _) => "holds",
             ("no", true) => "refuted, as it must be",
             ("no", false) => "fails",

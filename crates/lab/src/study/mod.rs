@@ -33,7 +33,7 @@ pub mod table;
 pub mod text;
 
 pub use bench::{Bench, Forgetful, Store, StudyError};
-pub use cause::{Cause, Seeds};
+pub use cause::{Cause, Kind, Seeds};
 pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
@@ -170,6 +170,7 @@ impl Study {
                 .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
         }
+        self.check_parameters()?;
         for vary in &self.definition.vary {
             if let Some(what) = vary.wrong() {
                 return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
@@ -198,6 +199,39 @@ impl Study {
             }
         }
         quote::check(self)
+    }
+
+    /// No finding changes what the paper states, nor what follows from that: such a change shows what a setting does, and not
+    /// why the printed numbers are as they are.
+    fn check_parameters(&self) -> Result<(), String> {
+        for parameter in &self.definition.parameters {
+            let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
+            if let Some(table) = parameter.tables.iter().flatten().find(|name| self.table(name).is_none()) {
+                return Err(wrong(format!("no table '{table}'")));
+            }
+            for key in &parameter.keys {
+                let text = if key.contains('=') { key.clone() } else { format!("{key}=1") };
+                Change::parse(&text).map_err(|error| wrong(format!("keys: {error}")))?;
+            }
+            for cause in self.causes.iter().filter(|cause| cause.kind() == Kind::Finding) {
+                let Some(table) = self.table(&cause.table) else { continue };
+                let (fixed, names) = (parameter.fixed(&table.name), table.names());
+                let departs = |change: &Change| {
+                    !change.is_level_of(&table.definition.plan)
+                        && fixed.iter().any(|key| change.departs_from(key, &names))
+                };
+                if let Some(change) = cause.changes()?.iter().find(|change| departs(change)) {
+                    return Err(format!(
+                        "causes.toml: {}: {change} changes what is {} ({}: {}): write counterfactual = true",
+                        cause.id,
+                        parameter.is.word(),
+                        parameter.name,
+                        parameter.value
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn is_known(&self, check: &Check) -> Result<(), String> {
@@ -256,7 +290,7 @@ mod tests {
                 undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),
                 "{name}: {undecidable:?}"
             );
-            assert!(study.causes.iter().any(|cause| cause.planted), "{name}: no planted cause");
+            assert!(study.causes.iter().any(|cause| cause.is_planted()), "{name}: no planted cause");
             assert!(!study.definition.parameters.is_empty(), "{name}: no parameters");
             assert!(
                 study.page.lines().count() > 40,

@@ -120,16 +120,12 @@ fn baselines(findings: &Findings) -> Grid {
 
 fn causes(findings: &Findings) -> Grid {
     let rows = findings.causes.iter().map(|found| {
-        let kind = match (found.is_met(), found.cause.planted, found.cause.exploratory) {
-            (true, true, _) => "planted, refuted",
-            (false, true, _) => "planted, NOT REFUTED",
-            (true, _, true) => "holds (exploratory)",
-            (true, ..) => "holds",
-            (false, ..) => "FAILS",
-        };
-        vec![found.cause.id.clone(), found.cause.change.join(" "), found.sentence(), kind.to_owned()]
+        let cause = &found.cause;
+        let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
+        let [kind, here] = words;
+        vec![cause.id.clone(), kind, cause.change.join(" "), found.sentence(), here]
     });
-    Grid { heads: heads(&["cause", "change", "finding", "here"]), rows: rows.collect() }
+    Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }
 }
 
 fn claims(findings: &Findings) -> Grid {
@@ -161,12 +157,12 @@ fn cells(findings: &Findings) -> Grid {
                 pair(cell.ratio),
                 pair(cell.range),
                 format!("{} {evidence}", cell.verdict.word()).trim_end().to_owned(),
-                cell.explained.join(", "),
+                text::named(cell),
             ]);
         }
     }
     let names =
-        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "explained by"];
+        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near print with"];
     Grid { heads: heads(&names), rows }
 }
 

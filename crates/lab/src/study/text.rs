@@ -7,7 +7,7 @@ use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{Change, Study, Table};
+use super::{Change, Kind, Study, Table};
 use std::fmt::Write;
 
 /// One line a study.
@@ -42,10 +42,11 @@ pub fn description(study: &Study) -> String {
         out.push_str(&wrapped(&line, 98));
     }
     out.push_str("\nCauses, each a run:\n");
-    for cause in study.causes.iter().filter(|cause| !cause.planted) {
+    for cause in study.causes.iter().filter(|cause| !cause.is_planted()) {
         let [low, high] = cause.effect;
         let changes = cause.change.join(" ");
-        out.push_str(&wrapped(&format!("{}: {changes}: {} x{low}-{high}", cause.id, cause.of), 98));
+        let kind = cause.kind().word();
+        out.push_str(&wrapped(&format!("{} ({kind}): {changes}: {} x{low}-{high}", cause.id, cause.of), 98));
     }
     let _ = writeln!(out, "\n{} claims; `study run {}` decides them.", study.claims.len(), d.name);
     out
@@ -64,17 +65,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     }
     out.push_str("\ncauses, each a run of this study\n");
     for found in &findings.causes {
-        let word = match (found.is_met(), found.cause.planted) {
-            (true, false) => "holds",
-            (false, false) => "FAILS",
-            (true, true) => "planted, refuted",
-            (false, true) => "planted, NOT REFUTED",
-        };
-        let exploratory = if found.cause.exploratory { ", exploratory" } else { "" };
-        out.push_str(&wrapped(
-            &format!("{} ({word}{exploratory}): {}", found.cause.id, found.sentence()),
-            98,
-        ));
+        let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
+        out.push_str(&wrapped(&format!("{id} ({kind}, {word}): {}", found.sentence()), 98));
     }
     out.push_str("\nclaims that do not hold here, or cannot be told\n");
     for (claim, found) in &findings.claims {
@@ -132,9 +124,13 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     let name = &study.definition.name;
     let _ =
         writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.collect::<Vec<_>>().join(", "));
-    let (causes, met) =
-        (findings.causes.len(), findings.causes.iter().filter(|found| found.is_met()).count());
-    let _ = writeln!(out, "{name}: {met} of {causes} causes are as the study says");
+    let counts = Kind::ALL.into_iter().filter_map(|kind| {
+        let of: Vec<_> = findings.causes.iter().filter(|found| found.cause.kind() == kind).collect();
+        let met = of.iter().filter(|found| found.is_met()).count();
+        (!of.is_empty()).then(|| format!("{met} of {} {}", of.len(), kind.of_several()))
+    });
+    let counts: Vec<String> = counts.collect();
+    let _ = writeln!(out, "{name}: causes that are as the study says: {}", counts.join(", "));
     out
 }
 
@@ -159,10 +155,11 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
             let (says, check) = (bar(&claim.claim), bar(&claim.check));
             let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
         }
-        out.push_str("\n| cause | finding |\n|---|---|\n");
-        for found in findings.causes.iter().filter(|found| !found.cause.planted) {
+        out.push_str("\n| cause | kind | what it does |\n|---|---|---|\n");
+        for found in findings.causes.iter().filter(|found| !found.cause.is_planted()) {
+            let (id, kind) = (&found.cause.id, found.cause.kind().word());
             let fails = if found.is_met() { "" } else { "**fails**: " };
-            let _ = writeln!(out, "| {} | {fails}{} |", found.cause.id, bar(&found.sentence()));
+            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", bar(&found.sentence()));
         }
     }
     out
@@ -237,22 +234,32 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
         ));
     }
     let (off, unexplained) = (found.off(), found.unexplained());
-    let perhaps = off.iter().filter(|cell| cell.explained.is_empty() && !cell.perhaps.is_empty()).count();
+    // What is said of a cell is said once.
+    let left = || off.iter().filter(|cell| cell.explained.is_empty());
+    let perhaps = left().filter(|cell| !cell.perhaps.is_empty()).count();
+    let against = left().filter(|cell| cell.perhaps.is_empty() && !cell.against.is_empty()).count();
     parts.push(match off.len() {
         0 => "none differs".to_owned(),
         all => {
-            let perhaps = if perhaps > 0 {
-                format!(" (of these {perhaps} perhaps: exploratory)")
-            } else {
+            let mut more = Vec::new();
+            more.extend((perhaps > 0).then(|| format!("{perhaps} perhaps: exploratory")));
+            more.extend((against > 0).then(|| format!("{against} by a counterfactual alone")));
+            let more = if more.is_empty() {
                 String::new()
+            } else {
+                format!(" (of these brought near print {})", more.join(", "))
             };
-            format!(
-                "of {all} that differ {} explained, {unexplained} not explained{perhaps}",
-                all - unexplained
-            )
+            format!("of {all} that differ {} explained, {unexplained} not explained{more}", all - unexplained)
         }
     });
     parts.join("; ")
+}
+
+/// The causes that bring a cell near print, those that explain nothing with what they are.
+pub(super) fn named(cell: &Cell) -> String {
+    let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
+    let against = cell.against.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
+    cell.explained.iter().cloned().chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
 }
 
 /// Every printed cell beside ours.
@@ -303,9 +310,8 @@ fn cells(table: &Table, found: &TableFound) -> String {
             Evidence::Transport => String::new(),
             other => format!(" ({})", other.word()),
         };
-        let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
-        let causes: Vec<String> = cell.explained.iter().cloned().chain(perhaps).collect();
-        let explained = if causes.is_empty() { String::new() } else { format!(": {}", causes.join(", ")) };
+        let causes = named(cell);
+        let explained = if causes.is_empty() { String::new() } else { format!(": {causes}") };
         let _ = writeln!(
             out,
             "{:>9}  {ours:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
@@ -349,6 +355,7 @@ pub fn cells_csv(findings: &Findings) -> String {
             "perhaps_by",
             "arithmetic",
             "pftk",
+            "counterfactual_by",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -381,6 +388,7 @@ pub fn cells_csv(findings: &Findings) -> String {
                 cell.perhaps.join(" "),
                 model(Model::Arithmetic),
                 model(Model::Pftk),
+                cell.against.join(" "),
             ]);
         }
     }
@@ -412,11 +420,6 @@ pub fn causes_csv(findings: &Findings) -> String {
         let number = |of: fn(&super::effect::Estimate) -> f64| {
             found.effect.as_ref().map_or(String::new(), |effect| of(effect).to_string())
         };
-        let kind = match (cause.planted, cause.exploratory) {
-            (true, _) => "planted",
-            (_, true) => "exploratory",
-            _ => "finding",
-        };
         rows.push(vec![
             cause.id.clone(),
             cause.table.clone(),
@@ -428,7 +431,7 @@ pub fn causes_csv(findings: &Findings) -> String {
             number(|effect| effect.interval[0]),
             number(|effect| effect.interval[1]),
             if found.holds { "yes" } else { "no" }.to_owned(),
-            kind.to_owned(),
+            cause.kind().word().to_owned(),
             found.sentence(),
         ]);
     }

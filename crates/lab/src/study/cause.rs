@@ -40,13 +40,13 @@ pub struct Cause {
     pub explains: bool,
     /// It is false, and put there so that the check is seen to find that.
     #[serde(default)]
-    pub(super) planted: bool,
+    pub planted: bool,
     /// It was found by looking at many variants, and proves nothing by itself.
     #[serde(default)]
-    pub(super) exploratory: bool,
+    pub exploratory: bool,
     /// What it changes is known of the rig, and was not so there: it shows what the setting does.
     #[serde(default)]
-    pub(super) counterfactual: bool,
+    pub counterfactual: bool,
     /// The heading of its chart, where it has one: it is run along a whole curve of its table then.
     pub chart: Option<String>,
 }

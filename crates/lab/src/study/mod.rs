@@ -21,9 +21,11 @@ pub mod effect;
 pub mod emulated;
 pub mod figures;
 pub mod findings;
+pub mod measured;
 pub mod metric;
 pub mod order;
 pub mod page;
+mod part;
 mod printed;
 pub mod quote;
 pub mod readings;
@@ -65,6 +67,21 @@ pub struct Study {
     pub page: String,
     /// What of it runs on the host's own protocols, too.
     pub emulated: Vec<Emulated>,
+    /// The tables that are left of it, where others were left out.
+    pub part: Option<String>,
+    /// Whether it is what it is called.
+    pub copy: Copied,
+}
+
+/// What the files of a study are to those that the program contains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Copied {
+    /// They are the same.
+    Same,
+    /// It has the name of one that the program contains, and these files are others, or are not there.
+    Changed(Vec<String>),
+    /// The program has none of that name.
+    Own,
 }
 
 /// The names of the studies that the program contains.
@@ -85,7 +102,10 @@ pub fn open(name: &str) -> Result<Study, String> {
                 false => Ok(None),
             }
         };
-        return Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')));
+        let mut study =
+            Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')))?;
+        study.copy = copied(&study.definition.name, file)?;
+        return Ok(study);
     }
     let Some((name, files)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         let known: Vec<_> = names().collect();
@@ -96,6 +116,18 @@ pub fn open(name: &str) -> Result<Study, String> {
         Ok(found.map(|(_, text)| (*text).to_owned()))
     };
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
+}
+
+/// What the files of a folder are to those of the study of this name that the program contains.
+fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
+    let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
+    let mut others = Vec::new();
+    for (known, text) in *shipped {
+        if file(known)?.as_deref() != Some(*text) {
+            others.push((*known).to_owned());
+        }
+    }
+    Ok(if others.is_empty() { Copied::Same } else { Copied::Changed(others) })
 }
 
 /// The file of a folder that makes it a study.
@@ -120,6 +152,8 @@ impl Study {
             readings: find("readings.toml")?.as_deref().map(Readings::parse).transpose()?,
             page: file("page.md")?,
             emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
+            part: None,
+            copy: Copied::Same,
             definition,
         };
         study.check()?;
@@ -311,6 +345,19 @@ mod tests {
             let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
             assert!(count >= readings.all().len(), "{name}: {count} runs");
         }
+    }
+
+    /// A study that cannot be opened is listed with what is wrong, and the list says that not all is well.
+    #[test]
+    fn what_cannot_be_opened_is_listed() {
+        let fault = || Err("broken/study.toml: no such key".to_owned());
+        let (listing, all) = text::listing([("ha-2005", open("ha-2005")), ("broken", fault())]);
+        assert!(
+            !all && listing
+                .contains("\nbroken                 cannot be opened: broken/study.toml: no such key\n"),
+            "{listing}"
+        );
+        assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
     /// Whatever looks like a number of ours in prose is a link: what is left without one is of the paper, of the plan, or words.

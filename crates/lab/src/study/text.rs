@@ -7,19 +7,21 @@ use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{Change, Kind, Study, Table};
+use super::{Change, Copied, Kind, Study, Table, measured};
 use std::fmt::Write;
 
-/// One line a study.
+/// One line a study, with its question, or what is wrong with it; and whether all can be opened.
 #[must_use]
-pub fn listing() -> String {
-    let mut out = String::new();
-    for name in super::names() {
-        if let Ok(study) = super::open(name) {
-            let _ = writeln!(out, "{name:<22} {}", study.definition.question);
-        }
+pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, String>)>) -> (String, bool) {
+    let (mut out, mut all) = (String::new(), true);
+    for (name, study) in studies {
+        let line = study.map(|study| study.definition.question).unwrap_or_else(|error| {
+            all = false;
+            format!("cannot be opened: {error}")
+        });
+        let _ = writeln!(out, "{name:<22} {line}");
     }
-    out
+    (out, all)
 }
 
 /// What a study is: question, tables, parameters with their origin, causes, claims.
@@ -52,25 +54,48 @@ pub fn description(study: &Study) -> String {
     out
 }
 
+/// What a study is called where it is quoted: its name, and whether it is a part, or not what it is called.
+#[must_use]
+pub fn called(study: &Study) -> String {
+    let mut out = study.definition.name.clone();
+    if let Copied::Changed(files) = &study.copy {
+        let _ = write!(out, ", a changed copy (not as shipped: {})", files.join(", "));
+    }
+    if let Some(tables) = &study.part {
+        let _ = write!(out, ", of its tables {tables} alone");
+    }
+    out
+}
+
 /// What a study's runs say, whole.
 #[must_use]
 pub fn comparison(study: &Study, findings: &Findings) -> String {
-    let mut out =
-        format!("{}: {}\n{}\n", study.definition.name, study.definition.title, study.definition.source);
+    let mut out = format!("{}: {}\n{}\n", called(study), study.definition.title, study.definition.source);
     for found in &findings.tables {
         let Some(table) = study.table(&found.name) else { continue };
         if !found.cells.is_empty() {
             out += &cells(table, found);
+        } else if study.part.is_some() {
+            out += &measured::text(table, found, false);
+            continue;
         }
+        out += &measured::text(table, found, true);
     }
-    out.push_str("\ncauses, each a run of this study\n");
+    if !findings.causes.is_empty() {
+        out.push_str("\ncauses, each a run of this study\n");
+    }
     for found in &findings.causes {
         let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
         out.push_str(&wrapped(&format!("{id} ({kind}, {word}): {}", found.sentence()), 98));
     }
-    out.push_str("\nclaims that do not hold here, or cannot be told\n");
+    // Of a part all claims are told that it decides.
+    out.push_str(match study.part {
+        None => "\nclaims that do not hold here, or cannot be told\n",
+        Some(_) => "\nclaims that need nothing else\n",
+    });
     for (claim, found) in &findings.claims {
-        if matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading) {
+        let is_open = matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading);
+        if is_open || study.part.is_some() {
             let line = format!("{} ({}): {}: {}", claim.id, found.outcome.word(), claim.claim, found.found);
             out.push_str(&wrapped(&line, 98));
         }
@@ -80,10 +105,14 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// The line that says that this is not the study as it is shipped.
+/// The line that says that this is not the study as it is shipped; `also` are contestants that race, too.
 #[must_use]
-pub fn changed(changes: &[Change], first_seed: u64) -> String {
-    let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
+pub fn changed(changes: &[Change], also: &[String], first_seed: u64) -> String {
+    let all: Vec<String> = changes
+        .iter()
+        .map(ToString::to_string)
+        .chain(also.iter().map(|contestant| format!("{contestant} added")))
+        .collect();
     format!(
         "Changed: {}; seeds from {first_seed} on. Prose and bounds were written for the study without that change.\n",
         all.join(", ")
@@ -130,8 +159,44 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
         (!of.is_empty()).then(|| format!("{met} of {} {}", of.len(), kind.of_several()))
     });
     let counts: Vec<String> = counts.collect();
-    let _ = writeln!(out, "{name}: causes that are as the study says: {}", counts.join(", "));
+    if !counts.is_empty() {
+        let _ = writeln!(out, "{name}: causes that are as the study says: {}", counts.join(", "));
+    }
     out
+}
+
+/// What readings and sensitivity found, where they were looked at: a line for each thing to be said.
+#[must_use]
+pub fn robustness(findings: &Findings) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(scores) = &findings.scores {
+        lines.push(scores.heading());
+        lines.extend(scores.lines().into_iter().map(|[what, reading, loss]| {
+            let reading = if reading.is_empty() { reading } else { format!(": {reading}") };
+            format!("error, {what}: {loss}{reading}")
+        }));
+    }
+    if let Some(found) = &findings.sensitivity {
+        if let Some(errors) = found.joint_error {
+            let [least, median, most] = errors.map(figure);
+            lines.push(format!(
+                "all assumptions changed at once, {POINTS} points of {SEEDS} seeds: error {least} to {most}, median {median}"
+            ));
+        }
+        let fragile: Vec<String> = found
+            .held
+            .iter()
+            .filter(|held| held.is_fragile())
+            .map(|held| format!("{} ({} of {})", held.name, held.joint.0, held.joint.1))
+            .collect();
+        let (firm, all) = (found.held.len() - fragile.len(), found.held.len());
+        let fragile = if fragile.is_empty() { "none".to_owned() } else { fragile.join(", ") };
+        lines.push(format!(
+            "{firm} of {all} orders and findings hold in {:.0} % of these points or more; fragile: {fragile}",
+            FRAGILE * 100.0
+        ));
+    }
+    lines
 }
 
 /// What came of studies as a page, Markdown: every table and figure, then every claim with what decides it.
@@ -141,7 +206,7 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
     for (study, findings) in all {
         let name = &study.definition.name;
         let _ = write!(out, "\n## {name}\n\n{}.\n\n", study.definition.source);
-        for line in summary(study, findings).lines() {
+        for line in summary(study, findings).lines().map(str::to_owned).chain(robustness(findings)) {
             let _ = writeln!(out, "- {line}");
         }
         out.push_str("\n| in the paper | shows | here |\n|---|---|---|\n");

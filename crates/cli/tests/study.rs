@@ -358,13 +358,13 @@ fn a_counterfactual_explains_nothing() {
             "exploratory = true",
             0,
             ",rtt,",
-            "1 not explained (of these brought near print 1 perhaps: exploratory)",
+            "1 not explained (of these 1 by exploratory causes come near print, which explains nothing)",
         ),
         (
             "counterfactual = true",
             0,
             ",,",
-            "1 not explained (of these brought near print 1 by a counterfactual alone)",
+            "1 not explained (of these 1 by counterfactuals come near print, which explains nothing)",
         ),
     ] {
         place.file("own/causes.toml", format!("{}explains = true\n{kind}\n", FILES[3].1));

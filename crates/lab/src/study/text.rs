@@ -299,20 +299,20 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
         ));
     }
     let (off, unexplained) = (found.off(), found.unexplained());
-    // What is said of a cell is said once.
+    // One cell may be brought near print by several.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.perhaps.is_empty()).count();
-    let against = left().filter(|cell| cell.perhaps.is_empty() && !cell.against.is_empty()).count();
+    let against = left().filter(|cell| !cell.against.is_empty()).count();
     parts.push(match off.len() {
         0 => "none differs".to_owned(),
         all => {
             let mut more = Vec::new();
-            more.extend((perhaps > 0).then(|| format!("{perhaps} perhaps: exploratory")));
-            more.extend((against > 0).then(|| format!("{against} by a counterfactual alone")));
+            more.extend((perhaps > 0).then(|| format!("{perhaps} by exploratory causes")));
+            more.extend((against > 0).then(|| format!("{against} by counterfactuals")));
             let more = if more.is_empty() {
                 String::new()
             } else {
-                format!(" (of these brought near print {})", more.join(", "))
+                format!(" (of these {} come near print, which explains nothing)", more.join(", "))
             };
             format!("of {all} that differ {} explained, {unexplained} not explained{more}", all - unexplained)
         }

@@ -2,7 +2,7 @@
 
 use super::baseline::Baseline;
 use super::bench::{Bench, StudyError};
-use super::cause::{Found as CauseFound, Seeds};
+use super::cause::{Found as CauseFound, Kind, Seeds};
 use super::cell::{Cell, Evidence};
 use super::check::{self, By, Check, Found, Outcome};
 use super::claim::Claim;
@@ -109,7 +109,7 @@ impl Study {
                 )?;
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
-            if cause.explains && !cause.planted {
+            if cause.explains && !cause.is_planted() {
                 explain(cause, table, own, &seeds, bench)?;
             }
             causes.push(result);
@@ -203,7 +203,11 @@ fn explain(
     for cell in own.cells.iter_mut().filter(|cell| cell.is_off()) {
         let same = |other: &&Cell| other.labels == cell.labels;
         if changed.cells.iter().find(same).is_some_and(Cell::is_near) {
-            let list = if cause.exploratory { &mut cell.perhaps } else { &mut cell.explained };
+            let list = match cause.kind() {
+                Kind::Finding => &mut cell.explained,
+                Kind::Exploratory => &mut cell.perhaps,
+                Kind::Counterfactual | Kind::Planted => &mut cell.against,
+            };
             list.push(cause.id.clone());
         }
     }

@@ -190,6 +190,11 @@ impl Readings {
         Ok(own)
     }
 
+    /// Every table that it is about.
+    pub(super) fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
+    }
+
     /// What of it the study has no place for.
     pub(super) fn misfit(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();

@@ -10,5 +10,6 @@ mod parts;
 mod plan;
 mod race;
 mod schema;
+mod secured;
 mod sentence;
 mod why;

@@ -5,6 +5,7 @@
 //! what it accepts.
 
 use super::error::{PlanError, unknown};
+use super::security::Security;
 use crate::results::label;
 use crate::transports::{Transport, Transports};
 use anabranch_base::spelling::nearest;
@@ -12,6 +13,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
 use anabranch_sim::Cost;
+use anabranch_tls::{Pair, Surroundings};
 use anabranch_transport::capabilities::Feature;
 use anabranch_transport::kernel::KernelSettings;
 use anabranch_transport::{Capabilities, Delivery, Protocol, Reliability, Settings};
@@ -45,6 +47,17 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
     ),
     key("http", ONE_STREAM, "1 (HTTP/1.1); 2 comes in a later version"),
+    key("tls", ONE_STREAM, "TLS 1.3 on each connection: yes or no; default no"),
+    key(
+        "resume",
+        ONE_STREAM,
+        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go); default full",
+    ),
+    key(
+        "chain",
+        ONE_STREAM,
+        "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB",
+    ),
     key(
         "when-full",
         Capabilities::is_multistream,
@@ -126,6 +139,8 @@ pub struct Contestant {
     pub profile: String,
     /// What its hosts' processors take for their work.
     pub cost: Cost,
+    /// TLS on its connections, if any.
+    pub security: Option<Security>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
     /// A congestion control that only a kernel can have, instead of the engine's.
@@ -172,11 +187,14 @@ impl Contestant {
             delivery: Delivery::default(),
             profile: profile.to_owned(),
             cost: Cost::default(),
+            security: None,
             engine,
             kernel_cc: None,
             place: place.clone(),
         };
         let given = pairs.clone();
+        contestant.security =
+            Security::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         for (key, value) in pairs {
             contestant.set(key, value, transports).map_err(|what| PlanError::at(&place, what))?;
         }
@@ -225,6 +243,7 @@ impl Contestant {
                 contestant.encapsulated,
                 contestant.delivery,
                 contestant.cost,
+                contestant.security,
                 contestant.kernel_cc.clone(),
             )
         };
@@ -315,6 +334,14 @@ impl Contestant {
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
+    /// Both ends of its TLS, if it has that; `before`: the surroundings of what was before the run.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn pair(&self, before: &Surroundings) -> Result<Option<Pair>, String> {
+        self.security.map(|security| security.pair("http/1.1", before)).transpose()
+    }
+
     /// Everything it runs with, as text.
     #[must_use]
     pub fn settings(&self, policy: &Policy) -> BTreeMap<String, String> {
@@ -352,6 +379,10 @@ impl Contestant {
         } else {
             set("pipeline", yes_no(policy.pipelines()));
             set("http", "1".to_owned());
+            set("tls", yes_no(self.security.is_some()));
+            for (key, value) in self.security.iter().flat_map(Security::settings) {
+                set(key, value);
+            }
         }
         if can.unordered {
             set("unordered", yes_no(self.delivery.unordered));
@@ -429,7 +460,7 @@ impl Contestant {
             "http" if value == "1" => {}
             "http" if value == "2" => return Err("http=2 comes in a later version; write http=1".to_owned()),
             "http" => return Err(format!("http={value}: write 1")),
-            "profile" => {}
+            "profile" | "tls" | "resume" | "chain" => {}
             _ => {
                 let keys = self.keys();
                 if !keys.contains(&key) {

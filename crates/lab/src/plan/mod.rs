@@ -19,6 +19,7 @@ pub mod keys;
 pub mod named;
 pub mod network;
 pub mod outline;
+pub mod security;
 pub mod sources;
 pub mod workload;
 
@@ -28,6 +29,7 @@ pub use error::PlanError;
 pub use handover::Handover;
 pub use network::{LossBy, Network};
 pub use outline::Outline;
+pub use security::Security;
 pub use workload::Workload;
 
 use crate::causes::Causes;

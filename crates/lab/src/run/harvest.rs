@@ -3,7 +3,7 @@
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
 use super::{bound, failover, traffic};
-use crate::attribution::{self, Attributed};
+use crate::attribution::{self, Attributed, Layers};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
 use crate::plan::{Contestant, PointPlan};
@@ -28,13 +28,18 @@ pub struct Traces {
     pub client: Vec<TraceRecord>,
     /// The servers', in order.
     pub servers: Vec<Vec<TraceRecord>>,
+    /// What is between them and the application.
+    pub layers: Layers,
 }
 
 impl Traces {
     /// Takes them from the engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
-        Self { client: contest.client.take_trace(), servers }
+        let mut layers = Layers::default();
+        layers.records.up = contest.client.take_placement();
+        contest.servers.iter().for_each(|host| layers.records.down.merge(host.take_placement()));
+        Self { client: contest.client.take_trace(), servers, layers }
     }
 }
 
@@ -56,11 +61,11 @@ pub fn run(
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
-    let Traces { client, servers } = traces;
+    let Traces { client, servers, layers } = traces;
     // Connections are told apart by the client's port, whichever server they lead to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
-    let why = attribution::attribute(&record, &client, &served);
+    let why = attribution::attribute(&record, &client, &served, &layers);
     let (named, items) = objects_of(point, contestant)?;
     let objects: Vec<Object> = named
         .into_iter()

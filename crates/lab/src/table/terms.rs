@@ -31,7 +31,7 @@ enum Voice {
 const SECURITY: &str = "security";
 
 /// Settings that say how a contestant uses the network, which its bid tells.
-const BID: [&str; 9] = [
+const BID: [&str; 10] = [
     "connections",
     "per-object",
     "objects-per-connection",
@@ -40,6 +40,8 @@ const BID: [&str; 9] = [
     "pipeline",
     "when-full",
     "http",
+    // `security` says it.
+    "tls",
     "transport",
 ];
 
@@ -121,6 +123,9 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
 
 fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
     if key == SECURITY {
+        if contestant.settings.get("tls").is_some_and(|tls| tls == "yes") {
+            return Some("TLS 1.3".to_owned());
+        }
         let transport = transports.find(contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }

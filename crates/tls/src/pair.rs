@@ -169,3 +169,43 @@ impl KeyLog for Secrets {
         text.push('\n');
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+    use anabranch_base::{Instant, Rng};
+
+    fn simulated() -> Surroundings {
+        Surroundings::Simulated(Simulation::new(Rng::new(1), || Instant::from_millis(5)))
+    }
+
+    fn meets(pair: &Pair, surroundings: &Surroundings) -> Result<(), rustls::Error> {
+        visit(&pair.client(surroundings.clone()), &pair.server(surroundings.clone()))
+    }
+
+    #[test]
+    fn a_pair_of_virtual_time_is_of_no_use_on_a_real_network() {
+        let pair = |before: &Surroundings| Pair::new(3_000, Visits::Before, &["h2"], before).expect("a pair");
+        for (before, then, meet) in [
+            (simulated(), simulated(), true),
+            (Surroundings::Real, Surroundings::Real, true),
+            (simulated(), Surroundings::Real, false),
+        ] {
+            assert_eq!(meets(&pair(&before), &then).is_ok(), meet, "{before:?} {then:?}");
+        }
+    }
+
+    #[test]
+    fn the_secrets_of_each_session_are_there_once() {
+        let here = simulated();
+        let pair = Pair::new(3_000, Visits::Never, &["http/1.1"], &here).expect("a pair");
+        assert_eq!(pair.secrets(), "", "of what was before nothing is said");
+        for sessions in 1..=2 {
+            meets(&pair, &here).expect("met");
+            let text = pair.secrets();
+            assert_eq!(text.matches("CLIENT_TRAFFIC_SECRET_0 ").count(), sessions, "{text}");
+            assert!(text.lines().all(|line| line.split(' ').count() == 3), "{text}");
+        }
+    }
+}

@@ -441,12 +441,6 @@ impl<S: Session> TlsSession<S> {
         (Self(Rc::new(Handle(inner.clone()))), Duty(inner))
     }
 
-    /// The application protocol that the two have agreed on (ALPN, RFC 7301); known once established.
-    #[must_use]
-    pub fn protocol(&self) -> Option<Vec<u8>> {
-        self.0.0.borrow().tls.alpn_protocol().map(<[u8]>::to_vec)
-    }
-
     fn with<T>(&self, what: impl FnOnce(&mut Inner<S>) -> T) -> T {
         what(&mut self.0.0.borrow_mut())
     }
@@ -490,6 +484,10 @@ impl<S: Session> Session for TlsSession<S> {
 
     fn peer(&self) -> Option<SocketAddr> {
         self.with(|inner| inner.below.peer())
+    }
+
+    fn protocol(&self) -> Option<Vec<u8>> {
+        self.with(|inner| inner.tls.alpn_protocol().map(<[u8]>::to_vec))
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

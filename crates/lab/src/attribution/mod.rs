@@ -35,7 +35,7 @@
 //!
 //! # Layers
 //!
-//! Over TLS or HTTP/2 the milestones' byte ranges are of another stream than the trace's. [`Layers`] says which bytes of the
+//! Over TLS or HTTP/2 the milestones' byte ranges are of another stream than the trace's. [`Placement`] says which bytes of the
 //! one are in which of the other; a record or frame counts as a whole, since nothing of it can be read before. So what is
 //! withheld because another's record or frame has a hole is `blocked`, over HTTP/2 across its streams. The handshake of
 //! TLS is `secure`: from when the transport could carry data until the session above could.
@@ -67,15 +67,9 @@ pub struct Attributed {
     pub send_detail: Option<SendDetail>,
 }
 
-/// The layers between engines and applications, where there are any, of all connections: what a host has written lies in
-/// frames of HTTP/2, these in records of TLS, and these are what the engine's trace speaks of.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Layers {
-    /// Frames, of what clients and servers have written.
-    pub frames: Directions<Placement>,
-    /// Records.
-    pub records: Directions<Placement>,
-}
+/// The records of TLS between engines and applications, where there is TLS: of what clients and servers have written, over
+/// all connections. What is in frames of HTTP/2 the record of milestones tells.
+pub type Records = Directions<Placement>;
 
 /// Bytes as a trace of an engine has them.
 struct Carried {
@@ -110,17 +104,17 @@ pub fn attribute(
     record: &Record,
     client: &[TraceRecord],
     server: &[TraceRecord],
-    layers: &Layers,
+    records: &Records,
 ) -> Vec<Option<Attributed>> {
     let connections = flow::connections(client, server);
-    record.objects.iter().map(|object| one(object, record, &connections, layers)).collect()
+    record.objects.iter().map(|object| one(object, record, &connections, records)).collect()
 }
 
 fn one(
     object: &ObjectRecord,
     record: &Record,
     connections: &BTreeMap<u64, Connection>,
-    layers: &Layers,
+    records: &Records,
 ) -> Option<Attributed> {
     let issued = object.issued?.as_nanos();
     let assigned = object.assigned.as_ref()?;
@@ -139,8 +133,8 @@ fn one(
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
-    let up = Carried::below([&layers.frames.up, &layers.records.up], exchange, &assigned.request);
-    let down = Carried::below([&layers.frames.down, &layers.records.down], exchange, bytes);
+    let up = Carried::below([&record.requests, &records.up], exchange, &assigned.request);
+    let down = Carried::below([&record.answers, &records.down], exchange, bytes);
     let request = match (unasked, &up) {
         (true, _) => connection.map(|_| nothing()),
         (false, Some(up)) => connection.and_then(|c| c.up.journey(up.stream, &up.spans)),
@@ -151,7 +145,7 @@ fn one(
 
     // The connection is usable when it is established, or as soon as data rode with its handshake.
     // What TLS sends in its handshake is no data: there it is usable when both handshakes are done.
-    let secured = layers.records.up.has(exchange.connection);
+    let secured = records.up.has(exchange.connection);
     let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
     let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
     let usable = match secured {

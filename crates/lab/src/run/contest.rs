@@ -6,7 +6,7 @@ use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};
 use anabranch_http::observe::{Recorder, Unobserved};
-use anabranch_http::serve::{self, PageSite};
+use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::bulk::{self, Bulk};
 use anabranch_load::messages::{self, Messages};
 use anabranch_sim::{Network, Task};
@@ -192,6 +192,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         options: serve::Options {
             service_time: workload.server_time,
             serial: workload.serial_server,
+            versions: if contestant.http2.is_some() { Versions::Http2 } else { Versions::Http1 },
             ..serve::Options::default()
         },
     })

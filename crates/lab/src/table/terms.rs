@@ -31,7 +31,7 @@ enum Voice {
 const SECURITY: &str = "security";
 
 /// Settings that say how a contestant uses the network, which its bid tells.
-const BID: [&str; 10] = [
+const BID: [&str; 11] = [
     "connections",
     "per-object",
     "objects-per-connection",
@@ -40,6 +40,7 @@ const BID: [&str; 10] = [
     "pipeline",
     "when-full",
     "http",
+    "concurrent",
     // `security` says it.
     "tls",
     "transport",
@@ -199,6 +200,8 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
+    } else if requests && setting("http") == "2" {
+        terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
     } else if requests {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
     }

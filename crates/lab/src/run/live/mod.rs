@@ -173,12 +173,17 @@ fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
 }
 
 /// Settings that mean something for the kernel's TCP.
-const KERNEL_KEYS: [&str; 12] = [
+const KERNEL_KEYS: [&str; 17] = [
     "transport",
     "connections",
     "objects-per-connection",
     "pipeline",
     "http",
+    "windows",
+    "stream-window",
+    "connection-window",
+    "frame",
+    "concurrent",
     "tls",
     "resume",
     "chain",

@@ -307,7 +307,7 @@ fn get() -> Command {
         .arg(crate::knobs::key_file())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(dry_run());
-    secure::client_flags(command)
+    secure::http_flag(secure::client_flags(command))
 }
 
 fn features() -> Command {

@@ -15,10 +15,12 @@ pub mod file;
 pub mod handover;
 pub mod harmful;
 pub mod heads;
+pub mod http2;
 pub mod keys;
 pub mod named;
 pub mod network;
 pub mod outline;
+pub mod security;
 pub mod sources;
 pub mod workload;
 
@@ -26,8 +28,10 @@ pub use contestant::{Contestant, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
 pub use handover::Handover;
+pub use http2::Http2;
 pub use network::{LossBy, Network};
 pub use outline::Outline;
+pub use security::Security;
 pub use workload::Workload;
 
 use crate::causes::Causes;

@@ -11,6 +11,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_sim::Outcome;
+use anabranch_wire::pcap;
 use anabranch_world::World;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -193,7 +194,11 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
                 (if i == 0 { "server".to_owned() } else { format!("server-{}", i + 1) }, *node)
             });
             for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
-                let pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
+                let mut pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
+                if let Some(pair) = &contests[contestant].pair {
+                    let with = pcap::with_tls_secrets(pcapng, &pair.secrets());
+                    pcapng = with.map_err(|error| error.to_string())?;
+                }
                 let course = courses.next().unwrap_or_default();
                 captures.push(Captured { contestant, host, pcapng, course });
             }

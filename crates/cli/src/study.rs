@@ -11,7 +11,7 @@ use crate::{Done, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::study::figures::hex;
 use anabranch_lab::study::{
-    self, Bench, Change, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
+    self, Bench, Change, Copied, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
 };
 use clap::ArgMatches;
 use std::collections::BTreeMap;
@@ -189,8 +189,11 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         if !(changes.is_empty() && also.is_empty()) {
             say(&text::changed(&changes, &also, first))?;
         }
-        for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
-            say(&format!("warning: {}/{warning}\n", study.definition.name))?;
+        // A shipped study has the settings of its rig, whatever is thought of them today.
+        if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
+            for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
+                say(&format!("warning: {}/{warning}\n", study.definition.name))?;
+            }
         }
         say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
         if let Some(scores) = &findings.scores {

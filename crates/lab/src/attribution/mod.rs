@@ -163,7 +163,8 @@ fn one(
     let secure = if secured { part(carries, usable) } else { 0 };
     let mut why = Why {
         connect_ns: Some(connect),
-        secure_ns: Some(secure),
+        // Without a trace nobody knows where the transport's handshake ends and that of TLS begins.
+        secure_ns: connection.map(|_| secure),
         queue_ns: Some(assigned_ns - issued - connect - secure),
         ..Why::default()
     };

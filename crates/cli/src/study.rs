@@ -178,12 +178,18 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
     let whole = studies.len() == 1;
     let mut met = true;
     let mut all = Vec::new();
+    let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
+    let mut counts = Vec::new();
     for study in &studies {
-        let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
-        let progress = Progress::new(runs_of(study, size, &seeds, matches, store).map_err(failure)?, quiet);
-        let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
+        counts.push(runs_of(study, size, &seeds, matches, store).map_err(failure)?);
+    }
+    let progress = Progress::new(counts.iter().sum(), quiet);
+    let mut before = 0;
+    for (study, count) in studies.iter().zip(counts) {
+        let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
         let mut bench = Bench::new(&options, store);
         let findings = found(study, size, &seeds, matches, &mut bench);
+        before += count;
         progress.finish();
         let findings = findings.map_err(failure)?;
         if !(changes.is_empty() && also.is_empty()) {

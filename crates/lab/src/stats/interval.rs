@@ -145,6 +145,12 @@ pub fn ci95(values: &[f64]) -> Option<[f64; 2]> {
     Some([mean - half, mean + half])
 }
 
+/// The same of values that cannot be below zero, as times, bytes and counts are: nor can their mean.
+#[must_use]
+pub fn ci95_from_zero(values: &[f64]) -> Option<[f64; 2]> {
+    ci95(values).map(|[low, high]| [low.max(0.0), high])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,5 +232,12 @@ mod tests {
         assert_eq!(ci95(&[]), None);
         assert_eq!(ci95(&[3.0]), None);
         assert_eq!(ci95(&[3.0, 3.0, 3.0]), None);
+    }
+
+    #[test]
+    fn a_mean_of_what_cannot_be_below_zero_is_not_either() {
+        assert!(ci95(&[1.0, 3.0]).is_some_and(|[low, high]| low < 0.0 && high > 14.0));
+        assert_eq!(ci95_from_zero(&[1.0, 3.0]), ci95(&[1.0, 3.0]).map(|[_, high]| [0.0, high]));
+        assert_eq!(ci95_from_zero(&[10.0, 10.1]), ci95(&[10.0, 10.1]));
     }
 }

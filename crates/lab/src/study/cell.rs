@@ -158,7 +158,7 @@ impl Cell {
         let ratio = ours.map(|mean| {
             // Of all the cases there are the mean is known.
             let known = table.definition.enumerated.is_some_and(|cases| cases == values.len() as u64);
-            let [low, high] = interval::ci95(&values).filter(|_| !known).unwrap_or([mean, mean]);
+            let [low, high] = interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
             [low / row.value, high / row.value]
         });
         let evidence = match () {

@@ -29,7 +29,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
         let object = labels.get("object").and_then(|number| number.parse().ok());
         let values = figures.at(labels)?.values(name, metric, object);
         let mean = interval::mean(&values)?;
-        let [low, high] = interval::ci95(&values).unwrap_or([mean, mean]);
+        let [low, high] = interval::ci95_from_zero(&values).unwrap_or([mean, mean]);
         Some([mean, low, high])
     };
     let printed = |labels: &BTreeMap<String, String>, name: &str| {

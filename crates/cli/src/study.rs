@@ -192,9 +192,8 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         before += count;
         progress.finish();
         let findings = findings.map_err(failure)?;
-        if !(changes.is_empty() && also.is_empty()) {
-            say(&text::changed(&changes, &also, first))?;
-        }
+        let changed = text::changed(study, &changes, &also, first);
+        say(&changed)?;
         // A shipped study has the settings of its rig, whatever is thought of them today.
         if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
             for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
@@ -210,14 +209,16 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         }
         met &= findings.is_met();
         if let Some(directory) = &directory {
-            directory.publish(study, &findings, &seeds, &also, &command(matches, study))?;
+            directory.publish(study, &findings, &seeds, &changed, &command(matches, study))?;
         }
         all.push((study, findings));
     }
     if let Some(directory) = &directory {
-        let is_changed = !(changes.is_empty() && also.is_empty());
-        let changed = if is_changed { text::changed(&changes, &also, first) } else { String::new() };
-        let outcomes = changed + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
+        let mut changed: Vec<String> =
+            studies.iter().map(|study| text::changed(study, &changes, &also, first)).collect();
+        changed.dedup();
+        let outcomes =
+            changed.concat() + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
         files::write(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
     // What a study says of its causes it says of its own assumptions.
@@ -266,7 +267,7 @@ fn runs_of(
 
 /// What makes the page of a study again.
 fn command(matches: &ArgMatches, study: &Study) -> String {
-    let mut command = format!("anabranch study run {}", study.definition.name);
+    let mut command = format!("anabranch study run {}", study.opened);
     if study.part.is_some() {
         command.extend(study.tables.iter().map(|table| format!(" --table {}", table.name)));
     }
@@ -357,22 +358,18 @@ impl Directory {
         study: &Study,
         findings: &Findings,
         seeds: &Seeds<'_>,
-        also: &[String],
+        changed: &str,
         command: &str,
     ) -> Result<(), Failure> {
         let folder = self.path.join(&study.definition.name);
         files::reserve_directory(&folder)?;
-        let changed = if seeds.changes.is_empty() && also.is_empty() {
-            String::new()
-        } else {
-            text::changed(seeds.changes, also, seeds.first) + "\n"
-        };
+        let above = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
         let mut written = vec![
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
-            ("page.md", changed.clone() + &study::quote::filled(study, findings)),
-            ("study.html", study::page::html(study, findings, seeds, command, SOURCE)),
+            ("page.md", above + &study::quote::filled(study, findings)),
+            ("study.html", study::page::html(study, findings, seeds, [changed, command, SOURCE])),
         ];
         written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", text::readings_csv(scores))));
         let sensitivity = findings.sensitivity.as_ref();

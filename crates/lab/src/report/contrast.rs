@@ -47,7 +47,7 @@ pub struct Marks {
     pub contestant: String,
     /// As printed.
     pub printed: Option<f64>,
-    /// Ours as the study has it: the mean and the ends of its 95 % interval.
+    /// Ours without the change: the mean and the ends of its 95 % interval.
     pub without: Option<[f64; 3]>,
     /// Ours with the change.
     pub with: Option<[f64; 3]>,
@@ -90,7 +90,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         ),
         shows: format!("{}: {}", contrast.heading, contrast.sentence),
         note: format!(
-            "{}; {}. Disc: as the study has it. Ring: with <code>{}</code>.{printed}{lines}",
+            "{}; {}. Disc: without that. Ring: with <code>{}</code>.{printed}{lines}",
             escape(&contrast.place),
             escape(&contrast.unit),
             escape(&contrast.change)
@@ -134,7 +134,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
                         chart::marks(plot, [ring, Mark::dot((mean, y), 3.2, Ink::named("paper"), title)]);
                     }
                     if let Some([mean, ..]) = marks.without {
-                        let title = named(&format!("{} as the study has it", plain(mean)));
+                        let title = named(&format!("{} without that", plain(mean)));
                         chart::marks(plot, [Mark::dot((mean, y), 3.4, ink, title)]);
                     }
                     if let Some(value) = marks.printed {

@@ -21,6 +21,8 @@ pub struct Paper {
     pub source: String,
     /// What it asks.
     pub question: String,
+    /// What is not as the study is shipped.
+    pub changed: Vec<String>,
     /// A line a table, and one for the claims.
     pub summary: Vec<String>,
     /// Findings as charts.
@@ -112,10 +114,18 @@ pub fn html(paper: &Paper) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n<style id=\"svg-style\">\n{SVG_STYLE}</style></head>\n<body>\n\
          <header><p class=\"over\">anabranch study</p>\n<h1>{title}</h1>\n<p class=\"meta\">{}</p>\n\
-         <p class=\"lead\">{}</p></header>\n<div class=\"why\"><h2>What came out</h2><ul>",
+         <p class=\"lead\">{}</p></header>\n",
         escape(&paper.source),
         escape(&paper.question)
     );
+    if !paper.changed.is_empty() {
+        out.push_str("<div class=\"change\"><h2>Not the study as it is shipped</h2><ul>");
+        for line in &paper.changed {
+            let _ = write!(out, "<li>{}</li>", escape(line));
+        }
+        out.push_str("</ul></div>\n");
+    }
+    out.push_str("<div class=\"why\"><h2>What came out</h2><ul>");
     for line in &paper.summary {
         let _ = write!(out, "<li>{}</li>", escape(line));
     }

@@ -102,6 +102,8 @@ pub struct Found {
     pub numbers: [Option<f64>; 2],
     /// The effect is as the study says: within its bounds, and on the side of 1 on which they are.
     pub holds: bool,
+    /// It was run with other assumptions than the study's, of which its sentence does not speak.
+    pub elsewhere: bool,
     /// The runs without the change, and with it, where they are drawn.
     pub figures: Option<[Figures; 2]>,
 }
@@ -225,16 +227,22 @@ impl Cause {
             within && told
         });
         let figures = <[Figures; 2]>::try_from(both).ok().filter(|_| self.chart.is_some());
-        Ok(Found { cause: self.clone(), effect, numbers, holds, figures })
+        let elsewhere = !seeds.changes.is_empty();
+        Ok(Found { cause: self.clone(), effect, numbers, holds, elsewhere, figures })
     }
 }
 
 impl Found {
-    /// The finding in a sentence, with the effect that was measured.
+    /// The finding in a sentence, with the effect that was measured. Where other assumptions were in force than those of
+    /// which the finding speaks, what was changed and what that did.
     #[must_use]
     pub fn sentence(&self) -> String {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
         let [was, is] = self.numbers.map(|number| number.map_or("nothing".to_owned(), figure));
+        if self.elsewhere {
+            let (change, of) = (self.cause.change.join(" "), &self.cause.of);
+            return format!("With {change}, too, {of} is {effect} of what it is without ({was}, then {is}).");
+        }
         self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
     }
 

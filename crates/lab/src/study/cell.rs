@@ -192,7 +192,7 @@ impl Cell {
 }
 
 /// Seed by seed the mean over the points; a seed that has no number at one of them is left out.
-fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
+pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
     let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
     let mean = |seed: usize| {
         let values = points.iter().map(|runs| runs.get(seed)?.value(metric, object));

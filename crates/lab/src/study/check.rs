@@ -314,6 +314,16 @@ impl Relation {
         Found { outcome: worst, found }
     }
 
+    /// The first of these keys by a level of which it, or one of its terms, says where it is decided.
+    pub(super) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
+        let is_named = |key: &&String| {
+            at.contains_key(*key)
+                || self.terms().iter().any(|term| term.at.contains_key(*key))
+                || matches!(self, Self::Trend(_, _, along) if along == *key)
+        };
+        keys.iter().find(is_named).cloned()
+    }
+
     /// Contestants and levels that are in it.
     #[must_use]
     pub fn terms(&self) -> Vec<&Term> {

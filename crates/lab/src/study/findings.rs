@@ -10,7 +10,7 @@ use super::order::Orders;
 use super::readings::Scores;
 use super::sensitivity::Sensitivity;
 use super::table::Table;
-use super::{Study, figures::Figures};
+use super::{Change, Study, figures::Figures};
 use crate::features;
 use std::collections::BTreeMap;
 
@@ -114,18 +114,26 @@ impl Study {
             }
             causes.push(result);
         }
+        let set: Vec<String> = seeds.changes.iter().filter_map(Change::factor).collect();
         let mut claims = Vec::new();
         for claim in &self.claims {
-            let found = self.decide(claim, &tables, &causes).map_err(StudyError::Change)?;
+            let found = self.decide(claim, &tables, &causes, &set).map_err(StudyError::Change)?;
             claims.push((claim.clone(), found));
         }
         Ok(Findings { tables, causes, claims, scores: None, sensitivity: None })
     }
 
-    fn decide(&self, claim: &Claim, tables: &[TableFound], causes: &[CauseFound]) -> Result<Found, String> {
+    /// What came of a claim; `set` are keys of the plan that were given another value for all tables.
+    fn decide(
+        &self,
+        claim: &Claim,
+        tables: &[TableFound],
+        causes: &[CauseFound],
+        set: &[String],
+    ) -> Result<Found, String> {
         let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
         let each = claim.readings.iter().map(|reading| {
-            let found = self.decide_all(&reading.checks, tables, causes).map_err(wrong)?;
+            let found = self.decide_all(&reading.checks, tables, causes, set).map_err(wrong)?;
             Ok((reading.name.as_str(), found))
         });
         let each = each.collect::<Result<Vec<_>, String>>()?;
@@ -138,10 +146,16 @@ impl Study {
         checks: &[Check],
         tables: &[TableFound],
         causes: &[CauseFound],
+        set: &[String],
     ) -> Result<Found, String> {
         let mut all: Option<Found> = None;
         for check in checks {
             let one = match check {
+                // Its place is not there any more, and what is there in its place is not what it speaks of.
+                Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
+                    let key = relation.names_of(at, set).unwrap_or_default();
+                    Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }
+                }
                 Check::Table { table, relation, at } => {
                     let (own, definition) = tables
                         .iter()

@@ -1,6 +1,7 @@
 //! The numbers of a table as they were measured, printed or not: as text, and as CSV in long form.
 
 use super::effect::figure;
+use super::figures::{MEAN, Numbers};
 use super::findings::TableFound;
 use super::metric::{Metric, OF_RUNS};
 use super::table::Table;
@@ -12,8 +13,8 @@ use std::fmt::Write;
 /// One contestant's number at one place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured<'a> {
-    /// Factor to level.
-    pub factors: &'a BTreeMap<String, String>,
+    /// Factor to level, or [`MEAN`] of every level.
+    pub factors: BTreeMap<String, String>,
     /// Whose it is.
     pub contestant: &'a str,
     /// Which object's, from 1, where it is of one.
@@ -55,7 +56,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
                     metric == table.definition.metric && cell.labels.iter().all(own)
                 };
                 numbers.push(Measured {
-                    factors: &point.factors,
+                    factors: point.factors.clone(),
                     contestant,
                     object,
                     runs: values.len(),
@@ -64,6 +65,54 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
                     printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
                 });
             }
+        }
+    }
+    if metric == table.definition.metric {
+        numbers.extend(means_of_levels(table, found));
+    }
+    numbers
+}
+
+/// Where print has the mean over a factor: that of every contestant.
+fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>> {
+    let metric = table.definition.metric;
+    let mut places: Vec<BTreeMap<String, String>> = Vec::new();
+    for cell in found.cells.iter().filter(|cell| cell.labels.values().any(|label| label == MEAN)) {
+        let mut labels = cell.labels.clone();
+        labels.remove("contestant");
+        if !places.contains(&labels) {
+            places.push(labels);
+        }
+    }
+    let Some(first) = found.figures.points.first() else { return Vec::new() };
+    let mut numbers = Vec::new();
+    for labels in places {
+        let points = found.figures.all_at(&labels);
+        let object = labels.get("object").and_then(|number| number.parse().ok());
+        let names = table.names();
+        let of = |name: &String| first.contestants.get_key_value(name);
+        for (contestant, _) in names.iter().filter_map(of) {
+            let runs: Vec<&Vec<Numbers>> =
+                points.iter().filter_map(|point| point.contestants.get(contestant)).collect();
+            let values = super::cell::means(&runs, metric, object);
+            let around = |mean| interval::ci95_from_zero(&values).unwrap_or([mean, mean]);
+            let is_printed = |cell: &&super::cell::Cell| {
+                let own = |(key, label): (&String, &String)| match key.as_str() {
+                    "contestant" => label == contestant,
+                    _ => labels.get(key) == Some(label),
+                };
+                cell.labels.iter().all(own)
+            };
+            let level = |key: &String| (key.clone(), labels.get(key).cloned().unwrap_or_default());
+            numbers.push(Measured {
+                factors: first.factors.keys().map(level).collect(),
+                contestant,
+                object,
+                runs: values.len(),
+                unfinished: runs.iter().copied().flatten().filter(|run| !run.is_done()).count(),
+                mean: interval::mean(&values).map(|mean| (mean, around(mean))),
+                printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
+            });
         }
     }
     numbers

@@ -71,6 +71,8 @@ pub struct Study {
     pub part: Option<String>,
     /// Whether it is what it is called.
     pub copy: Copied,
+    /// How a command names it: its name where it is as shipped, else the folder as it was typed.
+    pub opened: String,
 }
 
 /// What the files of a study are to those that the program contains.
@@ -78,8 +80,13 @@ pub struct Study {
 pub enum Copied {
     /// They are the same.
     Same,
-    /// It has the name of one that the program contains, and these files are others, or are not there.
-    Changed(Vec<String>),
+    /// It has the name of one that the program contains.
+    Changed {
+        /// The files that are others, or are not there.
+        files: Vec<String>,
+        /// SHA-256 of its files, as the names of the shipped ones have them, in hexadecimal.
+        digest: String,
+    },
     /// The program has none of that name.
     Own,
 }
@@ -105,6 +112,9 @@ pub fn open(name: &str) -> Result<Study, String> {
         let mut study =
             Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')))?;
         study.copy = copied(&study.definition.name, file)?;
+        if study.copy != Copied::Same {
+            name.clone_into(&mut study.opened);
+        }
         return Ok(study);
     }
     let Some((name, files)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
@@ -121,13 +131,19 @@ pub fn open(name: &str) -> Result<Study, String> {
 /// What the files of a folder are to those of the study of this name that the program contains.
 fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
-    let mut others = Vec::new();
+    let (mut others, mut all) = (Vec::new(), String::new());
     for (known, text) in *shipped {
-        if file(known)?.as_deref() != Some(*text) {
+        let own = file(known)?;
+        if own.as_deref() != Some(*text) {
             others.push((*known).to_owned());
         }
+        let own = own.unwrap_or_default();
+        all += &format!("{known} {}\n{own}", own.len());
     }
-    Ok(if others.is_empty() { Copied::Same } else { Copied::Changed(others) })
+    Ok(match others.is_empty() {
+        true => Copied::Same,
+        false => Copied::Changed { files: others, digest: figures::hex(all.as_bytes()) },
+    })
 }
 
 /// The file of a folder that makes it a study.
@@ -154,6 +170,7 @@ impl Study {
             emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
             part: None,
             copy: Copied::Same,
+            opened: definition.name.clone(),
             definition,
         };
         study.check()?;
@@ -173,6 +190,18 @@ impl Study {
             Some(format!(
                 "{change}: printed cells of {table} are labelled with it; change the plan (study plan {study}/{table}) and race that"
             ))
+        })
+    }
+
+    /// What the paper states, or what follows from that, where a change gives it another value.
+    #[must_use]
+    pub fn stated(&self, change: &Change) -> Option<&Parameter> {
+        self.definition.parameters.iter().find(|parameter| {
+            let departs = |table: &Table| {
+                let names = table.names();
+                parameter.fixed(&table.name).iter().any(|fixed| change.departs_from(fixed, &names))
+            };
+            self.tables.iter().any(departs)
         })
     }
 

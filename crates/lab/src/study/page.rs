@@ -3,7 +3,7 @@
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
-use super::{Seeds, Study, Table, chart, quote, text};
+use super::{Copied, Seeds, Study, Table, chart, quote, text};
 use crate::report::paper::{Curve, Grid, Panel, Paper, Sheet};
 use crate::stats::interval;
 use std::collections::BTreeMap;
@@ -11,9 +11,15 @@ use std::collections::BTreeMap;
 /// How to cite the program.
 const CITATION: &str = include_str!("../../../../CITATION.cff");
 
-/// The page of a study, of these findings; `command` makes it again, `program` is the version and source of what made it.
+/// The page of a study, of these findings: `changed` says what is not as the study is shipped, `command` makes it again,
+/// and `program` is the version and source of what made it.
 #[must_use]
-pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str, program: &str) -> String {
+pub fn html(
+    study: &Study,
+    findings: &Findings,
+    seeds: &Seeds<'_>,
+    [changed, command, program]: [&str; 3],
+) -> String {
     let definition = &study.definition;
     let tables: Vec<Sheet> =
         findings.tables.iter().filter_map(|found| Some(sheet(study.table(&found.name)?, found))).collect();
@@ -26,10 +32,10 @@ pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str
             set.push(added);
         }
     }
-    let set = if set.is_empty() {
-        "no assumption changed".to_owned()
-    } else {
-        format!("changed: {}", set.join(", "))
+    let set = match (set.is_empty(), &study.copy) {
+        (true, Copied::Changed { .. }) => "assumptions as the copy has them".to_owned(),
+        (true, _) => "no assumption changed".to_owned(),
+        (false, _) => format!("changed: {}", set.join(", ")),
     };
     let points = findings.tables.iter().flat_map(|found| &found.figures.points);
     let runs = points.flat_map(|point| point.contestants.values()).map(Vec::len).max().unwrap_or(0);
@@ -38,6 +44,7 @@ pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str
         title: definition.title.clone(),
         source: definition.source.clone(),
         question: definition.question.clone(),
+        changed: changed.lines().map(str::to_owned).collect(),
         summary: text::summary(study, findings)
             .lines()
             .map(str::to_owned)

@@ -58,8 +58,8 @@ pub fn description(study: &Study) -> String {
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();
-    if let Copied::Changed(files) = &study.copy {
-        let _ = write!(out, ", a changed copy (not as shipped: {})", files.join(", "));
+    if let Copied::Changed { files, digest } = &study.copy {
+        let _ = write!(out, ", a changed copy (not as shipped: {}; SHA-256 {digest})", files.join(", "));
     }
     if let Some(tables) = &study.part {
         let _ = write!(out, ", of its tables {tables} alone");
@@ -105,18 +105,34 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// The line that says that this is not the study as it is shipped; `also` are contestants that race, too.
+/// The lines that say that this is not the study as it is shipped, and stand above all that is printed and written; `also`
+/// are contestants that race, too. Empty where it is.
 #[must_use]
-pub fn changed(changes: &[Change], also: &[String], first_seed: u64) -> String {
-    let all: Vec<String> = changes
-        .iter()
-        .map(ToString::to_string)
-        .chain(also.iter().map(|contestant| format!("{contestant} added")))
-        .collect();
-    format!(
-        "Changed: {}; seeds from {first_seed} on. Prose and bounds were written for the study without that change.\n",
+pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u64) -> String {
+    let mut out = String::new();
+    if let Copied::Changed { files, .. } = &study.copy {
+        let _ = writeln!(
+            out,
+            "A changed copy of {}: {} not as shipped. Prose and bounds may be those of the original.",
+            study.definition.name,
+            if files.len() == 1 { format!("{} is", files[0]) } else { format!("{} are", files.join(", ")) }
+        );
+    }
+    if changes.is_empty() && also.is_empty() {
+        return out;
+    }
+    let one = |change: &Change| match study.stated(change) {
+        Some(parameter) => format!("{change} ({}: {})", parameter.is.word(), parameter.value),
+        None => change.to_string(),
+    };
+    let added = also.iter().map(|contestant| format!("{contestant} added"));
+    let all: Vec<String> = changes.iter().map(one).chain(added).collect();
+    let _ = writeln!(
+        out,
+        "Changed: {}; seeds from {first_seed} on. Prose and bounds were written for the study without that change.",
         all.join(", ")
-    )
+    );
+    out
 }
 
 /// One line a table, and one for the claims.
@@ -151,8 +167,10 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
         (count > 0).then(|| format!("{count} {}", outcome.of_several()))
     });
     let name = &study.definition.name;
-    let _ =
-        writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.collect::<Vec<_>>().join(", "));
+    let counts: Vec<String> = counts.collect();
+    if !counts.is_empty() {
+        let _ = writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.join(", "));
+    }
     let counts = Kind::ALL.into_iter().filter_map(|kind| {
         let of: Vec<_> = findings.causes.iter().filter(|found| found.cause.kind() == kind).collect();
         let met = of.iter().filter(|found| found.is_met()).count();

@@ -27,16 +27,15 @@ use super::claim::Reading;
 use super::effect::{Estimate, difference, figure};
 use super::figures::{Figures, Point};
 use super::metric::Metric;
+use super::order::TIE;
 use std::collections::BTreeMap;
 
 /// Ratio within which two numbers are equal.
 const EQUAL: f64 = 1.1;
-/// Two numbers that are closer are the same.
-const ROUNDING: f64 = 1e-9;
-/// Bounds of a ratio for `<`: by more than rounding; beyond that whole intervals decide.
-const SMALLER: [f64; 2] = [0.0, 1.0 - ROUNDING];
+/// Bounds of a ratio for `<`: what is closer is a tie here as it is in print.
+const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
 /// For `>`.
-const LARGER: [f64; 2] = [1.0 + ROUNDING, f64::INFINITY];
+const LARGER: [f64; 2] = [TIE, f64::INFINITY];
 /// For `=`.
 const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 

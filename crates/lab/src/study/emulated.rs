@@ -7,7 +7,7 @@
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
 use super::figures::{Figures, Point};
-use super::{Study, Table};
+use super::{Change, Study, Table};
 use crate::plan::{Draft, Plan};
 use crate::results::{Race, label};
 use serde::Deserialize;
@@ -27,6 +27,9 @@ pub struct Emulated {
     pub runs: u64,
     /// What is in force there and is not in the plan, and what is unequal: one sentence.
     pub says: String,
+    /// What is changed in our numbers beside it, so that they are of the same settings.
+    #[serde(default)]
+    pub change: Vec<String>,
     /// Keys that take the place of the table's plan's.
     pub plan: toml::Table,
 }
@@ -122,13 +125,16 @@ impl Emulated {
         bench: &mut Bench<'_>,
     ) -> Result<Side, StudyError> {
         let table = self.table(study).map_err(StudyError::Change)?;
-        let ours = Self::ours(table, seeds, bench)?;
+        let ours = self.ours(table, seeds, bench)?;
         Ok(self.columns(table, race, &ours))
     }
 
     /// Our numbers of the table, all contestants': a plan may have keys that only the others have a use for.
-    fn ours(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
-        let draft = table.draft(seeds.runs, seeds.first, &[]);
+    fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
+        let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
+        let changes =
+            changes.map_err(|error| StudyError::Change(format!("emulated.toml: {}: {error}", self.of)))?;
+        let draft = table.draft(seeds.runs, seeds.first, &changes);
         let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
         bench.figures(&places.map_err(StudyError::Change)?, table.definition.heads)
     }
@@ -175,7 +181,12 @@ impl Emulated {
         });
         let settings: Vec<_> = settings.collect();
         let kernel = race.host.kernel.as_deref().unwrap_or("no kernel's name");
-        let says = format!("{kernel}; {}; {} runs; {}", settings.join("; "), self.runs_of(race), self.says);
+        let ours = match self.change.is_empty() {
+            true => String::new(),
+            false => format!("ours with {}; ", self.change.join(" ")),
+        };
+        let says =
+            format!("{kernel}; {}; {} runs; {ours}{}", settings.join("; "), self.runs_of(race), self.says);
         Side {
             table: self.of.clone(),
             unit: definition.unit.clone(),
@@ -303,7 +314,7 @@ mod tests {
                 // What stands beside it runs after the real time: that has to fit, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
-                let ours = Emulated::ours(table, &seeds, &mut Bench::counting(&Forgetful));
+                let ours = side.ours(table, &seeds, &mut Bench::counting(&Forgetful));
                 assert!(ours.is_ok(), "{name}: {ours:?}");
                 sides += 1;
             }

@@ -21,6 +21,8 @@ pub struct Orders {
     pub rows: usize,
     /// Of these, the same in every order.
     pub same_rows: usize,
+    /// Of these, two that are alike here: no order, and so not the same.
+    pub alike: usize,
     /// Printed gaps that are ties.
     pub ties: usize,
     /// What is as in print: two contestants, and where.
@@ -57,6 +59,7 @@ impl Orders {
                 let same = (a > b) == (gap > 1.0) && a != b;
                 orders.all += 1;
                 orders.same += usize::from(same);
+                orders.alike += usize::from(a == b);
                 let row = table.definition.rows.iter();
                 let row = row.map(|column| one.labels.get(column).map_or("", String::as_str)).collect();
                 *rows.entry(row).or_insert(true) &= same;

@@ -283,7 +283,14 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
     }
     let orders = &found.orders;
     let of_orders = || {
-        let models = found.baselines.iter().map(|one| format!(", {} {}", one.model.name(), one.orders.same));
+        let models = found.baselines.iter().map(|one| {
+            // What has the same number for both cannot be right or wrong.
+            let alike = match one.orders.alike {
+                0 => String::new(),
+                alike => format!(" ({alike} alike)"),
+            };
+            format!(", {} {}{alike}", one.model.name(), one.orders.same)
+        });
         format!(
             "orders {}/{}, independent rows {}/{}, a coin {}{}",
             orders.same,

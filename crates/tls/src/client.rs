@@ -84,6 +84,13 @@ impl Client {
     }
 
     /// Begins a session with the server of this name.
+    /// The settings, for a transport that has TLS inside (RFC 9001). Its handshakes happen within the
+    /// [`Surroundings`] that these were made for.
+    #[must_use]
+    pub fn rustls(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+
     pub(crate) fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
         self.surroundings.within(|| ClientConnection::new(self.config.clone(), name))
     }

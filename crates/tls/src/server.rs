@@ -118,6 +118,13 @@ impl Server {
     }
 
     /// Takes a session in.
+    /// The settings, for a transport that has TLS inside (RFC 9001). Its handshakes happen within the
+    /// [`Surroundings`] that these were made for.
+    #[must_use]
+    pub fn rustls(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+
     pub(crate) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
         self.surroundings.within(|| ServerConnection::new(self.config.clone()))
     }

@@ -1,0 +1,125 @@
+//! QUIC's endpoint as an engine of sessions: a connection is a session, the client's streams both ways are its streams.
+
+use crate::config::Config;
+use crate::endpoint::{Endpoint, Event, Id};
+use anabranch_base::knobs::Table;
+use anabranch_base::time::Instant;
+use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
+use anabranch_transport::protocol::Totals;
+use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
+use quinn_proto::ConnectionError;
+use std::net::SocketAddr;
+
+impl SessionEngine for Endpoint {
+    type Id = Id;
+    type Marks = ();
+
+    const ONE_STREAM: bool = false;
+    const HALF_CLOSE: bool = true;
+    const NAME: &'static str = "quic";
+
+    fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Event) {
+        match event {
+            Event::Connected { id, streams } => host.established(id, streams),
+            Event::Accepted { id, streams } => {
+                let port = host.engine.port();
+                host.accepted(now, id, port, streams);
+            }
+            Event::Readable { id, stream } => host.readable(id, stream),
+            Event::Writable { id } => host.writable(id),
+            Event::Closed { id, reason } => host.closed(now, id, to_close_reason(reason)),
+        }
+    }
+
+    fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
+        let remote = server.first().ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
+        Self::connect(self, now, remote).map_err(ConnectError::Refused)
+    }
+
+    fn listen(&mut self, _: u16, _: u32) -> Result<(), ListenError> {
+        self.set_listening(true);
+        Ok(())
+    }
+
+    fn close_listener(&mut self, _: u16) {
+        self.set_listening(false);
+    }
+
+    fn trace_key(&self, id: Id) -> u64 {
+        Self::trace_key(self, id)
+    }
+
+    fn peer(&self, id: Id) -> Option<SocketAddr> {
+        Self::peer(self, id)
+    }
+
+    fn unacknowledged(&self, id: Id) -> u64 {
+        Self::unacknowledged(self, id)
+    }
+
+    fn streams(&self) -> u64 {
+        self.config().streams
+    }
+
+    fn recv(&mut self, now: Instant, id: Id, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
+        Self::recv(self, now, id, stream, into)
+    }
+
+    fn is_finished(&self, id: Id, stream: StreamId) -> bool {
+        Self::is_finished(self, id, stream)
+    }
+
+    fn send(&mut self, now: Instant, id: Id, write: Write<()>, from: &[u8]) -> Result<usize, Refusal> {
+        Self::send(self, now, id, write.stream, from).ok_or(Refusal::Closed)
+    }
+
+    fn finish(&mut self, now: Instant, id: Id, stream: StreamId) {
+        Self::finish(self, now, id, stream);
+    }
+
+    fn close(&mut self, now: Instant, id: Id) {
+        Self::close(self, now, id);
+    }
+
+    fn abort(&mut self, now: Instant, id: Id) {
+        Self::close(self, now, id);
+    }
+
+    fn settings(&self) -> Box<dyn Settings> {
+        Box::new(self.config().clone())
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::default()
+    }
+}
+
+impl Settings for Config {
+    fn knobs(&self) -> Vec<Knob> {
+        self.list()
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        Self::set(self, key, value).map_err(|error| error.to_string())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What the application learns of quinn's reason.
+fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
+    match reason {
+        None => CloseReason::Finished,
+        Some(ConnectionError::TimedOut) => CloseReason::TimedOut(String::new()),
+        Some(ConnectionError::Reset) => CloseReason::Reset(String::new()),
+        Some(ConnectionError::ConnectionClosed(close)) => {
+            let text = close.to_string();
+            if text.contains("refused") { CloseReason::Refused } else { CloseReason::Reset(text) }
+        }
+        // RFC 9001 §4.8: an alert of TLS.
+        Some(ConnectionError::TransportError(error)) => CloseReason::Untrusted(error.reason),
+        Some(other) => CloseReason::Reset(other.to_string()),
+    }
+}

@@ -1,14 +1,44 @@
-//! Tells the program which compiler built it, and for what system: `study bundle` writes both down.
+//! Tells the program which compiler built it, for what system, and from which revision: `study` writes these down.
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let rustc = Command::new(var("RUSTC")).arg("--version").output();
-    let rustc =
-        rustc.map(|rustc| String::from_utf8_lossy(&rustc.stdout).trim().to_owned()).unwrap_or_default();
-    let rustc = if rustc.is_empty() { "an unknown compiler" } else { &rustc };
+    let rustc = said(&mut Command::new(var("RUSTC")), &["--version"]);
+    let rustc = rustc.as_deref().unwrap_or("an unknown compiler");
     println!("cargo::rustc-env=ANABRANCH_RUSTC={rustc}");
     println!("cargo::rustc-env=ANABRANCH_TARGET={}", var("TARGET"));
+    let revision = match said(&mut git(), &["rev-parse", "--short=12", "HEAD"]) {
+        Some(commit) => format!("commit {commit}"),
+        None => "from source without a repository".to_owned(),
+    };
+    println!("cargo::rustc-env=ANABRANCH_SOURCE={} ({revision})", var("CARGO_PKG_VERSION"));
+    // Where the revision is written down: its log tells of every commit, whatever the branch. What is not there is not
+    // watched, as that would build anew each time.
+    for name in ["HEAD", "logs/HEAD"] {
+        if let Some(path) = said(&mut git(), &["rev-parse", "--git-path", name])
+            && Path::new(&path).exists()
+        {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+}
+
+/// git, of the repository of this package alone: sources unpacked within another one have no revision.
+fn git() -> Command {
+    let mut git = Command::new("git");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    git.current_dir(package);
+    if let Some(above) = package.ancestors().nth(3) {
+        git.env("GIT_CEILING_DIRECTORIES", above);
+    }
+    git
+}
+
+/// The one line that a program prints; `None` where it is not there or fails.
+fn said(program: &mut Command, words: &[&str]) -> Option<String> {
+    let output = program.args(words).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|line| !line.is_empty())
 }

@@ -25,7 +25,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tokio", &["sctp", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),
     // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
-    ("lab", &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "http", "load", "emu"]),
+    (
+        "lab",
+        &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "tls", "http", "load", "emu"],
+    ),
     (
         "cli",
         &[

@@ -122,7 +122,7 @@ fn it_shares_a_network_with_ours_and_with_background_traffic() {
 fn what_it_cannot_do_is_refused_by_its_capabilities() {
     for (contestant, told) in [
         ("gbn:window=0", "window=0: write a number from 1 to 64"),
-        ("gbn:windows=4", "unknown key 'windows' (did you mean 'window'?)"),
+        ("gbn:windw=4", "unknown key 'windw' (did you mean 'window'?)"),
         ("gbn:profile=fancy", "unknown profile 'fancy'; accepted: plain"),
         ("gbn:encap=udp", "'encap' is a key of sctp"),
         ("gbn:when-full=rr", "'when-full' is a key of sctp"),

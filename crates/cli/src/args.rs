@@ -307,7 +307,7 @@ fn get() -> Command {
         .arg(crate::knobs::key_file())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(dry_run());
-    secure::client_flags(command)
+    secure::http_flag(secure::client_flags(command))
 }
 
 fn features() -> Command {
@@ -365,7 +365,13 @@ fn study() -> Command {
                     "Exit code 1: a cause is not as the study says, and no assumption was changed.\n\nExample:\n  anabranch study run rajamani-2002 \
                      --set rtt=160ms",
                 )
-                .arg(name().num_args(0..).action(ArgAction::Append))
+                .arg(
+                    Arg::new("name")
+                        .value_name("NAME[/TABLE]")
+                        .num_args(0..)
+                        .action(ArgAction::Append)
+                        .help("A study, as `study list` names it, or one of its tables alone"),
+                )
                 .arg(
                     Arg::new("all")
                         .long("all")
@@ -374,7 +380,21 @@ fn study() -> Command {
                         .conflicts_with("name"),
                 )
                 .arg(quick())
+                .arg(
+                    Arg::new("table")
+                        .long("table")
+                        .value_name("TABLE")
+                        .action(ArgAction::Append)
+                        .help("This table alone, as NAME/TABLE has it, with its causes and the claims that need no other; may be repeated"),
+                )
                 .arg(set())
+                .arg(
+                    Arg::new("also")
+                        .long("also")
+                        .value_name("CONTESTANT")
+                        .action(ArgAction::Append)
+                        .help("Race this in every table, too, as `race --transport` has it: mine=sctp:streams=1"),
+                )
                 .arg(
                     Arg::new("runs")
                         .long("runs")

@@ -1,7 +1,8 @@
 //! `anabranch get`: fetches objects over TCP and SCTP, into files or to standard output.
 //!
 //! Objects of one server share a session: over SCTP each has a stream of its
-//! own and they are fetched at once; over TCP one after the other.
+//! own and they are fetched at once, and so it is over HTTP/2; else over TCP one
+//! after the other.
 //!
 //! - `account`: the result as JSON and CSV
 //! - `keep`: names and places of a page's files
@@ -22,7 +23,8 @@ use crate::place::{Carrier, Url};
 use crate::{Done, Failure, complain, dry_run, knobs, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
-use anabranch_http::get::{Answer, GetError, get_with_fields};
+use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
+use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::{Destination, Step, resolve};
 use anabranch_tls::{Client, TlsConnector};
@@ -33,7 +35,7 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use meter::Meter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -65,6 +67,18 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Err(Failure::Usage(format!(
             "--page {}: pages are got over TCP and SCTP in the clear only; write http:// or http+sctp://",
             url.text
+        )));
+    }
+    let http = matches.get_one::<String>("http").cloned();
+    if let (Some(version), Some(url)) = (&http, urls.iter().find(|url| !url.carrier.is_kernels())) {
+        return Err(Failure::Usage(format!(
+            "--http {version}: {}: SCTP carries HTTP/1.1 on its streams; leave --http out",
+            url.text
+        )));
+    }
+    if let Some(version) = http.as_ref().filter(|_| page) {
+        return Err(Failure::Usage(format!(
+            "--http {version}: a page is got over HTTP/1.1; leave --http out"
         )));
     }
     let tls = secure::client(matches, urls.iter().map(|url| url.carrier))?;
@@ -119,7 +133,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let ours = wanted.iter().any(|one| !one.url.carrier.is_kernels());
     let described = if ours { knobs::describe(&sctp) } else { Vec::new() };
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
-    let settings = Settings { connect, timeout, sctp, sctp_port, tls, meter: Meter::new(), ledger };
+    let settings = Settings { connect, timeout, sctp, sctp_port, tls, http, meter: Meter::new(), ledger };
     // A terminal shows either the object or the progress.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
@@ -150,7 +164,7 @@ fn dry_run(
     if outputs.is_empty() {
         out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
     }
-    out += &dry_run::flags(matches, &["output", "page", "har", "json", "csv", "trust", "insecure"]);
+    out += &dry_run::flags(matches, &["output", "page", "har", "json", "csv", "trust", "insecure", "http"]);
     out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
     let sctp = config(matches)?;
     Ok(match urls.iter().all(|url| url.carrier.is_kernels()) {
@@ -238,6 +252,8 @@ struct Settings {
     sctp_port: u16,
     /// Whom it believes over TLS; `None`: no URL was over TLS.
     tls: Option<Client>,
+    /// The version of HTTP that is spoken, where it was said.
+    http: Option<String>,
     meter: Rc<Meter>,
     ledger: Ledger,
 }
@@ -343,7 +359,7 @@ async fn over_tcp(
     let secure = match settings.tls.clone() {
         Some(client) => TlsConnector::new(world.clone(), connector, client, &names),
         // Redirected there from a URL in the clear: nothing was said of whom to believe.
-        None => secure::by_default()
+        None => secure::by_default(settings.http.as_deref())
             .and_then(|client| TlsConnector::new(world.clone(), connector, client, &names)),
     };
     match secure {
@@ -362,7 +378,8 @@ async fn one_by_one<C: Connector>(
 ) -> Vec<Ended> {
     let mut ended = Vec::new();
     let mut kept = None;
-    for one in wanted {
+    let mut wanted = VecDeque::from(wanted);
+    while let Some(one) = wanted.pop_front() {
         if kept.is_none() {
             // The first address that answers is used.
             match connect_any(world, &connector, count, settings.connect).await {
@@ -377,12 +394,57 @@ async fn one_by_one<C: Connector>(
             ended.push(settings.failed(one.number, "the connection was closed at once".to_owned()));
             continue;
         };
-        let (how, keep) = get_one(world, &mut stream, session.id(), one, settings).await;
+        let http2 = match settings.http.as_deref() {
+            None => session.protocol().is_some_and(|name| name == ALPN),
+            Some(version) => version == "2",
+        };
+        if http2 {
+            wanted.push_front(one);
+            ended.extend(at_once(world, (session, stream), wanted.into(), settings).await);
+            return ended;
+        }
+        let (how, keep) = get_one(world, Way::Stream(&mut stream), session.id(), one, settings).await;
         ended.push(how);
         if keep {
             kept = Some((session, stream));
         }
     }
+    ended
+}
+
+/// Fetches all over HTTP/2, on a connection that is there.
+async fn at_once<N: Session>(
+    world: &OsWorld,
+    (session, stream): (N, N::Stream),
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    let secure = wanted.first().is_some_and(|one| one.url.carrier.is_secure());
+    let (requests, conversation) = match Requests::begin(stream, secure).await {
+        Ok(begun) => begun,
+        Err(why) => return wanted.iter().map(|one| settings.failed(one.number, why.to_string())).collect(),
+    };
+    let talking = world.spawn("http/2", conversation);
+    let (mut tasks, mut ended) = (Vec::new(), Vec::new());
+    for one in wanted {
+        // Objects for standard output come one after the other.
+        if one.file.is_none() {
+            for task in tasks.drain(..) {
+                ended.push(task.await);
+            }
+        }
+        let (inside, requests, settings, id) =
+            (world.clone(), requests.clone(), settings.clone(), session.id());
+        tasks.push(world.spawn("get", async move {
+            get_one::<N::Stream>(&inside, Way::Http2(&requests), id, one, &settings).await.0
+        }));
+    }
+    for task in tasks {
+        ended.push(task.await);
+    }
+    drop(requests);
+    let _ = world.timeout(CLOSING, talking).await;
+    session.close();
     ended
 }
 
@@ -417,7 +479,9 @@ async fn over_sctp(
         let (inside, session, settings) = (world.clone(), session.clone(), settings.clone());
         tasks.push(world.spawn("get", async move {
             match session.open(stream) {
-                Ok(mut stream) => get_one(&inside, &mut stream, session.id(), one, &settings).await.0,
+                Ok(mut stream) => {
+                    get_one(&inside, Way::Stream(&mut stream), session.id(), one, &settings).await.0
+                }
                 Err(why) => settings.failed(one.number, why.to_string()),
             }
         }));
@@ -431,21 +495,31 @@ async fn over_sctp(
     Ok(ended)
 }
 
+/// How an object is asked for.
+enum Way<'a, T> {
+    /// On this stream.
+    Stream(&'a mut T),
+    /// On a stream of its own.
+    Http2(&'a Requests),
+}
+
 /// Fetches one object. `true`: the stream can carry another.
 async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
-    stream: &mut T,
+    way: Way<'_, T>,
     connection: u64,
     wanted: Wanted,
     settings: &Settings,
 ) -> (Ended, bool) {
     let number = wanted.number;
     settings.ledger.note(number, |fetched| {
-        fetched.place = Some((connection, stream.number()));
+        if let Way::Stream(stream) = &way {
+            fetched.place = Some((connection, stream.number()));
+        }
         fetched.assigned = Some(world.now());
         (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
     });
-    let (ended, keep) = exchange(world, stream, wanted, settings).await;
+    let (ended, keep) = exchange(world, way, connection, wanted, settings).await;
     settings.ledger.note(number, |fetched| match &ended {
         Ended::Delivered => fetched.delivered = Some(world.now()),
         Ended::Failed(why) => fetched.error = Some(why.clone()),
@@ -457,13 +531,14 @@ async fn get_one<T: anabranch_transport::Stream>(
 /// The exchange of [`get_one`].
 async fn exchange<T: anabranch_transport::Stream>(
     world: &OsWorld,
-    stream: &mut T,
+    way: Way<'_, T>,
+    connection: u64,
     wanted: Wanted,
     settings: &Settings,
 ) -> (Ended, bool) {
     let Wanted { number, url, mut file, moves } = wanted;
     let authority = url.authority();
-    let taken = get_with_fields(world, stream, &authority, &url.target, settings.timeout, |answer, bytes| {
+    let take = |answer: &Answer, bytes: &[u8]| {
         let head = &answer.head;
         settings.ledger.note(number, |fetched| {
             if bytes.is_empty() {
@@ -480,8 +555,17 @@ async fn exchange<T: anabranch_transport::Stream>(
             Some(file) => file.write(bytes),
             None => deliver(bytes),
         }
-    });
-    let taken = taken.await;
+    };
+    let taken = match way {
+        Way::Stream(stream) => {
+            get_with_fields(world, stream, &authority, &url.target, settings.timeout, take).await
+        }
+        Way::Http2(requests) => {
+            let place =
+                |stream| settings.ledger.note(number, |fetched| fetched.place = Some((connection, stream)));
+            requests.get(world, &authority, &url.target, settings.timeout, place, take).await
+        }
+    };
     let moved = |status: u16| matches!(status, 301..=303 | 307 | 308);
     if !taken.as_ref().is_ok_and(|(answer, _)| moved(answer.head.status) && answer.location.is_some()) {
         settings.meter.step(number, Step::Over);

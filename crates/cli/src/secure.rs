@@ -5,6 +5,7 @@
 
 use crate::place::{Carrier, Listen};
 use crate::{Failure, complain};
+use anabranch_http::http2::ALPN;
 use anabranch_tls::{
     Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust,
 };
@@ -44,8 +45,11 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
         }
         None => self_signed(places)?,
     };
-    let settings =
-        ServerSettings { protocols: http_1(), key_log: Some(key_log()), ..ServerSettings::of(identity) };
+    let settings = ServerSettings {
+        protocols: protocols(None),
+        key_log: Some(key_log()),
+        ..ServerSettings::of(identity)
+    };
     let wrong =
         |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
     let server = Server::new(settings, Surroundings::Real).map_err(wrong)?;
@@ -80,21 +84,32 @@ pub fn client(
             Trust::from_file(Path::new(file)).map_err(|why| Failure::Usage(format!("--trust {why}")))?
         }
     };
-    let settings =
-        ClientSettings { trust, protocols: http_1(), key_log: Some(key_log()), ..ClientSettings::default() };
+    // A verb without the flag speaks HTTP/1.1.
+    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
+    let settings = ClientSettings {
+        trust,
+        protocols: protocols(version),
+        key_log: Some(key_log()),
+        ..ClientSettings::default()
+    };
     Client::new(settings, Surroundings::Real).map(Some).map_err(|why| Failure::Host(why.to_string()))
 }
 
 /// A client of whom nothing was said: it believes the authorities of this system.
-pub fn by_default() -> Result<Client, String> {
-    let settings =
-        ClientSettings { protocols: http_1(), key_log: Some(key_log()), ..ClientSettings::default() };
+pub fn by_default(version: Option<&str>) -> Result<Client, String> {
+    let settings = ClientSettings {
+        protocols: protocols(version),
+        key_log: Some(key_log()),
+        ..ClientSettings::default()
+    };
     Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
 }
 
-/// What is spoken over TLS (RFC 7301 §6).
-fn http_1() -> Vec<Vec<u8>> {
-    vec![b"http/1.1".to_vec()]
+/// What is spoken over TLS, the best first (RFC 7301 §6); with a version, that alone.
+fn protocols(version: Option<&str>) -> Vec<Vec<u8>> {
+    let all = [("2", ALPN), ("1.1", b"http/1.1")];
+    let wanted = all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
+    wanted.map(|(_, alpn)| alpn.to_vec()).collect()
 }
 
 /// Secrets of sessions for decoders, where the environment names a file (`SSLKEYLOGFILE`).

@@ -8,7 +8,7 @@ use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
-use anabranch_http::serve::{self, Access, Log, Options, Stop};
+use anabranch_http::serve::{self, Access, Log, Options, Stop, Versions};
 use anabranch_tls::{Server, Shared};
 use anabranch_transport::ListenError;
 use anabranch_transport::sctp::Config;
@@ -135,6 +135,7 @@ impl Settings {
             max_head: Some(most_head),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             stop: Some(Stop::new()),
+            versions: Versions::Both,
             ..Options::default()
         };
         let grace = span("grace")?;

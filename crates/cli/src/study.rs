@@ -11,12 +11,16 @@ use crate::{Done, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::study::figures::hex;
 use anabranch_lab::study::{
-    self, Bench, Change, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
+    self, Bench, Change, Copied, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
 };
 use clap::ArgMatches;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+/// Version and revision of the source, as pages and bundles name it.
+const SOURCE: &str = env!("ANABRANCH_SOURCE");
 
 /// Does what the flags say.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
@@ -29,7 +33,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run),
         Some(("run", run)) => return run_studies(run, &say),
         Some(("bundle", bundle)) => return bundle::run(bundle),
-        _ => say(&text::listing())?,
+        _ => {
+            let (listing, all) = text::listing(study::names().map(|name| (name, study::open(name))));
+            say(&listing)?;
+            return Ok(if all { Done::Well } else { Done::Badly });
+        }
     }
     Ok(Done::Well)
 }
@@ -38,14 +46,69 @@ fn open(name: &str) -> Result<Study, Failure> {
     study::open(name).map_err(Failure::Usage)
 }
 
+/// The study of a name, and what stands behind a slash where that is no part of a folder's: a table.
+fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
+    study::open(name).map(|study| (study, None)).or_else(|error| {
+        let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
+        let Some((name, table)) = parts else { return Err(Failure::Usage(error)) };
+        let is_folder = Path::new(name).join(table).is_dir();
+        let study = study::open(name).map_err(|other| if is_folder { error } else { other });
+        Ok((study.map_err(Failure::Usage)?, Some(table)))
+    })
+}
+
+/// The studies that are to be run, of them the tables that are to be, with the contestants that are added; and a line for
+/// what is not as the studies have it.
+fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
+    let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
+    let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
+    if names.is_empty() {
+        return Err(Failure::Usage("study run: name a study (see `study list`), or --all".to_owned()));
+    }
+    let tables: Vec<&str> =
+        matches.get_many::<String>("table").into_iter().flatten().map(String::as_str).collect();
+    if names.len() > 1 && !tables.is_empty() {
+        return Err(Failure::Usage("--table: goes with one study".to_owned()));
+    }
+    let also: Vec<String> = matches.get_many::<String>("also").into_iter().flatten().cloned().collect();
+    let (mut studies, mut left) = (Vec::new(), Vec::new());
+    for name in &names {
+        let (mut study, table) = open_with_table(name)?;
+        let own: Vec<&str> = table.into_iter().chain(tables.iter().copied()).collect();
+        if !own.is_empty() {
+            study = whole_or_part(study, &own, matches)?;
+        }
+        left.extend(study.also(&also).map_err(|line| Failure::Usage(format!("--also: {line}")))?);
+        studies.push(study);
+    }
+    let not = if left.is_empty() || also.is_empty() {
+        String::new()
+    } else {
+        format!(" (not in {}, whose contestants share the network)", left.join(", "))
+    };
+    Ok((studies, also.into_iter().map(|contestant| contestant + &not).collect()))
+}
+
+/// The part of a study that has these tables.
+fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<Study, Failure> {
+    let first = study.tables.first().map(|table| table.name.clone()).unwrap_or_default();
+    let scored = study.readings.is_some();
+    let part = study.only(tables).map_err(Failure::Usage)?;
+    let needs = |flag: &str, what: &str| Err(Failure::Usage(format!("--{flag}: {what}; leave --table out")));
+    if matches.get_flag("readings") && scored && part.readings.is_none() {
+        return needs("readings", "the study scores its readings by other tables, too");
+    }
+    if matches.get_flag("sensitivity") && part.table(&first).is_none() {
+        return needs("sensitivity", &format!("looks at the study's first table, {first}"));
+    }
+    Ok(part)
+}
+
 /// The plan of a study's table: of its first, or of that behind a slash.
 fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
-    let (name, table) = match study::open(name) {
-        Ok(_) => (name, None),
-        Err(_) => name.rsplit_once('/').map_or((name, None), |(name, table)| (name, Some(table))),
-    };
-    let study = open(name)?;
+    let (study, table) = open_with_table(name)?;
+    let name = &study.definition.name;
     let found = match table {
         None => study.tables.first(),
         Some(table) => study.table(table),
@@ -65,6 +128,10 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
+    // A value that the plan cannot have is told here, and not by whoever runs it.
+    table
+        .places(&draft, &BTreeMap::new(), None)
+        .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
     Ok(toml::to_string(&draft.to_toml()).unwrap_or_default())
 }
 
@@ -75,13 +142,8 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
 
 /// Runs studies; what they print goes to `say`.
 fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) -> Result<Done, Failure> {
-    let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
-    let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
-    if names.is_empty() {
-        return Err(Failure::Usage("study run: name a study (see `study list`), or --all".to_owned()));
-    }
     // Every name is looked up, every change tried, and every place, before the first race.
-    let studies = names.iter().map(|name| open(name)).collect::<Result<Vec<_>, _>>()?;
+    let (studies, also) = wanted(matches)?;
     let changes = changes(matches)?;
     let size = match matches.get_one::<u64>("runs") {
         Some(runs) => Size::Runs(*runs),
@@ -97,6 +159,7 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         }
         let wrong = |error| match error {
             StudyError::Change(line) if !changes.is_empty() => set(line),
+            StudyError::Change(line) if !also.is_empty() => Failure::Usage(format!("--also: {line}")),
             error => failure(error),
         };
         runs_of(study, size, &seeds, matches, &Forgetful).map_err(wrong)?;
@@ -123,8 +186,14 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         let findings = found(study, size, &seeds, matches, &mut bench);
         progress.finish();
         let findings = findings.map_err(failure)?;
-        if !changes.is_empty() {
-            say(&text::changed(&changes, first))?;
+        if !(changes.is_empty() && also.is_empty()) {
+            say(&text::changed(&changes, &also, first))?;
+        }
+        // A shipped study has the settings of its rig, whatever is thought of them today.
+        if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
+            for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
+                say(&format!("warning: {}/{warning}\n", study.definition.name))?;
+            }
         }
         say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
         if let Some(scores) = &findings.scores {
@@ -135,12 +204,13 @@ fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) 
         }
         met &= findings.is_met();
         if let Some(directory) = &directory {
-            directory.publish(study, &findings, &seeds, &command(matches, study))?;
+            directory.publish(study, &findings, &seeds, &also, &command(matches, study))?;
         }
         all.push((study, findings));
     }
     if let Some(directory) = &directory {
-        let changed = if changes.is_empty() { String::new() } else { text::changed(&changes, first) };
+        let is_changed = !(changes.is_empty() && also.is_empty());
+        let changed = if is_changed { text::changed(&changes, &also, first) } else { String::new() };
         let outcomes = changed + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
         files::write(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
@@ -191,6 +261,9 @@ fn runs_of(
 /// What makes the page of a study again.
 fn command(matches: &ArgMatches, study: &Study) -> String {
     let mut command = format!("anabranch study run {}", study.definition.name);
+    if study.part.is_some() {
+        command.extend(study.tables.iter().map(|table| format!(" --table {}", table.name)));
+    }
     if matches.get_flag("quick") {
         command += " --quick";
     }
@@ -205,8 +278,10 @@ fn command(matches: &ArgMatches, study: &Study) -> String {
             command += &format!(" --{flag} {value}");
         }
     }
-    for set in matches.get_many::<String>("set").into_iter().flatten() {
-        command += &format!(" --set '{set}'");
+    for flag in ["set", "also"] {
+        for value in matches.get_many::<String>(flag).into_iter().flatten() {
+            command += &format!(" --{flag} '{value}'");
+        }
     }
     command + " --out DIR"
 }
@@ -276,27 +351,35 @@ impl Directory {
         study: &Study,
         findings: &Findings,
         seeds: &Seeds<'_>,
+        also: &[String],
         command: &str,
     ) -> Result<(), Failure> {
         let folder = self.path.join(&study.definition.name);
         files::reserve_directory(&folder)?;
-        let changed = if seeds.changes.is_empty() {
+        let changed = if seeds.changes.is_empty() && also.is_empty() {
             String::new()
         } else {
-            text::changed(seeds.changes, seeds.first) + "\n"
+            text::changed(seeds.changes, also, seeds.first) + "\n"
         };
         let mut written = vec![
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
             ("page.md", changed.clone() + &study::quote::filled(study, findings)),
-            ("study.html", study::page::html(study, findings, seeds, command)),
+            ("study.html", study::page::html(study, findings, seeds, command, SOURCE)),
         ];
         written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", text::readings_csv(scores))));
         let sensitivity = findings.sensitivity.as_ref();
         written.extend(sensitivity.map(|found| ("sensitivity.csv", text::sensitivity_csv(found))));
         for (name, content) in written {
             files::write(&folder.join(name), content.as_bytes())?;
+        }
+        let tables = folder.join("tables");
+        files::reserve_directory(&tables)?;
+        for found in &findings.tables {
+            let Some(table) = study.table(&found.name) else { continue };
+            let content = study::measured::csv(table, found);
+            files::write(&tables.join(format!("{}.csv", found.name)), content.as_bytes())?;
         }
         Ok(())
     }

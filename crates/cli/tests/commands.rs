@@ -208,6 +208,7 @@ fn place() -> Scratch {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         place.file(&format!("examples/{name}"), fs::read(&path).expect("a file"));
     }
+    crate::study::smallest(&place);
     let keys = place.file("keys", "1 000102030405060708090a0b0c0d0e0f\n");
     let bin = place.file("bin/sudo", "#!/bin/sh\n# Whoever runs this is root already.\nexec \"$@\"\n");
     use std::os::unix::fs::{PermissionsExt, symlink};

@@ -24,6 +24,7 @@ mod get_json;
 mod get_page;
 mod heads;
 mod hostile;
+mod http2;
 mod key_file;
 mod link;
 mod load;

@@ -149,6 +149,12 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         (&["run", "own", "--set", "two:iw=1"], "no such contestant; there are many, one"),
         (&["run", "own", "--set", "one:speed=1"], "unknown key 'speed'"),
         (&["plan", "own/nothing"], "no table 'nothing'; there are pages"),
+        (&["plan", "own", "--set", "rtt=fast"], "--set: "),
+        (&["run", "own/nothing"], "no table 'nothing'; there are pages"),
+        (&["run", "own", "--table", "nothing"], "no table 'nothing'; there are pages"),
+        (&["run", "own", "own", "--table", "pages"], "--table: goes with one study"),
+        (&["run", "own", "--also", "one=tcp"], "--also: 'one=tcp': pages has a contestant one"),
+        (&["run", "own", "--also", "mine=quick"], "--also: "),
     ] {
         let output = run(&mut study(&place, words));
         let said = errors(&output);
@@ -220,6 +226,16 @@ fn a_wrong_file_is_named() {
             "own/causes.toml: rtt: no table 'sizes'",
         ),
         ("own/causes.toml", &FILES[3].1.replace("[3, 12]", "[12, 3]"), "rtt: effect"),
+        (
+            "own/study.toml",
+            &FILES[0].1.replace("'table 1.'", "'table 1.'\nkeys = ['rtt']"),
+            "own/causes.toml: rtt: rtt=400ms changes what is stated (rtt: 40ms): write counterfactual = true",
+        ),
+        (
+            "own/study.toml",
+            &FILES[0].1.replace("'table 1.'", "'table 1.'\ntables = ['sizes']"),
+            "own/study.toml: rtt: no table 'sizes'",
+        ),
         ("own/claims.csv", &FILES[4].1.replace("one rises", "two rises"), "x1: no contestant 'two' in pages"),
         ("own/claims.csv", &FILES[4].1.replace("over loss", "over rtt"), "x1: 'rtt' is no factor of pages"),
         ("own/claims.csv", &FILES[4].1.replace("cause rtt", "cause loss"), "x2: no cause 'loss'"),
@@ -246,6 +262,235 @@ fn a_wrong_file_is_named() {
             "{told}: {said}"
         );
     }
+}
+
+/// A table alone has the numbers, causes and claims that it has in the whole study.
+#[test]
+fn a_table_alone_is_as_in_the_whole_study() {
+    let place = place("study-table");
+    place.file("own/study.toml", FILES[0].1.replace("['pages']", "['sizes', 'pages']"));
+    place.file("own/sizes.toml", FILES[1].1.replace("5x20kB", "3x5kB"));
+    let more = "x4,text,measurement,both,sizes: one < many at loss=0; pages: one < many at loss=0\n\
+                x5,text,measurement,one alone,pages: one < many at loss=0\n";
+    place.file("own/claims.csv", format!("{}{more}", FILES[4].1));
+    for (out, words) in [
+        ("whole", &["run", "own"][..]),
+        ("slash", &["run", "own/pages"]),
+        ("flag", &["run", "./own", "--table", "pages"]),
+        ("both", &["run", "own", "--table", "pages", "--table", "sizes"]),
+    ] {
+        let flags = ["--quick", "--quiet", "--out", out];
+        let output = run(study(&place, words).args(flags));
+        assert!(output.status.success(), "{}", errors(&output));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // What holds is told of a part alone; what needs another table is no claim of it.
+        assert_eq!(said.contains("x5 (holds)"), out != "whole", "{out}: {said}");
+    }
+    let [whole, slash, flag] =
+        ["whole", "slash", "flag"].map(|out| all_below(&place.0.join(out).join("own")));
+    assert_eq!(slash, flag);
+    assert_eq!(slash["tables/pages.csv"], whole["tables/pages.csv"]);
+    assert_eq!(slash["causes.csv"], whole["causes.csv"]);
+    assert_eq!(slash["cells.csv"], whole["cells.csv"], "nothing is printed of the other");
+    assert!(whole.contains_key("tables/sizes.csv") && !slash.contains_key("tables/sizes.csv"));
+    let ids = |files: &BTreeMap<String, Vec<u8>>| -> Vec<String> {
+        let text = String::from_utf8_lossy(&files["claims.csv"]).into_owned();
+        text.lines().skip(1).map(|row| row[..2].to_owned()).collect()
+    };
+    assert_eq!(
+        (ids(&whole), ids(&slash)),
+        (
+            ["x1", "x2", "x3", "x4", "x5"].map(str::to_owned).into(),
+            ["x1", "x2", "x5"].map(str::to_owned).into()
+        )
+    );
+    assert!(String::from_utf8_lossy(&slash["study.html"]).contains("study own, of its tables pages alone"));
+}
+
+/// A contestant that is added changes no other number; it is marked wherever it stands, and races nowhere where it would.
+#[test]
+fn a_contestant_that_is_added_is_marked() {
+    let place = place("study-also");
+    place.file("own/study.toml", FILES[0].1.replace("['pages']", "['pages', 'shared']"));
+    place.file("own/shared.toml", FILES[1].1.replace("rtt = '40ms'", "rtt = '40ms'\ntogether = true"));
+    let also = ["--also", "mine=tcp:nagle=yes"];
+    let run_to = |out: &str, words: &[&str]| {
+        let output = run(study(&place, &["run", "own", "--quick", "--quiet", "--out", out]).args(words));
+        assert!(output.status.success(), "{}", errors(&output));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), all_below(&place.0.join(out).join("own")))
+    };
+    let ((_, without), (said, with)) = (run_to("without", &[]), run_to("with", &also));
+    for file in ["cells.csv", "causes.csv", "claims.csv", "tables/shared.csv"] {
+        assert_eq!(with[file], without[file], "{file}");
+    }
+    let rows = |files: &BTreeMap<String, Vec<u8>>| -> Vec<String> {
+        let text = String::from_utf8_lossy(&files["tables/pages.csv"]).into_owned();
+        text.lines().map(str::to_owned).collect()
+    };
+    let (added, own): (Vec<String>, Vec<String>) =
+        rows(&with).into_iter().partition(|row| row.ends_with(",yes"));
+    assert_eq!(own, rows(&without));
+    assert!(added.len() > 10 && added.iter().all(|row| row.split(',').nth(1) == Some("mine")), "{added:?}");
+    let changed = "Changed: mine=tcp:nagle=yes (not in shared, whose contestants share the network) added; seeds from 1 on.";
+    assert!(said.starts_with(changed), "{said}");
+    assert!(said.contains("warning: own/pages: ") && said.contains("\nmine (added)"), "{said}");
+    let html = String::from_utf8_lossy(&with["study.html"]);
+    assert!(html.contains("changed: mine added") && html.contains("mine (added)"));
+    assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
+}
+
+/// What a finding explains, a counterfactual does not: it is named beside the cell, and counted apart.
+#[test]
+fn a_counterfactual_explains_nothing() {
+    let place = place("study-counterfactual");
+    let cells = |out: &str, words: &[&str]| {
+        let output = run(study(&place, &["run", "own", "--quick", "--quiet", "--out", out]).args(words));
+        let read = |file: &str| fs::read_to_string(place.0.join(out).join("own").join(file)).expect("a file");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), read("cells.csv"), read("tables/pages.csv"))
+    };
+    let (_, _, slow) = cells("slow", &["--set", "rtt=400ms"]);
+    let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
+    let page = row.split(',').nth(7).expect("a mean");
+    place.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
+    for (kind, explained, by, said_so) in [
+        ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
+        (
+            "exploratory = true",
+            0,
+            ",rtt,",
+            "1 not explained (of these 1 by exploratory causes come near print, which explains nothing)",
+        ),
+        (
+            "counterfactual = true",
+            0,
+            ",,",
+            "1 not explained (of these 1 by counterfactuals come near print, which explains nothing)",
+        ),
+    ] {
+        place.file("own/causes.toml", format!("{}explains = true\n{kind}\n", FILES[3].1));
+        let (said, cells, _) = cells(&format!("out-{}", kind.len()), &[]);
+        let cell = cells.lines().nth(1).expect("a cell");
+        assert!(cell.contains(&format!(",differs,transport,{by}")), "{kind}: {cell}");
+        assert_eq!(cell.ends_with(",rtt"), kind.starts_with("counterfactual"), "{cell}");
+        assert!(said.contains(said_so), "{kind} {explained}: {said}");
+        let word = if kind.is_empty() {
+            "findings"
+        } else if explained == 0 && kind.starts_with('e') {
+            "exploratory ones"
+        } else {
+            "counterfactuals"
+        };
+        assert!(said.contains(&format!("causes that are as the study says: 1 of 1 {word}\n")), "{said}");
+    }
+}
+
+/// A copy of one of the five that has other files does not cite itself as that one.
+#[test]
+fn a_changed_copy_says_so() {
+    let place = Scratch::new("study-copy");
+    let name = "alternative-transport";
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies").join(name);
+    for (file, content) in all_below(&shipped) {
+        place.file(&format!("{name}/{file}"), content);
+    }
+    let page = |out: &str| {
+        let output =
+            run(&mut study(&place, &["run", &format!("./{name}/init"), "--quick", "--quiet", "--out", out]));
+        assert!(output.status.success(), "{}", errors(&output));
+        fs::read_to_string(place.0.join(out).join(name).join("study.html")).expect("a page")
+    };
+    assert!(!page("same").contains("a changed copy"));
+    let plan = fs::read_to_string(shipped.join("init.toml")).expect("a table");
+    place.file(&format!("{name}/init.toml"), plan.replacen("title = \"", "title = \"Changed: ", 1));
+    let said =
+        "study alternative-transport, a changed copy (not as shipped: init.toml), of its tables init alone";
+    assert!(page("other").contains(said));
+}
+
+/// The columns that the page about results tells of a file, in order.
+fn columns(file: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
+    let page = fs::read_to_string(path).expect("docs/guide/results.md");
+    let (_, below) =
+        page.split_once(&format!("\n### {file}\n")).unwrap_or_else(|| panic!("no heading {file}"));
+    let lines = below.lines().take_while(|line| !line.starts_with('#'));
+    lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
+}
+
+/// Each file of a study has the columns that the page about results tells, in that order.
+#[test]
+fn every_column_is_told() {
+    let place = place("study-columns");
+    place.file("own/readings.toml", READINGS);
+    place.file("own/study.toml", format!("{}[[vary]]\nkey = 'one:iw'\nor = ['2']\n", FILES[0].1));
+    let words = ["run", "own", "--quick", "--quiet", "--readings", "--sensitivity", "--out", "out"];
+    assert!(run(&mut study(&place, &words)).status.success());
+    assert!(run(&mut study(&place, &["bundle", "own", "--quiet", "--out", "bundle"])).status.success());
+    let mut files = all_below(&place.0.join("out/own"));
+    files.insert("map.csv".to_owned(), fs::read(place.0.join("bundle/map.csv")).expect("a map"));
+    files.retain(|name, _| name.ends_with(".csv"));
+    assert_eq!(files.len(), 7, "{:?}", files.keys());
+    for (name, content) in files {
+        let text = String::from_utf8(content).expect("text");
+        let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
+        let (told, head) = match name.as_str() {
+            // A column for each factor before, or for each row behind.
+            "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
+            "readings.csv" => (columns(&name), &head[..8]),
+            _ => (columns(&name), &head[..]),
+        };
+        assert_eq!(told, head, "{name}");
+    }
+    assert_eq!(columns("emulated.csv"), anabranch_lab::study::emulated::HEAD);
+    // What was found stands on the page, and in the list of outcomes.
+    for file in ["out/own/study.html", "out/outcomes.md"] {
+        let text = fs::read_to_string(place.0.join(file)).expect("text");
+        for what in [
+            "error, selected: ",
+            "error, held out: ",
+            "error, stated only: ",
+            "error, median of all: ",
+            "; fragile: ",
+        ] {
+            assert!(text.contains(what), "{file}: {what}");
+        }
+    }
+}
+
+/// The files of the smallest study in the guide, put where `place` is.
+pub fn smallest(place: &Scratch) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/study.md");
+    let guide = fs::read_to_string(path).expect("docs/guide/study.md");
+    let mut found = 0;
+    for part in guide.split("\n`my-study/").skip(1) {
+        let (file, rest) = part.split_once('`').expect("a name");
+        let block = rest.split_once("```").expect("a block").1.split_once('\n').expect("its lines").1;
+        place.file(&format!("my-study/{file}"), block.split_once("```").expect("its end").0);
+        found += 1;
+    }
+    found += guide.matches("folder of six files. `my-study/study.toml`").count();
+    let toml = guide.split_once("`my-study/study.toml`:\n\n```toml\n").expect("the first").1;
+    place.file("my-study/study.toml", toml.split_once("```").expect("its end").0);
+    assert_eq!(found, 6, "files of the smallest study");
+}
+
+/// The smallest study of the guide, as it is written there, has its cell, its claim and its cause as the guide says.
+#[test]
+fn the_smallest_study_runs_as_written() {
+    let place = Scratch::new("study-smallest");
+    smallest(&place);
+    let output = run(&mut study(&place, &["run", "./my-study", "--quick", "--quiet", "--out", "out"]));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", errors(&output));
+    for what in [
+        "my-study/pages: 1 cell (1 agree)",
+        "my-study: 1 claims: 1 hold",
+        "my-study: causes that are as the study says: 1 of 1 findings",
+    ] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    let page = fs::read_to_string(place.0.join("out/my-study/page.md")).expect("a page");
+    assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
 }
 
 /// `study plan` prints a plan that `race` runs to the numbers of the study's cells.
@@ -348,7 +593,35 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         assert_eq!(files[&format!("studies/{file}")], content.as_bytes());
     }
     let map = String::from_utf8_lossy(&files["map.csv"]);
-    assert!(map.contains("claim,x1,table 1,loss costs time,pages: one rises over loss,./anabranch race plans/quick/pages.toml,"), "{map}");
+    let command = "./anabranch study run studies/own --quick --table pages";
+    assert!(
+        map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
+        "{map}"
+    );
+    // The map's command prints what is compared.
+    let said = run(Command::new("/bin/sh").args(["-c", command]).current_dir(place.0.join("a")));
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
+    let cells: Vec<Vec<&str>> = cells.lines().skip(1).map(|row| row.split(',').collect()).collect();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        let ours = anabranch_lab::study::effect::figure(cell[3].parse().expect("a number"));
+        let names: Vec<&str> = cell[1].split(' ').filter_map(|label| label.split('=').nth(1)).collect();
+        let is_row = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.starts_with(&names) && words.contains(&ours.as_str()) && words.contains(&cell[13])
+        };
+        assert!(said.lines().any(|line| is_row(&line)), "{cell:?}: {said}");
+    }
+    assert!(
+        said.contains("x1 (undetermined): loss costs time: ") && said.contains("rtt (finding, holds): "),
+        "{said}"
+    );
+    // What made it is named with its source.
+    let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
+    for file in ["README.md", "expected/quick/own/study.html"] {
+        assert!(String::from_utf8_lossy(&files[file]).contains(&source), "{file}");
+    }
     // It goes somewhere else, and what made it is gone.
     let elsewhere = Scratch::new("study-bundle-elsewhere");
     fs::rename(place.0.join("a"), elsewhere.0.join("copy")).expect("moved");

@@ -158,13 +158,17 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end of a lane: an interface a path, packets in the order of time.
+/// Writes the capture of one end of a lane: an interface a path, packets in the order of time, before them the secrets of TLS
+/// sessions, if there are any.
 ///
 /// # Errors
 /// What reading and writing bring.
-pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, out: W) -> io::Result<W> {
+pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &str, out: W) -> io::Result<W> {
     let wanted = |sighting: &Sighting| sighting.near == near && usize::from(sighting.lane) == lane;
     let mut writer = pcap::Writer::new(out, "anabranch")?;
+    if !secrets.is_empty() {
+        writer.tls_secrets(secrets)?;
+    }
     let mut readers = Vec::new();
     for (number, packets) in (1..).zip(paths) {
         readers.push((writer.interface(&format!("path{number}"), 0)?, packets.read()?));
@@ -206,7 +210,7 @@ mod tests {
             spool.finish().expect("written")
         };
         let paths = [spool(&[1, 4, 5]), spool(&[]), spool(&[2, 3, 6])];
-        let of = |lane, near| capture(&paths, lane, near, Vec::new()).expect("a capture");
+        let of = |lane, near| capture(&paths, lane, near, "", Vec::new()).expect("a capture");
         let (near, far) = (of(0, true), of(0, false));
         let order = |capture: &[u8]| -> Vec<u8> {
             capture.windows(4).filter(|w| w[0] == 0x45 && w[2..] == [0, 10]).map(|w| w[1]).collect()

@@ -2,6 +2,10 @@
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 
+mod http2;
+
+pub use http2::{Conversation, Requests};
+
 use crate::fetch::response::{Head, ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};

@@ -9,6 +9,7 @@
 //! | [`visit`] | a page for people: what a document embeds, fetched as it is found |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
+//! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
 //! | [`framing`] | where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
 //! | [`observe`] | what happened when, at both ends |
@@ -26,6 +27,7 @@ pub mod fetch;
 pub mod framing;
 pub mod get;
 pub mod har;
+pub mod http2;
 pub mod limits;
 pub mod mapping;
 pub mod observe;

@@ -16,10 +16,13 @@
 //! answers in order. Byte ranges count from 0 at the first byte of that
 //! direction of that stream, as [`TraceEvent::Sent`]'s `bytes` do.
 //!
+//! Over HTTP/2 an exchange has a stream of its own, whose bytes are those of its frames; which of these lie where on the
+//! session's stream is observed, too.
+//!
 //! [`TraceEvent::Sent`]: anabranch_base::trace::TraceEvent::Sent
 
 use anabranch_base::time::Instant;
-use anabranch_transport::CloseReason;
+use anabranch_transport::{CloseReason, Piece, Placement};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -140,6 +143,14 @@ pub trait Observer {
     fn written(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
+    /// The client has put a frame of this stream of HTTP/2 on the session's one stream.
+    fn requested(&self, connection: u64, stream: u64, frame: Piece) {
+        let _ = (connection, stream, frame);
+    }
+    /// The server has.
+    fn answered(&self, connection: u64, stream: u64, frame: Piece) {
+        let _ = (connection, stream, frame);
+    }
     /// Where the sender put an object on its stream, when that is not what the receiver counts: bytes that were
     /// given up are counted by the one and never seen by the other.
     fn placed(&self, object: usize, bytes: Range<u64>) {
@@ -186,6 +197,12 @@ impl<O: Observer + ?Sized> Observer for Rc<O> {
     }
     fn written(&self, exchange: ExchangeId, at: Instant) {
         (**self).written(exchange, at);
+    }
+    fn requested(&self, connection: u64, stream: u64, frame: Piece) {
+        (**self).requested(connection, stream, frame);
+    }
+    fn answered(&self, connection: u64, stream: u64, frame: Piece) {
+        (**self).answered(connection, stream, frame);
     }
     fn placed(&self, object: usize, bytes: Range<u64>) {
         (**self).placed(object, bytes);
@@ -241,6 +258,10 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// By exchange.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
+    /// Where frames of HTTP/2 lie that clients have sent.
+    pub requests: Placement,
+    /// And servers.
+    pub answers: Placement,
 }
 
 /// An observer that keeps it all. A clone records into the same place, so one
@@ -321,6 +342,12 @@ impl Observer for Recorder {
     }
     fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
+    }
+    fn requested(&self, connection: u64, stream: u64, frame: Piece) {
+        self.record.borrow_mut().requests.add(connection, stream, frame);
+    }
+    fn answered(&self, connection: u64, stream: u64, frame: Piece) {
+        self.record.borrow_mut().answers.add(connection, stream, frame);
     }
     fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));

@@ -10,6 +10,7 @@
 //! - `access`, `stop`: the log, and the end in good order
 //! - `fifo_lock`: one request at a time; `idle_buffers`: what streams hold between requests
 //! - `stream`: hyper's view of a stream, and the answer to one request; `exchanges`: those of a stream
+//! - `http2`: sessions that speak HTTP/2, and whose bytes they write next; `opening`: whether a session does
 //! - `screen`, `drain`: what hyper does not get to see of it, and what is left of it when hyper has done
 
 mod access;
@@ -18,7 +19,9 @@ mod exchanges;
 mod fifo_lock;
 #[cfg(unix)]
 pub mod files;
+mod http2;
 mod idle_buffers;
+mod opening;
 mod screen;
 mod site;
 mod stop;
@@ -36,7 +39,9 @@ use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, Timer, World};
+use bytes::Bytes;
 use idle_buffers::IdleBuffers;
+use opening::Spoken;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -73,9 +78,23 @@ pub struct Options {
     pub buffers_kept: Option<usize>,
     /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
+    /// What is spoken on sessions of one stream.
+    pub versions: Versions,
     /// When stopped, the server accepts no more sessions and requests, finishes exchanges in flight, closes the
     /// sessions and ends.
     pub stop: Option<Stop>,
+}
+
+/// The versions of HTTP that a server speaks on sessions of one stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Versions {
+    /// HTTP/1.1 and older.
+    #[default]
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// What the two ends have agreed on (ALPN), else what the client's first bytes are (RFC 9113 §3.3).
+    Both,
 }
 
 /// Serves `site` to every session that `listener` takes in, until the listener
@@ -309,10 +328,25 @@ where
             let ServedStreams { tasks, logs } = &mut **begun.get_or_insert_with(|| {
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
-            let log = exchanges::Log::of(logs, session.id(), &stream);
-            let task =
-                stream::serve(service.clone(), log, (session.clone(), stream), activity.clone(), exchange);
-            tasks.spawn("http served stream", task);
+            let whole = (session.clone(), stream);
+            match opening::spoken(service.options.versions, &whole) {
+                Spoken::Http1 => {
+                    let log = exchanges::Log::of(logs, session.id(), &whole.1);
+                    let served =
+                        stream::serve(service.clone(), log, whole, activity.clone(), exchange, Bytes::new());
+                    tasks.spawn("http served stream", served);
+                }
+                Spoken::Http2 => {
+                    let served =
+                        http2::serve(service.clone(), whole, activity.clone(), exchange, Bytes::new());
+                    tasks.spawn("http/2 served session", served);
+                }
+                Spoken::Unknown => {
+                    let log = exchanges::Log::of(logs, session.id(), &whole.1);
+                    let served = opening::serve(service.clone(), log, whole, activity.clone(), exchange);
+                    tasks.spawn("http served stream", served);
+                }
+            }
         }
         activity.end();
         if let Some(begun) = &begun {

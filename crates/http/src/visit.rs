@@ -267,7 +267,9 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
                     Destination::Here(next) => target = next,
                     Destination::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
-                    Destination::Nowhere => return Err("redirected to an invalid address".to_owned()),
+                    Destination::Nowhere => {
+                        return Err(format!("redirected to '{location}', which is no address of a page"));
+                    }
                 },
             }
         }

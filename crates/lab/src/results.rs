@@ -298,8 +298,11 @@ pub struct Object {
 /// virtual world none is, and they add up exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Why {
-    /// Waiting for the handshake of its connection.
+    /// Waiting for the transport's handshake of its connection.
     pub connect_ns: Option<u64>,
+    /// Waiting for the handshake of TLS that follows it.
+    #[serde(default = "no_time")]
+    pub secure_ns: Option<u64>,
     /// Waiting for a stream or slot.
     pub queue_ns: Option<u64>,
     /// Waiting in the sender while it had nothing to retransmit: window, pacing, other objects' turn.
@@ -320,16 +323,25 @@ pub struct Why {
     pub blocked_ns: Option<u64>,
 }
 
+/// What results from before there was TLS do not say.
+#[expect(clippy::unnecessary_wraps, reason = "the part's type")]
+const fn no_time() -> Option<u64> {
+    Some(0)
+}
+
 /// The parts of a response time, in the order in which they occur.
-pub const PARTS: [&str; 10] =
-    ["connect", "queue", "send", "stalled", "ahead", "server", "recovery", "timeout", "wire", "blocked"];
+pub const PARTS: [&str; 11] = [
+    "connect", "secure", "queue", "send", "stalled", "ahead", "server", "recovery", "timeout", "wire",
+    "blocked",
+];
 
 impl Why {
     /// The parts, in the order of [`PARTS`]; `None` where a part cannot be told.
     #[must_use]
-    pub const fn parts(&self) -> [Option<u64>; 10] {
+    pub const fn parts(&self) -> [Option<u64>; 11] {
         [
             self.connect_ns,
+            self.secure_ns,
             self.queue_ns,
             self.send_ns,
             self.stalled_ns,

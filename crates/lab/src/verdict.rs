@@ -13,8 +13,8 @@ use anabranch_base::units::format_span;
 /// Mean milliseconds an object spent in each part, over the objects of all runs of which every part is known, in the
 /// order of [`PARTS`]; `None` when that is none. Where those are not all, [`Contestant::shortfall`] says so.
 #[must_use]
-pub fn mean_parts(contestant: &Contestant) -> Option<[f64; 10]> {
-    let mut sums = [0.0; 10];
+pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
+    let mut sums = [0.0; PARTS.len()];
     let mut n = 0_u64;
     for why in contestant
         .runs

@@ -28,7 +28,9 @@ fn race(flags: &[(&str, &str)]) -> Race {
 /// The packets as the client's interfaces saw them.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    let flags: Vec<_> = flags.iter().chain(keys).copied().collect();
+    // Another workload takes the place of the transfer.
+    let own = |key: &str| keys.iter().any(|(own, _)| *own == key || key == "bulk" && *own == "objects");
+    let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
     let settings = Settings { ladder_lines: 60, ..Settings::default() };
     let decoded = capture::decode("", &captures[0].pcapng[..], &settings).expect("a capture");
@@ -193,6 +195,152 @@ fn sctp_tells_its_peer_and_goes_on() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
+/// It leaves half a second after it came to know the new network, before it began: it begins there, with both addresses.
+#[test]
+fn sctp_begins_in_the_network_that_it_knows() {
+    let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];
+    expect_test::expect![[r#"
+        : 33 packets, 0.506 s, 1 association
+
+        SCTP  A = 10.0.2.1, 10.0.1.1 port 53687 tag 7c3f3536   B = 10.100.1.1 port 8000 tag 86619a1d
+          handshake 200.4 ms (round trip 100.3 ms); shut down by A at 0.506 s
+                                   packets  IP bytes  chunks  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B                        14       948       1         1     16    899403849-899403849              0         0    100.1/100.1/100.1
+          B to A                        19     21188      14         1  20000  1169779354-1169779367              0         0     0.000/5.000/40.0
+          10.0.2.1 to 10.100.1.1        14       948       1                                                      0         0    100.1/100.1/100.1
+          10.100.1.1 to 10.0.2.1        18     21128      14                                                      0         0     0.000/5.000/40.0
+          10.100.1.1 to 10.0.1.1         1        60       0                                                      0         0    0.000/0.000/0.000
+          A to B (1 streams more)
+          B to A (1 streams more)
+          A to B: 1 ASCONF, 1 AUTH, 1 COOKIE ECHO, 1 HEARTBEAT ACK, 1 INIT, 1 SHUTDOWN, 1 SHUTDOWN COMPLETE
+          B to A: 1 ASCONF ACK, 1 AUTH, 1 COOKIE ACK, 1 HEARTBEAT, 1 INIT ACK, 1 SHUTDOWN ACK
+
+            0.000000  A  ──► B   INIT          tag=A1 rwnd=4096k os=100 is=100 tsn=1 ip=10.0.2.1 ip=10.0.1.1 ecn forward-tsn extensions=15,193,128,130,192,64,194 random chunks=128,193 hmac=sha256,sha1 families=v4
+            0.100304  A  ◄── B   INIT ACK      tag=B1 rwnd=4096k os=100 is=100 tsn=1 …cookie ecn forward-tsn extensions=15,193,128,130,192,64,194 random chunks=128,193 hmac=sha256,sha1
+            0.100304  A  ──► B   COOKIE ECHO; I-DATA tsn=1 sid=0 mid=0 len=16 BE
+            0.200486  A  ◄── B   COOKIE ACK; SACK cum=1 rwnd=4194288
+            0.200492  A2 ◄── B   HEARTBEAT
+            0.200492  A  ──► B   HEARTBEAT ACK
+            0.201686  A  ◄── B   I-DATA        tsn=1 sid=0 mid=0 len=1448 B
+            0.201686  A  ──► B   SACK          cum=1 rwnd=4192856
+            0.202886  A  ◄── B   I-DATA        tsn=2 sid=0 mid=0 fsn=1 len=1448
+            0.204086  A  ◄── B   I-DATA        tsn=3 sid=0 mid=0 fsn=2 len=1448
+            0.204086  A  ──► B   SACK          cum=3 rwnd=4189960
+            0.205286  A  ◄── B   I-DATA        tsn=4 sid=0 mid=0 fsn=3 len=1448
+            0.245286  A  ──► B   SACK          cum=4 rwnd=4188512
+            0.302924  A  ◄── B   I-DATA        tsn=5 sid=0 mid=0 fsn=4 len=1448
+            0.304124  A  ◄── B   I-DATA        tsn=6 sid=0 mid=0 fsn=5 len=1448
+            0.304124  A  ──► B   SACK          cum=6 rwnd=4185616
+            0.305324  A  ◄── B   I-DATA        tsn=7 sid=0 mid=0 fsn=6 len=1448
+            0.306524  A  ◄── B   I-DATA        tsn=8 sid=0 mid=0 fsn=7 len=1448
+            0.306524  A  ──► B   SACK          cum=8 rwnd=4182720
+            0.307724  A  ◄── B   I-DATA        tsn=9 sid=0 mid=0 fsn=8 len=1448
+            0.308924  A  ◄── B   I-DATA        tsn=10 sid=0 mid=0 fsn=9 len=1448
+            0.308924  A  ──► B   SACK          cum=10 rwnd=4179824
+            0.320000  A  ──► B   AUTH key=0 hmac=sha256; ASCONF serial=1 from=10.0.2.1 delete=10.0.1.1
+            0.346524  A  ◄── B   I-DATA        tsn=11 sid=0 mid=0 fsn=10 len=1448
+            0.347724  A  ◄── B   I-DATA        tsn=12 sid=0 mid=0 fsn=11 len=1448
+            0.347724  A  ──► B   SACK          cum=12 rwnd=4176928
+            0.405363  A  ◄── B   I-DATA        tsn=13 sid=0 mid=0 fsn=12 len=1448
+            0.406345  A  ◄── B   I-DATA        tsn=14 sid=0 mid=0 fsn=13 len=1176 E
+            0.406345  A  ──► B   SACK          cum=14 rwnd=4174304
+            0.406345  A  ──► B   SHUTDOWN      cum=14
+            0.420147  A  ◄── B   AUTH key=0 hmac=sha256; ASCONF ACK serial=1
+            0.506444  A  ◄── B   SHUTDOWN ACK
+            0.506444  A  ──► B   SHUTDOWN COMPLETE
+    "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
+}
+
+/// Its address is gone at 320 ms, and it has another at 350 ms: it opens anew, and asks for what it has not in whole.
+#[test]
+fn tcp_without_mobile_ip_opens_anew() {
+    let keys = [("speed", "20m/s"), ("overlap", "1m"), ("detection", "80ms"), ("objects", "3x6kB")];
+    expect_test::expect![[r#"
+        : 48 packets, 0.752 s, 2 connections
+
+        TCP  A = 10.0.1.1 port 49646   B = 10.100.1.1 port 8000
+          handshake 100.0 ms (round trip 100.0 ms); still open at the end of the capture, last packet at 0.312 s
+                  packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B       15      1988         1         -   1200  1415278715-1415279915              0         0    101.0/101.0/101.0
+          B to A       14     18112        12         -  17376  1614384829-1614402205              0         0    0.000/0.000/0.000
+
+            0.000000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
+            0.100096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
+            0.100096  A  ──► B   ACK           seq=1 ack=1 win=512
+            0.100096  A  ──► B   PSH ACK       seq=1 len=1200 ack=1 win=512
+            0.201180  A  ◄── B   ACK           seq=1 ack=1201 win=503
+            0.202380  A  ◄── B   ACK           seq=1 len=1448 ack=1201 win=503
+            0.202380  A  ──► B   ACK           seq=1201 ack=1449 win=501
+            0.203580  A  ◄── B   PSH ACK       seq=1449 len=1448 ack=1201 win=503
+            0.203580  A  ──► B   ACK           seq=1201 ack=2897 win=490
+            0.204780  A  ◄── B   ACK           seq=2897 len=1448 ack=1201 win=503
+            0.204780  A  ──► B   ACK           seq=1201 ack=4345 win=500
+            0.205980  A  ◄── B   PSH ACK       seq=4345 len=1448 ack=1201 win=503
+            0.205980  A  ──► B   ACK           seq=1201 ack=5793 win=500
+            0.303622  A  ◄── B   ACK           seq=5793 len=1448 ack=1201 win=503
+            0.303622  A  ──► B   ACK           seq=1201 ack=7241 win=500
+            0.304822  A  ◄── B   PSH ACK       seq=7241 len=1448 ack=1201 win=503
+            0.304822  A  ──► B   ACK           seq=1201 ack=8689 win=500
+            0.306022  A  ◄── B   ACK           seq=8689 len=1448 ack=1201 win=503
+            0.306022  A  ──► B   ACK           seq=1201 ack=10137 win=500
+            0.307222  A  ◄── B   PSH ACK       seq=10137 len=1448 ack=1201 win=503
+            0.307222  A  ──► B   ACK           seq=1201 ack=11585 win=500
+            0.308422  A  ◄── B   ACK           seq=11585 len=1448 ack=1201 win=503
+            0.308422  A  ──► B   ACK           seq=1201 ack=13033 win=500
+            0.309622  A  ◄── B   PSH ACK       seq=13033 len=1448 ack=1201 win=503
+            0.309622  A  ──► B   ACK           seq=1201 ack=14481 win=500
+            0.310822  A  ◄── B   ACK           seq=14481 len=1448 ack=1201 win=503
+            0.310822  A  ──► B   ACK           seq=1201 ack=15929 win=500
+            0.312022  A  ◄── B   PSH ACK       seq=15929 len=1448 ack=1201 win=503
+            0.312022  A  ──► B   ACK           seq=1201 ack=17377 win=500
+
+        TCP  A = 10.0.2.1 port 49647   B = 10.100.1.1 port 8000
+          handshake 100.0 ms (round trip 100.0 ms); closed by A at 0.752 s
+                  packets  IP bytes  segments  messages  bytes                numbers  retransmitted  spurious  RTT min/mean/max ms
+          A to B       10       928         2         -    400  3505908341-3505908741              0         0    100.1/100.2/100.4
+          B to A        9      6776         6         -   6300  2901677728-2901684028              0         0    0.000/0.000/0.000
+
+            0.350000  A  ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
+            0.450096  A  ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
+            0.450096  A  ──► B   ACK           seq=1 ack=1 win=512
+            0.450096  A  ──► B   PSH ACK       seq=1 len=400 ack=1 win=512
+            0.550540  A  ◄── B   ACK           seq=1 ack=401 win=509
+            0.551740  A  ◄── B   ACK           seq=1 len=1448 ack=401 win=509
+            0.551740  A  ──► B   ACK           seq=401 ack=1449 win=501
+            0.552940  A  ◄── B   PSH ACK       seq=1449 len=1448 ack=401 win=509
+            0.552940  A  ──► B   ACK           seq=401 ack=2897 win=490
+            0.554140  A  ◄── B   ACK           seq=2897 len=1448 ack=401 win=509
+            0.554140  A  ──► B   ACK           seq=401 ack=4345 win=500
+            0.555340  A  ◄── B   PSH ACK       seq=4345 len=1448 ack=401 win=509
+            0.555340  A  ──► B   ACK           seq=401 ack=5793 win=500
+            0.652230  A  ◄── B   PSH ACK       seq=5793 len=508 ack=401 win=509
+            0.652230  A  ──► B   ACK           seq=401 ack=6301 win=508
+            0.652230  A  ──► B   FIN ACK       seq=401 ack=6301 win=508
+            0.752355  A  ◄── B   ACK           seq=6301 ack=402 win=509
+            0.752396  A  ◄── B   FIN ACK       seq=6301 ack=402 win=509
+            0.752396  A  ──► B   ACK           seq=402 ack=6302 win=508
+    "#]].assert_eq(&ladder("tcp:iw=4,reconnect=yes", &keys));
+}
+
+/// Bytes of the tunnel take time where it leads, and only to who keeps its address.
+#[test]
+fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
+    let with = |keys: &[(&str, &str)]| {
+        let slow = [("objects", "1x30kB"), ("rate", "100kbit"), ("mtu", "576"), ("queue", "unlimited")];
+        let who = [
+            ("transport", "tcp"),
+            ("transport", "tcp:reconnect=yes"),
+            ("transport", MOVES),
+            ("handover", "0s"),
+        ];
+        pages(&race(&slow.iter().chain(keys).chain(&who).copied().collect::<Vec<_>>()))
+    };
+    let (bare, tunnel) = (with(&[]), with(&[("tunnel", "100B")]));
+    let more = tunnel[0][0].expect("a time") as f64 / bare[0][0].expect("a time") as f64;
+    assert!((1.05..1.2).contains(&more), "{more}");
+    assert_eq!(bare[1..], tunnel[1..]);
+}
+
 /// As they are read: the same wherever they stand.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
@@ -215,6 +363,15 @@ fn wrong_moves_are_answered_in_one_line() {
         refused(&[("handover", "2s"), ("world", "emulated")]),
         refused(&[("handover", "2s"), ("path", "overlap=1m")]),
         refused(&[("handover", "2s"), ("transport", "sctp:asconf_primary=yes")]),
+        refused(&[("advertisement", "1s")]),
+        refused(&[("handover", "2s"), ("edge-loss", "20%")]),
+        refused(&[("handover", "2s"), ("edge-loss", "2")]),
+        refused(&[("handover", "2s"), ("tunnel", "20")]),
+        refused(&[("handover", "2s"), ("tunnel", "20B"), ("rate", "unlimited")]),
+        refused(&[("handover", "2s"), ("tunnel", "20B"), ("together", "yes")]),
+        refused(&[("transport", "tcp:reconnect=yes")]),
+        refused(&[("handover", "2s"), ("bulk", "1MB"), ("transport", "tcp:reconnect=yes")]),
+        refused(&[("handover", "2s"), ("transport", "sctp:reconnect=yes")]),
     ];
     expect_test::expect![[r#"
         --overlap: goes with handover
@@ -234,6 +391,15 @@ fn wrong_moves_are_answered_in_one_line() {
         --handover: moves clients of the virtual world only
         --path 1: unknown key 'overlap'; accepted: rate, delay, rtt, jitter, loss, overhead, packet-time, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
         --transport sctp:asconf_primary=yes: sctp:asconf_primary=yes needs asconf=yes
+        --advertisement: goes with handover
+        --edge-loss: grows along the overlap, and there is none
+        --edge-loss: '2': the unit is missing (did you mean 2%?); write a share such as 1%, 0.05% or 0 (from 0% to 100%)
+        --tunnel: '20': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
+        --tunnel: down: overhead goes with a rate: it is what a packet takes of one
+        --tunnel: adds to the packets of one client, and others share its network; leave together and cross out
+        --transport tcp:reconnect=yes: reconnect=yes needs handover: nobody moves; leave it out
+        --transport tcp:reconnect=yes: reconnect=yes needs a page: nothing else is asked for again; leave it out
+        --transport sctp:reconnect=yes: 'reconnect' is a key of tcp, mptcp, sctp-kernel
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 

@@ -3,6 +3,7 @@
 mod causes;
 mod grid;
 mod handover;
+mod http2;
 mod in_force;
 mod messages;
 mod pages;
@@ -10,5 +11,6 @@ mod parts;
 mod plan;
 mod race;
 mod schema;
+mod secured;
 mod sentence;
 mod why;

@@ -416,7 +416,7 @@ fn wrong_contestants_and_runs() {
             "--transport tcp:conections=6",
             "--transport tcp:streams=4",
             "--transport sctp:pipeline=yes",
-            "--transport tcp:http=2",
+            "--transport tcp:http=3",
             "--transport sctp:when-full=more",
             "--transport sctp:profile=rfc1234",
             "--transport sctp:paths=2",
@@ -444,7 +444,7 @@ fn wrong_contestants_and_runs() {
             --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
             --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, ...
             --transport sctp:pipeline=yes: 'pipeline' is a key of tcp, mptcp, sctp-kernel
-            --transport tcp:http=2: http=2 comes in a later version; write http=1
+            --transport tcp:http=3: http=3: write 1 or 2
             --transport sctp:when-full=more: when-full=more: write wait, rr, spf or grow
             --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
             --transport sctp:paths=2: paths=2: the network has 1

@@ -34,6 +34,8 @@ pub enum Change {
     AddAddress(InterfaceId, IpAddr),
     /// The interface no longer has this address.
     RemoveAddress(InterfaceId, IpAddr),
+    /// The host names the addresses of this interface first: what begins from one address begins there.
+    Prefer(InterfaceId),
 }
 
 /// The changes to come, by time and then in the order they were asked for.
@@ -127,6 +129,11 @@ impl State {
             }
             Change::RemoveAddress(interface, address) => {
                 self.change_addresses(interface, |addresses| addresses.retain(|other| *other != address));
+            }
+            Change::Prefer(interface) => {
+                let node = &mut self.nodes[interface.node.0 as usize];
+                node.preferred = interface.index;
+                node.addresses_changed();
             }
         }
     }

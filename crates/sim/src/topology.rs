@@ -95,8 +95,10 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) interfaces: Vec<Interface>,
-    /// All addresses with their interfaces, in the order of the interfaces.
+    /// All addresses with their interfaces: those of the preferred one, then in the order of the interfaces.
     pub(crate) addresses: Vec<(IpAddr, u32)>,
+    /// The interface whose addresses come first.
+    pub(crate) preferred: u32,
     /// How often `addresses` has changed.
     pub(crate) address_changes: u64,
     pub(crate) address_wakers: Vec<Waker>,
@@ -128,6 +130,7 @@ impl Node {
             kind,
             interfaces: Vec::new(),
             addresses: Vec::new(),
+            preferred: 0,
             address_changes: 0,
             address_wakers: Vec::new(),
             fixed_routes: Vec::new(),
@@ -179,6 +182,7 @@ impl Node {
         for (index, interface) in (0..).zip(&self.interfaces) {
             self.addresses.extend(interface.addresses.iter().map(|address| (*address, index)));
         }
+        self.addresses.sort_by_key(|(_, index)| *index != self.preferred);
         self.address_changes += 1;
         for waker in self.address_wakers.drain(..) {
             waker.wake();

@@ -101,6 +101,7 @@ fn addresses_come_and_go() {
     let new = ip("10.5.0.1");
     network.schedule(micros(1000), Change::RemoveAddress(client.interface(0), ip("10.0.0.1"))).expect("fine");
     network.schedule(micros(2000), Change::AddAddress(client.interface(1), new)).expect("fine");
+    network.change(Change::Prefer(server.interface(1))).expect("fine");
     let told = Rc::new(Cell::new(0));
     let (watcher, count) = (here.clone(), told.clone());
     let _watch = here.spawn("watch addresses", async move {
@@ -127,6 +128,11 @@ fn addresses_come_and_go() {
                 send(&b, first.target, first.source, b"answer").await;
                 here.sleep_until(micros(5000)).await;
                 assert_eq!(here.addresses(), [ip("10.1.0.1"), new]);
+                assert_eq!(
+                    there.addresses(),
+                    [ip("10.1.0.2"), ip("10.0.0.2")],
+                    "those it prefers come first"
+                );
                 send(&a, (new, 0).into(), at("10.1.0.2:0"), b"from the new one").await;
                 let second = recv(&b).await;
                 send(&b, second.target, second.source, b"answer").await;

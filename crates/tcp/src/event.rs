@@ -65,4 +65,7 @@ pub enum CloseReason {
     /// The application here aborted it.
     #[error("aborted")]
     Aborted,
+    /// The host no longer has the address that it was opened from.
+    #[error("its address is gone")]
+    AddressGone,
 }

@@ -381,3 +381,27 @@ fn time_wait_makes_way() {
         "#]],
     );
 }
+
+/// The host has another address: who was opened from the first is over, and nothing leaves. Without any address all wait.
+#[test]
+fn a_connection_ends_with_its_address() {
+    let mut pair = opened(&plain());
+    check_on(
+        "A's address is gone",
+        &mut pair,
+        |pair| {
+            let now = pair.now;
+            pair.host(Left).set_addresses(now, &[]);
+            pair.write(Left, &[7; 500]);
+            pair.settle();
+            pair.host(Left).set_addresses(now, &["10.9.0.1".parse().expect("an address")]);
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: A's address is gone
+               0.150  A ──► B   PSH ACK       seq=1 len=500 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=501 win=59500
+        "#]],
+    );
+    assert_eq!(pair.host(Left).connections(), 0);
+}

@@ -4,6 +4,7 @@ use crate::simulation::Surroundings;
 use crate::trust::{Trust, TrustError};
 use crate::{Versions, fault};
 use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, KeyLog};
 use std::fmt;
@@ -42,7 +43,7 @@ impl Default for ClientSettings {
 /// A client, ready to begin sessions. A clone remembers the same sessions.
 #[derive(Clone)]
 pub struct Client {
-    config: Arc<ClientConfig>,
+    pub(crate) config: Arc<ClientConfig>,
     pub(crate) surroundings: Surroundings,
 }
 
@@ -58,7 +59,17 @@ impl Client {
     /// # Errors
     /// [`TrustError`]: nobody can be believed so.
     pub fn new(settings: ClientSettings, surroundings: Surroundings) -> Result<Self, TrustError> {
-        let provider = Arc::new(surroundings.provider());
+        let provider = surroundings.provider();
+        Self::with(settings, surroundings, provider)
+    }
+
+    /// The same, by this provider.
+    pub(crate) fn with(
+        settings: ClientSettings,
+        surroundings: Surroundings,
+        provider: CryptoProvider,
+    ) -> Result<Self, TrustError> {
+        let provider = Arc::new(provider);
         let verifier = settings.trust.verifier(&provider)?;
         // The provider of virtual time has the suites of TLS 1.3 alone.
         let versions = match surroundings {

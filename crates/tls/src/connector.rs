@@ -1,5 +1,6 @@
 //! Opening sessions over TLS, and taking them in.
 
+use crate::host::Notes;
 use crate::session::TlsSession;
 use crate::{Client, Server, fault};
 use anabranch_transport::{CloseReason, ConnectError, Connector, Listener};
@@ -16,6 +17,7 @@ pub struct TlsConnector<W, C> {
     below: C,
     client: Client,
     names: Rc<[ServerName<'static>]>,
+    notes: Notes,
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
@@ -29,7 +31,18 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
                 .map_err(|_| format!("'{name}' is no name or address that a certificate can be for"))
         };
         let names: Result<Rc<[_]>, String> = names.iter().map(name).collect();
-        Ok(Self { world, below, client, names: names? })
+        Ok(Self::to(world, below, client, names?, Notes::default()))
+    }
+
+    /// The same, with the names read and a place for notes.
+    pub(crate) fn to(
+        world: W,
+        below: C,
+        client: Client,
+        names: Rc<[ServerName<'static>]>,
+        notes: Notes,
+    ) -> Self {
+        Self { world, below, client, names, notes }
     }
 }
 
@@ -40,8 +53,12 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
         let name = self.names.get(server).ok_or(ConnectError::NoSuchServer(server))?.clone();
         let tls = self.client.begin(name).map_err(|error| ConnectError::Refused(fault::line(&error)))?;
         let below = self.below.connect(server)?;
-        let (session, duty) =
-            TlsSession::over(below, Connection::Client(tls), self.client.surroundings.clone());
+        let (session, duty) = TlsSession::over(
+            below,
+            Connection::Client(tls),
+            self.client.surroundings.clone(),
+            self.notes.clone(),
+        );
         self.world.spawn("TLS of a client's session", duty).detach();
         Ok(session)
     }
@@ -58,12 +75,18 @@ pub struct TlsListener<W, L> {
     world: W,
     below: L,
     server: Server,
+    notes: Notes,
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
     /// Over this one.
     pub fn new(world: W, below: L, server: Server) -> Self {
-        Self { world, below, server }
+        Self { world, below, server, notes: Notes::default() }
+    }
+
+    /// With a place for notes.
+    pub(crate) fn noting(self, notes: Notes) -> Self {
+        Self { notes, ..self }
     }
 }
 
@@ -77,8 +100,12 @@ impl<W: World, L: Listener> Listener for TlsListener<W, L> {
             Poll::Pending => return Poll::Pending,
         };
         let tls = self.server.begin().map_err(|error| fault::reason(&error))?;
-        let (session, duty) =
-            TlsSession::over(below, Connection::Server(tls), self.server.surroundings.clone());
+        let (session, duty) = TlsSession::over(
+            below,
+            Connection::Server(tls),
+            self.server.surroundings.clone(),
+            self.notes.clone(),
+        );
         self.world.spawn("TLS of a server's session", duty).detach();
         Poll::Ready(Ok(session))
     }

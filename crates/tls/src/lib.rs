@@ -10,12 +10,16 @@
 //! - `identity`: certificates and keys, from files or made here
 //! - `trust`: whom a client believes
 //! - `simulation`: the source of secrets in virtual time, which fails outside it
+//! - `host`: a layer over a whole transport of a host, whichever it is
+//! - `pair`: two ends of an experiment that know each other, and the secrets of their sessions
 //! - `fault`: what went wrong, as a line for people
 
 mod client;
 mod connector;
 mod fault;
+mod host;
 mod identity;
+mod pair;
 mod server;
 mod session;
 mod simulation;
@@ -25,7 +29,9 @@ pub use client::{Client, ClientSettings};
 pub use connector::{TlsConnector, TlsListener};
 pub use rustls::{KeyLog, KeyLogFile};
 
+pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
+pub use pair::{Pair, Visits};
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};
 pub use simulation::{Simulation, Surroundings};

@@ -3,6 +3,7 @@
 use crate::identity::Identity;
 use crate::simulation::Surroundings;
 use crate::{Versions, fault};
+use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
 use rustls::sign::CertifiedKey;
 use rustls::{KeyLog, ServerConfig, ServerConnection};
@@ -38,7 +39,7 @@ impl ServerSettings {
 /// A server, ready to take sessions in. A clone is the same server.
 #[derive(Clone)]
 pub struct Server {
-    config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
     shown: Arc<Shown>,
     pub(crate) surroundings: Surroundings,
 }
@@ -51,7 +52,7 @@ impl fmt::Debug for Server {
 
 /// What of a server can be handed to its other threads: everything but where its randomness comes from.
 #[derive(Clone)]
-pub struct Shared(Arc<ServerConfig>, Arc<Shown>);
+pub struct Shared(pub(crate) Arc<ServerConfig>, pub(crate) Arc<Shown>);
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +64,12 @@ impl Shared {
     /// The server in another thread.
     #[must_use]
     pub fn server(self) -> Server {
-        Server { config: self.0, shown: self.1, surroundings: Surroundings::Real }
+        self.within(Surroundings::Real)
+    }
+
+    /// The server within these surroundings.
+    pub(crate) fn within(self, surroundings: Surroundings) -> Server {
+        Server { config: self.0, shown: self.1, surroundings }
     }
 
     /// Shows this identity from now on; sessions under way go on with the one they have.
@@ -83,7 +89,17 @@ impl Server {
     /// # Errors
     /// One line: what of the identity does not fit together.
     pub fn new(settings: ServerSettings, surroundings: Surroundings) -> Result<Self, String> {
-        let provider = Arc::new(surroundings.provider());
+        let provider = surroundings.provider();
+        Self::with(settings, surroundings, provider)
+    }
+
+    /// The same, by this provider.
+    pub(crate) fn with(
+        settings: ServerSettings,
+        surroundings: Surroundings,
+        provider: CryptoProvider,
+    ) -> Result<Self, String> {
+        let provider = Arc::new(provider);
         let shown = Arc::new(Shown(RwLock::new(certified(settings.identity, &provider)?)));
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
@@ -132,7 +148,7 @@ impl Server {
 
 /// The identity that new sessions are shown.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+pub(crate) struct Shown(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {

@@ -8,8 +8,9 @@
 //! bytes, one at a time, so what waits here is bounded by a record in either direction.
 
 use crate::fault;
+use crate::host::Notes;
 use crate::simulation::Surroundings;
-use anabranch_transport::{CloseReason, OpenError, Session, Stream, StreamId};
+use anabranch_transport::{CloseReason, OpenError, Piece, Session, Stream, StreamId};
 use rustls::Connection;
 use std::cell::RefCell;
 use std::io::{IoSlice, Read, Write};
@@ -82,6 +83,10 @@ struct Inner<S: Session> {
     output: Vec<u8>,
     /// How much of `output` the transport has taken.
     sent: usize,
+    /// Bytes sealed since the session began: where the next record begins on the transport's stream.
+    sealed: u64,
+    /// Where it is noted which record holds which bytes.
+    notes: Notes,
     end: Option<End>,
     read: u64,
     written: u64,
@@ -234,7 +239,9 @@ impl<S: Session> Inner<S> {
     /// Takes what TLS wants to send.
     fn seal(&mut self) {
         let (tls, output) = (&mut self.tls, &mut self.output);
+        let had = output.len();
         self.surroundings.within(|| while tls.wants_write() && tls.write_tls(output).is_ok() {});
+        self.sealed += (self.output.len() - had) as u64;
     }
 
     /// Gives the transport what it has room for, with the duty's waker.
@@ -370,8 +377,10 @@ impl<S: Session> Inner<S> {
         let tls = &mut self.tls;
         let taken = self.surroundings.within(|| tls.writer().write_vectored(&fitting));
         let taken = taken.map_err(|error| CloseReason::Protocol(format!("TLS: {error}")))?;
+        let (above, below) = (self.written, self.sealed);
         self.written += taken as u64;
         self.seal();
+        self.notes.add(self.below.id(), Piece { above: above..self.written, below: below..self.sealed });
         self.go_on();
         match &self.stage {
             Stage::Failed(reason) => Poll::Ready(Err(reason.clone())),
@@ -396,7 +405,12 @@ fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
 
 impl<S: Session> TlsSession<S> {
     /// Over this one; `tls` begins. The second is to be spawned.
-    pub(crate) fn over(below: S, tls: Connection, surroundings: Surroundings) -> (Self, Duty<S>) {
+    pub(crate) fn over(
+        below: S,
+        tls: Connection,
+        surroundings: Surroundings,
+        notes: Notes,
+    ) -> (Self, Duty<S>) {
         let inner = Rc::new(RefCell::new(Inner {
             below,
             stream: None,
@@ -408,6 +422,8 @@ impl<S: Session> TlsSession<S> {
             given: 0,
             output: Vec::new(),
             sent: 0,
+            sealed: 0,
+            notes,
             end: None,
             read: 0,
             written: 0,
@@ -423,12 +439,6 @@ impl<S: Session> TlsSession<S> {
             writers: Vec::new(),
         }));
         (Self(Rc::new(Handle(inner.clone()))), Duty(inner))
-    }
-
-    /// The application protocol that the two have agreed on (ALPN, RFC 7301); known once established.
-    #[must_use]
-    pub fn protocol(&self) -> Option<Vec<u8>> {
-        self.0.0.borrow().tls.alpn_protocol().map(<[u8]>::to_vec)
     }
 
     fn with<T>(&self, what: impl FnOnce(&mut Inner<S>) -> T) -> T {
@@ -474,6 +484,10 @@ impl<S: Session> Session for TlsSession<S> {
 
     fn peer(&self) -> Option<SocketAddr> {
         self.with(|inner| inner.below.peer())
+    }
+
+    fn protocol(&self) -> Option<Vec<u8>> {
+        self.with(|inner| inner.tls.alpn_protocol().map(<[u8]>::to_vec))
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

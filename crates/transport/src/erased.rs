@@ -90,6 +90,7 @@ impl Stream for AnyStream {
 trait SessionObject {
     fn id(&self) -> u64;
     fn peer(&self) -> Option<SocketAddr>;
+    fn protocol(&self) -> Option<Vec<u8>>;
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
     fn early_data(&self) -> bool;
     fn streams(&self) -> u64;
@@ -110,6 +111,10 @@ impl<S: Session> SessionObject for S {
 
     fn peer(&self) -> Option<SocketAddr> {
         Session::peer(self)
+    }
+
+    fn protocol(&self) -> Option<Vec<u8>> {
+        Session::protocol(self)
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
@@ -183,6 +188,10 @@ impl Session for AnySession {
 
     fn peer(&self) -> Option<SocketAddr> {
         self.0.peer()
+    }
+
+    fn protocol(&self) -> Option<Vec<u8>> {
+        self.0.protocol()
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

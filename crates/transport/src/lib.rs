@@ -6,6 +6,7 @@
 //! between an engine and a world, and [`engine`] what sessions on any engine
 //! share; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
 //! protocols where a world has them. One host has one engine of a kind.
+//! [`placement`] joins what a layer above an engine counts to what the engine does.
 
 pub mod capabilities;
 pub mod connector;
@@ -13,6 +14,7 @@ pub mod drive;
 pub mod engine;
 pub mod erased;
 pub mod kernel;
+pub mod placement;
 pub mod protocol;
 pub mod sctp;
 pub mod session;
@@ -25,6 +27,7 @@ pub use anabranch_sctp::Reliability;
 pub use capabilities::{Capabilities, Carrier, Streams};
 pub use connector::{ConnectError, Connector, ListenError, Listener};
 pub use erased::{AnyConnector, AnyListener, AnySession, AnyStream};
+pub use placement::{Piece, Placement};
 pub use protocol::{Host, Protocol, Runs, Scheme, Server};
 pub use session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
 pub use settings::{Knob, Settings};

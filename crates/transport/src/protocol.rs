@@ -6,6 +6,7 @@
 use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
+use crate::placement::Placement;
 use crate::settings::Settings;
 use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
@@ -131,6 +132,12 @@ pub trait Host {
 
     /// Takes the trace kept since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
+
+    /// Takes where what its sessions have written since the last call lies in what the trace speaks of, where a layer stands
+    /// between the two; kept while a trace is.
+    fn take_placement(&self) -> Placement {
+        Placement::default()
+    }
 
     /// What it has counted.
     fn totals(&self) -> Totals;

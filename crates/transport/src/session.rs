@@ -123,6 +123,11 @@ pub trait Session: Clone + 'static {
         None
     }
 
+    /// What the two ends have agreed to speak on it (ALPN, RFC 7301), where a layer lets them; known once established.
+    fn protocol(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Ready once the handshake is done, or the session has ended.
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
 

@@ -87,7 +87,7 @@ impl<W: World> BoundHost<W, Endpoint> {
         for address in addresses {
             engine.set_mtu(address, socket.mtu(address));
         }
-        Ok(Self::over(world, engine, socket, None))
+        Ok(Self::over(world, engine, socket, Some(usize::MAX)))
     }
 
     /// Begins a connection to `remote`.

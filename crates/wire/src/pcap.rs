@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface
-//! description, §4.3 enhanced packet, §3.5 options). Packets begin with their
+//! description, §4.3 enhanced packet, §4.7 decryption secrets, §3.5 options). Packets begin with their
 //! IP header (LINKTYPE_RAW) and times count nanoseconds. The reader takes what
 //! others write too: both byte orders, any time resolution, blocks it does not
 //! know. [`Source`] reads a file piece by piece, and the older pcap format too.
@@ -25,6 +25,9 @@ const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+/// Lines of NSS's key log.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
 const OPTION_END: u16 = 0;
@@ -68,6 +71,19 @@ impl<W: Write> Writer<W> {
         writer.option(OPTION_END, &[]);
         writer.end()?;
         Ok(writer)
+    }
+
+    /// Adds the secrets of TLS sessions, as lines of a key log; they are for the packets that follow.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn tls_secrets(&mut self, lines: &str) -> io::Result<()> {
+        self.begin(DECRYPTION_SECRETS);
+        self.number(TLS_KEY_LOG);
+        self.number(u32::try_from(lines.len()).map_err(io::Error::other)?);
+        self.block.extend_from_slice(lines.as_bytes());
+        self.pad();
+        self.end()
     }
 
     /// Describes the next interface and returns its number, counted from 0.
@@ -183,6 +199,20 @@ impl<W: Write> Writer<W> {
         self.block[4..8].copy_from_slice(&length.to_le_bytes());
         self.out.write_all(&self.block)
     }
+}
+
+/// A capture of [`Writer`] with secrets of TLS sessions before its packets, where decoders look for them.
+///
+/// # Errors
+/// More secrets than a block holds.
+pub fn with_tls_secrets(mut capture: Vec<u8>, lines: &str) -> io::Result<Vec<u8>> {
+    let mut writer = Writer { out: Vec::new(), interfaces: 0, block: Vec::new() };
+    writer.tls_secrets(lines)?;
+    // They follow the first block, the section's header.
+    let header = capture.get(4..8).and_then(|length| length.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let at = (header as usize).min(capture.len());
+    capture.splice(at..at, writer.out);
+    Ok(capture)
 }
 
 /// Why bytes are not a pcapng capture.

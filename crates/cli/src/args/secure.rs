@@ -31,3 +31,14 @@ pub fn client_flags(command: Command) -> Command {
                 .help("Over https:// believe any server: whoever is in between can read and change traffic"),
         )
 }
+
+/// The version of HTTP that a client speaks.
+pub fn http_flag(command: Command) -> Command {
+    command.arg(
+        Arg::new("http")
+            .long("http")
+            .value_name("VERSION")
+            .value_parser(["1.1", "2"])
+            .help("Speak this version over TCP; default: what the server chooses over https://, else 1.1"),
+    )
+}

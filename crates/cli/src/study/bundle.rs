@@ -53,7 +53,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     };
     let sha256 = digest(&program)?;
     let (rustc, target) = (env!("ANABRANCH_RUSTC"), env!("ANABRANCH_TARGET"));
-    let readme = bundle::readme(&study, &Built { rustc, target, sha256: &sha256 }, &quick, full.is_some());
+    let readme = bundle::readme(
+        &study,
+        &Built { rustc, target, source: super::SOURCE, sha256: &sha256 },
+        &quick,
+        full.is_some(),
+    );
     put(&root.join("README.md"), readme.as_bytes())?;
     put(&root.join("map.csv"), bundle::map(&study, &quick, full.as_ref()).as_bytes())?;
     put(&root.join("check.sh"), bundle::check(&study, full.is_some()).as_bytes())?;
@@ -91,7 +96,8 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
         Ok(())
     })?;
     let mut outputs = Outputs::new();
-    for file in ["outcomes.md".to_owned()].into_iter().chain(names(&scratch.join(own), own)?) {
+    let below = all_below(&scratch.join(own))?.into_iter().map(|file| format!("{own}/{}", file.display()));
+    for file in ["outcomes.md".to_owned()].into_iter().chain(below) {
         let path = scratch.join(&file);
         let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
         put(&root.join("expected").join(size).join(&file), text.as_bytes())?;
@@ -103,18 +109,6 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
     }
     fs::remove_dir_all(&scratch).map_err(|error| unreadable(&scratch, &error))?;
     Ok((outputs, done))
-}
-
-/// The files of a folder, in order, with `before` before each.
-fn names(folder: &Path, before: &str) -> Result<Vec<String>, Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
-    let names = entries.map(|entry| {
-        let entry = entry.map_err(|error| unreadable(folder, &error))?;
-        Ok(format!("{before}/{}", entry.file_name().to_string_lossy()))
-    });
-    let mut names = names.collect::<Result<Vec<_>, Failure>>()?;
-    names.sort();
-    Ok(names)
 }
 
 /// All files below a directory, in order, by their names from there.

@@ -50,6 +50,11 @@ fn plans<'a>(
     run: &ArgMatches,
     studies: &'a [Study],
 ) -> Result<Vec<(&'a Study, &'a Emulated, Plan)>, Failure> {
+    for flag in ["table", "also"] {
+        if run.contains_id(flag) {
+            return Err(Failure::Usage(format!("--{flag}: is for the virtual world")));
+        }
+    }
     for flag in ["sensitivity", "resume"] {
         if run.get_flag(flag) {
             return Err(Failure::Usage(format!("--{flag}: is for the virtual world")));

@@ -12,7 +12,7 @@
 pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
-mod state;
+pub(crate) mod state;
 
 use crate::mapping::Policy;
 use crate::observe::{FetchError, Observer};

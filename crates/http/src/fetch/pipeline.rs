@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What the fetch and the pipeline's task share.
 #[derive(Debug)]
-pub(super) struct Pipeline {
+pub(crate) struct Pipeline {
     /// Requests not yet given to the transport, from `written` on.
     out: Vec<u8>,
     written: usize,
@@ -27,11 +27,11 @@ pub(super) struct Pipeline {
     /// Exchanges ever put in.
     pub(super) exchanges: u32,
     /// What waits for its response, in order.
-    pub(super) in_flight: VecDeque<Exchange>,
+    pub(crate) in_flight: VecDeque<Exchange>,
     /// When something was last read.
-    pub(super) moved: Instant,
+    pub(crate) moved: Instant,
     /// Since when what is in flight is to be cancelled.
-    pub(super) cancelled: Option<Instant>,
+    pub(crate) cancelled: Option<Instant>,
     /// There is no such stream: nothing comes of what was put in.
     void: bool,
     waker: Option<Waker>,
@@ -39,12 +39,12 @@ pub(super) struct Pipeline {
 
 /// One request and its response.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    pub(super) object: usize,
+pub(crate) struct Exchange {
+    pub(crate) object: usize,
     /// The object was given up; the response is read to keep the stream in step.
-    pub(super) abandoned: bool,
-    pub(super) pattern: Option<Pattern>,
-    pub(super) expected: u64,
+    pub(crate) abandoned: bool,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) expected: u64,
 }
 
 impl Pipeline {
@@ -60,6 +60,16 @@ impl Pipeline {
             void: false,
             waker: None,
         }
+    }
+
+    /// One exchange, on a stream of its own.
+    pub(super) fn of(now: Instant, exchange: Exchange) -> Self {
+        Self { in_flight: VecDeque::from([exchange]), ..Self::new(now) }
+    }
+
+    /// Wakes this task when what is in flight is to be cancelled.
+    pub(crate) fn watch(&mut self, cx: &Context<'_>) {
+        self.waker = Some(cx.waker().clone());
     }
 
     /// There turns out to be no such stream.

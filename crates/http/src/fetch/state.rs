@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 pub(super) type SharedFetch<W, C, O> = Rc<RefCell<Fetch<W, C, O>>>;
 
 /// A page being fetched.
-pub(super) struct Fetch<W: World, C: Connector, O> {
+pub(crate) struct Fetch<W: World, C: Connector, O> {
     me: Weak<RefCell<Self>>,
     pub(super) world: W,
     connector: C,
@@ -114,7 +114,10 @@ where
     }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
     let server = || Server {
-        mapping: Mapping::new(&policy, connector.streams()),
+        mapping: Mapping::new(
+            &policy,
+            policy.http2.map_or(connector.streams(), |windows| windows.concurrent.into()),
+        ),
         queue: VecDeque::new(),
         failures: 0,
     };
@@ -190,22 +193,22 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Bytes were read on some stream; returns the time.
-    pub(super) fn moved(&mut self) -> Instant {
+    pub(crate) fn moved(&mut self) -> Instant {
         self.moved = self.world.now();
         self.moved
     }
 
-    pub(super) fn first_byte(&mut self, object: usize) {
+    pub(crate) fn first_byte(&mut self, object: usize) {
         self.observer.first_byte(object, self.moved);
     }
 
     /// So much of the object's body was among what has just been read.
-    pub(super) fn read(&self, object: usize, bytes: u64) {
+    pub(crate) fn read(&self, object: usize, bytes: u64) {
         self.observer.read(object, self.moved, bytes);
     }
 
     /// The response to the front exchange of a pipeline has been read.
-    pub(super) fn completed(
+    pub(crate) fn completed(
         &mut self,
         connection: usize,
         stream: u64,

@@ -3,6 +3,7 @@
 //! [`Choices`] is what was asked for, key by key; [`Policy`] is what that means
 //! for one transport, every default filled in.
 
+use crate::http2::Windows;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -93,6 +94,8 @@ pub struct Policy {
     /// Each host of the page is a server of its own (the connector's server of
     /// that number); else all are server 0.
     pub keep_origins: bool,
+    /// Sessions speak HTTP/2 with these windows; `None`: HTTP/1.1.
+    pub http2: Option<Windows>,
     /// Bodies must be what our own server gives ([`crate::body`]); off for strangers.
     pub verify: bool,
 }
@@ -113,6 +116,7 @@ impl Default for Policy {
             deadline: Some(Duration::from_secs(600)),
             attempts: 4,
             keep_origins: false,
+            http2: None,
             verify: true,
         }
     }

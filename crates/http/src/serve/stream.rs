@@ -35,6 +35,8 @@ pub(super) async fn serve<W, S, O, N>(
     activity: Rc<Activity>,
     // Until there is nothing on the stream any more.
     _exchange: ExchangePermit,
+    // What has been read of it.
+    seen: Bytes,
 ) where
     W: World,
     S: Site,
@@ -47,7 +49,7 @@ pub(super) async fn serve<W, S, O, N>(
     let (buffers, world) = (service.buffers.clone(), service.world.clone());
     let head_timeout = service.options.head_timeout;
     let exchanges = log.clone();
-    let io = Io {
+    let mut io = Io {
         stream,
         screen: Screen::default(),
         ahead: Bytes::new(),
@@ -55,6 +57,7 @@ pub(super) async fn serve<W, S, O, N>(
         service: service.clone(),
         activity: activity.clone(),
     };
+    io.look_at(seen);
     let of_answers = activity.clone();
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
         answer(service.clone(), log.clone(), of_answers.clone(), request)
@@ -210,10 +213,10 @@ where
 }
 
 /// A request is being served, as long as this lives: a cancelled one is dropped anywhere.
-struct Serving(Rc<Activity>);
+pub(super) struct Serving(Rc<Activity>);
 
 impl Serving {
-    fn begin(activity: &Rc<Activity>) -> Self {
+    pub(super) fn begin(activity: &Rc<Activity>) -> Self {
         activity.serving.set(activity.serving.get() + 1);
         Self(activity.clone())
     }
@@ -272,7 +275,7 @@ fn respond<W: World, S: Site, O>(
 }
 
 /// Bytes of a response head with these fields.
-fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
+pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
     let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
     let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     status_line + 2 + fields.sum::<usize>()
@@ -336,7 +339,7 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
 }
 
 /// RFC 9110 §5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn imf_date(unix_seconds: u64) -> String {
+pub(super) fn imf_date(unix_seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -468,6 +471,18 @@ impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
 impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
 
 impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
+    /// Takes in what has been read of the stream already.
+    fn look_at(&mut self, seen: Bytes) {
+        if seen.is_empty() {
+            return;
+        }
+        self.ahead = match self.screen.pass(&seen) {
+            Ok(()) => seen,
+            Err(good) => [&seen[..good], POISON].concat().into(),
+        };
+        self.note_head();
+    }
+
     /// Something has come that hyper is to look at; false at the end.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.ahead.is_empty() {

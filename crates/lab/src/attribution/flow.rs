@@ -217,11 +217,13 @@ impl Flow {
             .take_while(move |piece| piece.bytes.start < end)
     }
 
-    /// How the bytes travelled whose arrival completed `bytes` on `stream`;
+    /// How the bytes travelled whose arrival completed `spans` on `stream`;
     /// `None` when the traces do not say.
-    pub fn journey(&self, stream: u64, bytes: &Range<u64>) -> Option<Journey> {
+    pub fn journey(&self, stream: u64, spans: &[Range<u64>]) -> Option<Journey> {
         let mut decisive: Option<(u64, u64, u64)> = None;
-        for piece in self.pieces(stream, bytes) {
+        for (piece, bytes) in
+            spans.iter().flat_map(|bytes| self.pieces(stream, bytes).map(move |p| (p, bytes)))
+        {
             let units = within(piece, bytes);
             let first = self.arrivals.partition_point(|arrival| arrival.units.end <= units.start);
             for arrival in self.arrivals[first..].iter().take_while(|arrival| arrival.units.start < units.end)
@@ -263,11 +265,11 @@ impl Flow {
 
     /// How long, between `from` and `until`, these bytes waited for their own
     /// transmission because of the congestion window, and of the receiver's.
-    pub fn own_waits(&self, stream: u64, bytes: &Range<u64>, from: u64, until: u64) -> (u64, u64) {
+    pub fn own_waits(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
         // Within a stream bytes are first sent in order, so the instants ascend.
-        for piece in self.pieces(stream, bytes) {
+        for piece in spans.iter().flat_map(|bytes| self.pieces(stream, bytes)) {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);
             if begin < end {

@@ -33,6 +33,13 @@
 //!   establishment, or the first data that rode with the handshake;
 //! - a server may note `serving` in the instant in which it also writes.
 //!
+//! # Layers
+//!
+//! Over TLS or HTTP/2 the milestones' byte ranges are of another stream than the trace's. [`Placement`] says which bytes of the
+//! one are in which of the other; a record or frame counts as a whole, since nothing of it can be read before. So what is
+//! withheld because another's record or frame has a hole is `blocked`, over HTTP/2 across its streams. The handshake of
+//! TLS is `secure`: from when the transport could carry data until the session above could.
+//!
 //! A milestone that is missing (a server that keeps none) takes its
 //! predecessor's instant: what cannot be told from the next part counts there.
 //! Where the traces cannot say which packet brought the bytes (emulated
@@ -41,9 +48,10 @@
 mod flow;
 mod sender_limit;
 
-use crate::results::{Instants, SendDetail, Why};
+use crate::results::{Directions, Instants, SendDetail, Why};
 use anabranch_base::trace::TraceRecord;
-use anabranch_http::observe::{ObjectRecord, Record};
+use anabranch_http::observe::{ExchangeId, ObjectRecord, Record};
+use anabranch_transport::Placement;
 use flow::{Connection, Flow, Journey};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -59,19 +67,54 @@ pub struct Attributed {
     pub send_detail: Option<SendDetail>,
 }
 
+/// The records of TLS between engines and applications, where there is TLS: of what clients and servers have written, over
+/// all connections. What is in frames of HTTP/2 the record of milestones tells.
+pub type Records = Directions<Placement>;
+
+/// Bytes as a trace of an engine has them.
+struct Carried {
+    stream: u64,
+    spans: Vec<Range<u64>>,
+}
+
+impl Carried {
+    /// Where these bytes, which an application has written to a stream, are below these layers, the topmost first; `None`
+    /// where that is not known.
+    fn below<'a>(
+        layers: impl IntoIterator<Item = &'a Placement>,
+        exchange: ExchangeId,
+        bytes: &Range<u64>,
+    ) -> Option<Self> {
+        let mut carried = Self { stream: exchange.stream, spans: vec![bytes.clone()] };
+        for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
+            let below = |span| layer.below(exchange.connection, carried.stream, span);
+            let spans: Option<Vec<_>> = carried.spans.iter().map(below).collect();
+            // Whatever has frames or records has but one stream below.
+            carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
+        }
+        Some(carried)
+    }
+}
+
 /// For each object of the record why it took as long as it did; `None` for
 /// those that were not delivered. The traces are those of the client's and the
 /// server's engine, in order of time, with any number of connections in them.
 #[must_use]
-pub fn attribute(record: &Record, client: &[TraceRecord], server: &[TraceRecord]) -> Vec<Option<Attributed>> {
+pub fn attribute(
+    record: &Record,
+    client: &[TraceRecord],
+    server: &[TraceRecord],
+    records: &Records,
+) -> Vec<Option<Attributed>> {
     let connections = flow::connections(client, server);
-    record.objects.iter().map(|object| one(object, record, &connections)).collect()
+    record.objects.iter().map(|object| one(object, record, &connections, records)).collect()
 }
 
 fn one(
     object: &ObjectRecord,
     record: &Record,
     connections: &BTreeMap<u64, Connection>,
+    records: &Records,
 ) -> Option<Attributed> {
     let issued = object.issued?.as_nanos();
     let assigned = object.assigned.as_ref()?;
@@ -90,26 +133,45 @@ fn one(
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
-    let request = match unasked {
-        true => connection.map(|_| nothing()),
-        false => connection.and_then(|c| c.up.journey(exchange.stream, &assigned.request)),
+    let up = Carried::below([&record.requests, &records.up], exchange, &assigned.request);
+    let down = Carried::below([&record.answers, &records.down], exchange, bytes);
+    let request = match (unasked, &up) {
+        (true, _) => connection.map(|_| nothing()),
+        (false, Some(up)) => connection.and_then(|c| c.up.journey(up.stream, &up.spans)),
+        (false, None) => None,
     };
-    let response = connection.and_then(|c| c.down.journey(exchange.stream, bytes));
+    let response =
+        down.as_ref().and_then(|down| connection.and_then(|c| c.down.journey(down.stream, &down.spans)));
 
     // The connection is usable when it is established, or as soon as data rode with its handshake.
-    let rode = connection.and_then(|c| c.up.first_sent());
-    let usable = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
+    // What TLS sends in its handshake is no data: there it is usable when both handshakes are done.
+    let secured = records.up.has(exchange.connection);
+    let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
+    let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
+    let usable = match secured {
+        true => milestones.and_then(|m| m.established).map(|at| at.as_nanos()),
+        false => carries,
+    };
     let mut clock = Clock { last: issued, end: delivered };
     let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable.unwrap_or(0))));
     let wait = (issued, assigned_ns);
-    let connect = match (opened, usable) {
-        (Some(opened), Some(usable)) => overlap(wait, (opened, usable)),
+    let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
+        (Some(from), Some(until)) => overlap(wait, (from, until)),
         _ => 0,
     };
-    let mut why =
-        Why { connect_ns: Some(connect), queue_ns: Some(assigned_ns - issued - connect), ..Why::default() };
+    let connect = part(opened, carries);
+    let secure = if secured { part(carries, usable) } else { 0 };
+    let mut why = Why {
+        connect_ns: Some(connect),
+        // Without a trace nobody knows where the transport's handshake ends and that of TLS begins.
+        secure_ns: connection.map(|_| secure),
+        queue_ns: Some(assigned_ns - issued - connect - secure),
+        ..Why::default()
+    };
 
-    let (Some(connection), Some(request), Some(response)) = (connection, request, response) else {
+    let (Some(connection), Some(request), Some(response), Some(down_bytes)) =
+        (connection, request, response, down)
+    else {
         let mut clock = Clock { last: assigned_ns, end: delivered };
         let serving = clock.next(served.serving.map(|at| at.as_nanos()));
         let written = clock.next(served.written.map(|at| at.as_nanos()));
@@ -128,14 +190,11 @@ fn one(
         complete_ns: clock.next(Some(response.arrived)),
     };
 
-    let up = SenderWaits::of(
-        &connection.up,
-        exchange.stream,
-        &assigned.request,
-        (assigned_ns, instants.req_sent_ns),
-    );
-    let down =
-        SenderWaits::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
+    // What is sent unasked is in no layer.
+    let nowhere = Carried { stream: exchange.stream, spans: Vec::new() };
+    let up_bytes = up.unwrap_or(nowhere);
+    let up = SenderWaits::of(&connection.up, &up_bytes, (assigned_ns, instants.req_sent_ns));
+    let down = SenderWaits::of(&connection.down, &down_bytes, (instants.written_ns, instants.sent_ns));
     let (up_recovery, up_timeout) = request.recovery((instants.req_sent_ns, instants.req_copy_ns));
     let (down_recovery, down_timeout) = response.recovery((instants.sent_ns, instants.copy_ns));
     let detail = SendDetail {
@@ -179,11 +238,11 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// The interval ends when the decisive bytes of `bytes` on `stream` are first sent. A wait that ends with other
+    /// The interval ends when the decisive bytes of `bytes` are first sent. A wait that ends with other
     /// bytes' transmission is theirs (`turn`); one that ends with own bytes has the sender's own reason.
-    fn of(flow: &Flow, stream: u64, bytes: &Range<u64>, (from, until): (u64, u64)) -> Self {
+    fn of(flow: &Flow, bytes: &Carried, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
-        let (cwnd, rwnd) = flow.own_waits(stream, bytes, from, until);
+        let (cwnd, rwnd) = flow.own_waits(bytes.stream, &bytes.spans, from, until);
         Self { stalled, cwnd, rwnd, turn: until - from - stalled - cwnd - rwnd }
     }
 }

@@ -81,7 +81,7 @@ impl Story {
     }
 
     fn why(&self) -> Vec<Parts> {
-        let found = attribute(&self.record, &self.client, &self.server);
+        let found = attribute(&self.record, &self.client, &self.server, &Records::default());
         let parts = |(object, found): (&ObjectRecord, Option<Attributed>)| {
             let found = found.expect("delivered");
             let issued = object.issued.expect("issued").as_nanos();
@@ -381,12 +381,17 @@ fn what_was_not_delivered_has_no_parts_and_what_no_trace_shows_only_the_outer_on
     let mut story = Story::new();
     story.object(0, 0, [0, 80, 120, 130, 200], 0..100, 0..1000);
     story.record.objects.push(ObjectRecord { issued: Some(at(5)), ..ObjectRecord::default() });
-    let found = attribute(&story.record, &story.client, &story.server);
+    let found = attribute(&story.record, &story.client, &story.server, &Records::default());
     assert_eq!(found[1], None);
     let found = found[0].expect("delivered");
     assert_eq!((found.instants, found.send_detail), (None, None));
-    let known =
-        Why { connect_ns: Some(80 * MS), queue_ns: Some(0), server_ns: Some(10 * MS), ..Why::default() };
+    let known = Why {
+        connect_ns: Some(80 * MS),
+        secure_ns: Some(0),
+        queue_ns: Some(0),
+        server_ns: Some(10 * MS),
+        ..Why::default()
+    };
     assert_eq!(found.why, known);
 }
 
@@ -441,7 +446,9 @@ fn random_traces_always_add_up() {
             packet += 1;
         }
         story.client.sort_by_key(|record| record.at);
-        for found in attribute(&story.record, &story.client, &story.server).into_iter().flatten() {
+        for found in
+            attribute(&story.record, &story.client, &story.server, &Records::default()).into_iter().flatten()
+        {
             // `attribute` itself asserts that the parts add up.
             assert!(found.why.connect_ns.is_some());
         }

@@ -59,8 +59,8 @@ impl Requests {
         let policy = contestant.policy(workload.arrivals.is_some())?;
         let exchanges = workload.messages.is_none() && workload.bulk.is_none();
         let objects = workload.page.objects.len();
-        let can = contestant.transport.capabilities();
-        let streams = if can.is_multistream() { contestant.streams() } else { 1 };
+        let streamed = contestant.transport.capabilities().is_multistream() || contestant.http2.is_some();
+        let streams = if streamed { contestant.streams() } else { 1 };
         let limit = |n: Option<u32>| n.map(|n| n as usize);
         let outstanding = match policy.when_full {
             WhenFull::Wait => Some(streams),

@@ -5,6 +5,8 @@
 //! what it accepts.
 
 use super::error::{PlanError, unknown};
+use super::http2::Http2;
+use super::security::Security;
 use crate::results::label;
 use crate::transports::{Transport, Transports};
 use anabranch_base::spelling::nearest;
@@ -12,6 +14,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
 use anabranch_sim::Cost;
+use anabranch_tls::{Pair, Surroundings};
 use anabranch_transport::capabilities::Feature;
 use anabranch_transport::kernel::KernelSettings;
 use anabranch_transport::{Capabilities, Delivery, Protocol, Reliability, Settings};
@@ -44,7 +47,43 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         ONE_STREAM,
         "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
     ),
-    key("http", ONE_STREAM, "1 (HTTP/1.1); 2 comes in a later version"),
+    key("http", ONE_STREAM, "1 (HTTP/1.1) or 2 (HTTP/2, a stream for each request); default 1"),
+    key(
+        "windows",
+        ONE_STREAM,
+        "of HTTP/2: what the client grants, as chromium, firefox or rfc (says nothing); default chromium",
+    ),
+    key(
+        "stream-window",
+        ONE_STREAM,
+        "of HTTP/2: bytes on a stream before more is granted, from 1kB; default that of windows",
+    ),
+    key(
+        "connection-window",
+        ONE_STREAM,
+        "of HTTP/2: and on all streams, from 65535B; default that of windows",
+    ),
+    key(
+        "frame",
+        ONE_STREAM,
+        "of HTTP/2: largest frame the client takes, from 16384B; default that of windows",
+    ),
+    key(
+        "concurrent",
+        ONE_STREAM,
+        "of HTTP/2: requests outstanding at once, from 1 to 128 (nginx's limit); default 100",
+    ),
+    key("tls", ONE_STREAM, "TLS 1.3 on each connection: yes or no; default no"),
+    key(
+        "resume",
+        ONE_STREAM,
+        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go); default full",
+    ),
+    key(
+        "chain",
+        ONE_STREAM,
+        "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB",
+    ),
     key(
         "when-full",
         Capabilities::is_multistream,
@@ -65,6 +104,12 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         "retransmissions",
         |can| can.partial_reliability.is_there(),
         "give a message up after so many (RFC 7496), from 0; default never",
+    ),
+    key(
+        "reconnect",
+        |can| !can.moves.is_there(),
+        "a client that moves does without Mobile IP: when its address is gone and it has another, it opens anew from there \
+         and asks again for what it has not in whole: yes or no; default no",
     ),
     key("encap", |can| can.carriers.is_choice(), "none (IP protocol 132) or udp (RFC 6951); default none"),
     key("packet-cost", ALL, "processor time of its hosts for each packet in or out: 10us; default 0"),
@@ -118,6 +163,8 @@ pub struct Contestant {
     choices: Choices,
     /// Paths to use; `None` for all.
     pub paths: Option<usize>,
+    /// Its client has no Mobile IP, and opens anew at each address that it gets.
+    reconnects: bool,
     /// Encapsulated in UDP.
     pub encapsulated: bool,
     /// How its messages are delivered.
@@ -126,6 +173,10 @@ pub struct Contestant {
     pub profile: String,
     /// What its hosts' processors take for their work.
     pub cost: Cost,
+    /// HTTP/2 with these windows, if it speaks that.
+    pub http2: Option<Http2>,
+    /// TLS on its connections, if any.
+    pub security: Option<Security>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
     /// A congestion control that only a kernel can have, instead of the engine's.
@@ -168,15 +219,22 @@ impl Contestant {
             transport: transport.clone(),
             choices: Choices::default(),
             paths: None,
+            reconnects: false,
             encapsulated: false,
             delivery: Delivery::default(),
             profile: profile.to_owned(),
             cost: Cost::default(),
+            http2: None,
+            security: None,
             engine,
             kernel_cc: None,
             place: place.clone(),
         };
         let given = pairs.clone();
+        contestant.security =
+            Security::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        contestant.http2 =
+            Http2::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         for (key, value) in pairs {
             contestant.set(key, value, transports).map_err(|what| PlanError::at(&place, what))?;
         }
@@ -222,9 +280,12 @@ impl Contestant {
             let paths = contestant.paths;
             (
                 paths,
+                contestant.reconnects,
                 contestant.encapsulated,
                 contestant.delivery,
                 contestant.cost,
+                contestant.security,
+                contestant.http2,
                 contestant.kernel_cc.clone(),
             )
         };
@@ -273,6 +334,13 @@ impl Contestant {
         }
     }
 
+    /// Whether its client has the addresses of the network that it is in: it [`moves`](Self::moves), or opens anew. Any other
+    /// keeps its address by Mobile IP.
+    #[must_use]
+    pub fn changes_address(&self) -> bool {
+        self.reconnects || self.moves()
+    }
+
     /// The keys it was given that say which request takes which connection or stream, or what one costs.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
@@ -294,7 +362,30 @@ impl Contestant {
     /// [`PlanError`] when its keys contradict each other.
     pub fn policy(&self, open_loop: bool) -> Result<Policy, PlanError> {
         let multistream = self.transport.capabilities().is_multistream();
-        self.choices.policy(multistream, open_loop).map_err(|error| PlanError::at(&self.place, error))
+        let policy = self.choices.policy(multistream, open_loop);
+        let policy = policy.map_err(|error| PlanError::at(&self.place, error))?;
+        match &self.http2 {
+            None => Ok(policy),
+            // Each request has a stream: there is nothing to pipeline, and no reason to open a connection for one.
+            Some(_) if self.choices.pipeline.is_some() => Err(PlanError::at(
+                &self.place,
+                "pipeline is of HTTP/1.1: with http=2 each request has a stream",
+            )),
+            Some(http2) => {
+                let connections = self.choices.connections.unwrap_or(if self.choices.per_object {
+                    policy.connections
+                } else {
+                    1
+                });
+                Ok(Policy {
+                    connections,
+                    spread: connections > 1,
+                    when_full: WhenFull::Wait,
+                    http2: Some(http2.windows),
+                    ..policy
+                })
+            }
+        }
     }
 
     /// In the emulated world it is a protocol of the kernel's that uses several paths.
@@ -312,7 +403,20 @@ impl Contestant {
     /// How many objects a connection of it carries at once: its streams.
     #[must_use]
     pub fn streams(&self) -> usize {
+        if let Some(http2) = &self.http2 {
+            return http2.windows.concurrent as usize;
+        }
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
+    }
+
+    /// Both ends of its TLS, if it has that; `before`: the surroundings of what was before the run.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn pair(&self, before: &Surroundings) -> Result<Option<Pair>, String> {
+        self.security
+            .map(|security| security.pair(if self.http2.is_some() { "h2" } else { "http/1.1" }, before))
+            .transpose()
     }
 
     /// Everything it runs with, as text.
@@ -350,8 +454,17 @@ impl Contestant {
         if can.is_multistream() {
             set("when-full", policy.when_full.to_string());
         } else {
-            set("pipeline", yes_no(policy.pipelines()));
-            set("http", "1".to_owned());
+            match &self.http2 {
+                None => {
+                    set("pipeline", yes_no(policy.pipelines()));
+                    set("http", "1".to_owned());
+                }
+                Some(http2) => http2.settings().into_iter().for_each(|(key, value)| drop(set(key, value))),
+            }
+            set("tls", yes_no(self.security.is_some()));
+            for (key, value) in self.security.iter().flat_map(Security::settings) {
+                set(key, value);
+            }
         }
         if can.unordered {
             set("unordered", yes_no(self.delivery.unordered));
@@ -366,6 +479,9 @@ impl Contestant {
         }
         if can.paths {
             set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
+        }
+        if self.reconnects {
+            set("reconnect", yes_no(true));
         }
         settings
     }
@@ -402,6 +518,7 @@ impl Contestant {
                 }
             }
             "paths" => self.paths = Some(count()?),
+            "reconnect" => self.reconnects = yes_no()?,
             "encap" => {
                 self.encapsulated = match value {
                     "none" => false,
@@ -426,10 +543,8 @@ impl Contestant {
             "byte-cost" => self.cost.per_byte = span(key, value)?,
             "connection-cost" => self.cost.per_connection = span(key, value)?,
             "request-cost" => self.cost.per_request = span(key, value)?,
-            "http" if value == "1" => {}
-            "http" if value == "2" => return Err("http=2 comes in a later version; write http=1".to_owned()),
-            "http" => return Err(format!("http={value}: write 1")),
-            "profile" => {}
+            "profile" | "tls" | "resume" | "chain" => {}
+            "http" | "windows" | "stream-window" | "connection-window" | "frame" | "concurrent" => {}
             _ => {
                 let keys = self.keys();
                 if !keys.contains(&key) {

@@ -3,13 +3,20 @@
 //! All that counts of overlap and speed is the time for which both networks reach the client, L/v. A contestant that tells
 //! its peer of new addresses (by ASCONF, which crosses the network like all else) does so after `detection`. Any other
 //! keeps its address by Mobile IP: packets take the new network after `detection` and `registration`, whose messages are
-//! not sent: they are a time. Its outage is what of that is left when the old network ends.
+//! not sent: they are a time. Its outage is what of that is left when the old network ends. A contestant with
+//! `reconnect=yes` has neither: it opens anew.
+//!
+//! What else a moving client meets is off unless it is asked for: loss that grows towards the edge, routers that are heard
+//! only when they advertise themselves, and what Mobile IP's tunnel adds to a packet and to its way.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_length, parse_span, parse_speed};
-use anabranch_link::LinkSpec;
+use anabranch_base::{Bytes, Ratio};
+use anabranch_link::{LinkSpec, SpecError};
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// A client's move from the first network to the second.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +31,14 @@ pub struct Handover {
     pub registration: Duration,
     /// It goes to and fro, and leaves a network after each of these.
     pub dwell: Option<Duration>,
+    /// How often a router advertises itself: the first that is heard comes after up to so long, and then detection.
+    pub advertisement: Option<Duration>,
+    /// Loss where a network ends: it grows to that along the overlap, and falls from it in the network that is entered.
+    pub edge_loss: Ratio,
+    /// What Mobile IP adds to each packet for the old address in the new network.
+    pub tunnel: Bytes,
+    /// How much longer such a packet is under way.
+    pub stretch: Duration,
 }
 
 /// When a client leaves its network.
@@ -38,6 +53,9 @@ pub enum Leaves {
 /// The most times that a client may move in a run.
 const MAX_MOVES: u64 = 20_000;
 
+/// Where loss grows: each move changes it so many times.
+pub const EDGE_STEPS: u64 = 10;
+
 /// The longest of any of these times: beyond it nothing is a handover.
 const MAX_SPAN: Duration = Duration::from_secs(86_400);
 
@@ -47,7 +65,17 @@ impl Handover {
     /// # Errors
     /// [`PlanError`] naming the flag or field.
     pub fn interpret(concrete: &Concrete, paths: &mut Vec<LinkSpec>) -> Result<Option<Self>, PlanError> {
-        let others = ["overlap", "speed", "detection", "registration", "cell"];
+        let others = [
+            "overlap",
+            "speed",
+            "detection",
+            "registration",
+            "cell",
+            "advertisement",
+            "edge-loss",
+            "tunnel",
+            "stretch",
+        ];
         let Some(when) = concrete.setting("handover") else {
             return match others.iter().find_map(|name| concrete.setting(name)) {
                 Some(alone) => Err(PlanError::at(&alone.place, "goes with handover")),
@@ -106,13 +134,27 @@ impl Handover {
             }
             _ => {}
         }
-        Ok(Some(Self {
+        let handover = Self {
             leaves,
             shared,
             detection: time("detection")?.unwrap_or_default(),
             registration: time("registration")?.unwrap_or_else(|| paths[1].rtt()),
             dwell,
-        }))
+            advertisement: time("advertisement")?.filter(|period| !period.is_zero()),
+            edge_loss: read(concrete, "edge-loss")?.unwrap_or(Ratio::ZERO),
+            tunnel: read(concrete, "tunnel")?.unwrap_or(Bytes(0)),
+            stretch: time("stretch")?.unwrap_or_default(),
+        };
+        if let Some(edge) = concrete.setting("edge-loss")
+            && handover.edge_loss > Ratio::ZERO
+            && shared.is_zero()
+        {
+            return Err(PlanError::at(&edge.place, "grows along the overlap, and there is none"));
+        }
+        if let Some(tunnel) = concrete.setting("tunnel") {
+            handover.through_the_tunnel(&paths[1]).map_err(|error| PlanError::at(&tunnel.place, error))?;
+        }
+        Ok(Some(handover))
     }
 
     /// Refuses a client that would move too often.
@@ -121,10 +163,11 @@ impl Handover {
     /// [`PlanError`] with the bound, and what to write instead.
     pub fn check(&self, concrete: &Concrete, deadline: Duration) -> Result<(), PlanError> {
         let moves = self.dwell.map_or(1, |dwell| nanos(deadline) / nanos(dwell).max(1));
+        let most = if self.edge_loss > Ratio::ZERO { MAX_MOVES / EDGE_STEPS } else { MAX_MOVES };
         match concrete.setting("cell") {
-            Some(cell) if moves > MAX_MOVES => {
+            Some(cell) if moves > most => {
                 let what = format!(
-                    "'{}': {moves} moves until the deadline, more than {MAX_MOVES}; write a larger cell, a lower \
+                    "'{}': {moves} moves until the deadline, more than {most}; write a larger cell, a lower \
                      speed or an earlier deadline",
                     cell.value
                 );
@@ -134,8 +177,19 @@ impl Handover {
         }
     }
 
+    /// The new network as a client with Mobile IP has it: the tunnel's bytes lie on the way to it, not on that from it, and do
+    /// not count in the largest packet.
+    ///
+    /// # Errors
+    /// A network without a rate, in which bytes take no time.
+    pub fn through_the_tunnel(&self, network: &LinkSpec) -> Result<LinkSpec, SpecError> {
+        let mut network = network.clone();
+        network.down.overhead.0 += self.tunnel.0;
+        network.check().map(|()| network)
+    }
+
     /// For how long a client that keeps its address is without a network: what of detection and registration is left when
-    /// the old network ends.
+    /// the old network ends, advertisements aside.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)
@@ -149,15 +203,34 @@ impl Handover {
             Leaves::Random => "at a random moment".to_owned(),
         };
         let again = self.dwell.map_or(String::new(), |dwell| format!(" and every {}", format_span(dwell)));
-        format!(
+        let mut text = format!(
             "handover {when}{again}, both networks for {}, detection {}, registration {} (outage of who keeps its \
              address {})",
             format_span(self.shared),
             format_span(self.detection),
             format_span(self.registration),
             format_span(self.outage()),
-        )
+        );
+        if let Some(period) = self.advertisement {
+            text += &format!(", advertisement every {}", format_span(period));
+        }
+        if self.edge_loss > Ratio::ZERO {
+            text += &format!(", loss at the edge {}", self.edge_loss);
+        }
+        if self.tunnel.0 > 0 {
+            text += &format!(", tunnel {}", self.tunnel);
+        }
+        if !self.stretch.is_zero() {
+            text += &format!(", stretch {}", format_span(self.stretch));
+        }
+        text
     }
+}
+
+/// The value of a key, in the form that its type has.
+fn read<T: FromStr<Err: Display>>(concrete: &Concrete, name: &str) -> Result<Option<T>, PlanError> {
+    let Some(setting) = concrete.setting(name) else { return Ok(None) };
+    setting.value.parse().map(Some).map_err(|error: T::Err| PlanError::at(&setting.place, error))
 }
 
 /// A time, of a day at most.

@@ -149,6 +149,28 @@ const OURS: &[Key] = &[
          (Mobile IP): 300ms [default: the round trip of the new network]",
     ),
     handover(
+        "advertisement",
+        "TIME",
+        "A router advertises itself once so often, and the client hears the first that comes, drawn from the seed; detection \
+         counts from there: 1s [default: heard at once]",
+    ),
+    handover(
+        "edge-loss",
+        "SHARE",
+        "Loss where a network ends: it grows to that along the overlap in the one that is left, and falls from it in the \
+         other: 20% [default: 0]",
+    ),
+    handover(
+        "tunnel",
+        "SIZE",
+        "What Mobile IP's tunnel adds to each packet to a client in the second network: 20B [default: 0B]",
+    ),
+    handover(
+        "stretch",
+        "TIME",
+        "How much longer such a packet is under way, since it goes by the home agent: 4ms [default: 0]",
+    ),
+    handover(
         "cell",
         "LENGTH",
         "The client goes to and fro and leaves a network each time it has gone so far: 15m [default: once]",

@@ -15,10 +15,12 @@ pub mod file;
 pub mod handover;
 pub mod harmful;
 pub mod heads;
+pub mod http2;
 pub mod keys;
 pub mod named;
 pub mod network;
 pub mod outline;
+pub mod security;
 pub mod sources;
 pub mod workload;
 
@@ -26,8 +28,10 @@ pub use contestant::{Contestant, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
 pub use handover::Handover;
+pub use http2::Http2;
 pub use network::{LossBy, Network};
 pub use outline::Outline;
+pub use security::Security;
 pub use workload::Workload;
 
 use crate::causes::Causes;
@@ -196,6 +200,22 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     if contestant.paths.is_some_and(|n| n > paths) {
         let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));
         return Err(PlanError::at(&contestant.place, what));
+    }
+    if contestant.changes_address() && !contestant.moves() {
+        let workload = &point.workload;
+        let needed = [
+            (point.network.handover.is_some(), "handover: nobody moves"),
+            (
+                workload.bulk.is_none() && workload.messages.is_none(),
+                "a page: nothing else is asked for again",
+            ),
+        ];
+        if let Some((_, what)) = needed.iter().find(|(there, _)| !there) {
+            return Err(PlanError::at(
+                &contestant.place,
+                format!("reconnect=yes needs {what}; leave it out"),
+            ));
+        }
     }
     let whole = anabranch_transport::Delivery::default();
     if point.workload.messages.is_none() && contestant.delivery != whole {

@@ -120,6 +120,10 @@ impl Outline {
         if let Some(setting) = first.setting("handover").filter(|_| world == World::Emulated) {
             return Err(PlanError::at(&setting.place, "moves clients of the virtual world only"));
         }
+        if let Some(setting) = first.setting("tunnel").filter(|_| together || cross.is_some()) {
+            let what = "adds to the packets of one client, and others share its network; leave together and cross out";
+            return Err(PlanError::at(&setting.place, what));
+        }
         let causes = causes(&first)?;
         let shared = if world == World::Emulated { "takes real time" } else { "shares its network" };
         if let Some(place) = first

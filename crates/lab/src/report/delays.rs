@@ -95,7 +95,7 @@ fn over_time(out: &mut String, point: &Point) {
         return;
     }
     out.push_str("<h2>The median run, message by message</h2>\n");
-    let mut present = [false; 12];
+    let mut present = [false; 13];
     for (_, _, run) in &runs {
         for object in run.objects.iter().filter(|object| !object.background) {
             if let Some(part) = largest(object) {
@@ -159,7 +159,7 @@ fn sticks(out: &mut String, run: &Run, end: f64, width: Width) -> u32 {
     for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
         svg::text(out, "plain mid", (x.at(*tick), STICKS + 16.0), &label);
     }
-    let mut paths: [String; 12] = Default::default();
+    let mut paths: [String; 13] = Default::default();
     let (mut unknown, mut lost) = (String::new(), String::new());
     for object in run.objects.iter().filter(|object| !object.background) {
         let Some(issued) = object.issued_ns else { continue };

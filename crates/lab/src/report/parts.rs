@@ -15,8 +15,9 @@ pub(super) type Part = (&'static str, &'static str, &'static str);
 
 /// All parts in the order in which they occur; `send` as its three details,
 /// since a full window and other objects' turn are different news.
-pub(super) const PARTS: [Part; 12] = [
+pub(super) const PARTS: [Part; 13] = [
     ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
+    ("secure", "secure", "waiting for the handshake of TLS, after that of the transport"),
     ("queue", "queue", "waiting for a connection slot or a stream"),
     (
         "turn",
@@ -57,18 +58,18 @@ pub(super) fn index(key: &str) -> usize {
 
 /// An object's parts in nanoseconds, in the order of [`PARTS`]; unknown ones
 /// as 0. `send` without details counts as `turn`.
-pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 12] {
+pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
         None => [why.send_ns, None, None],
     };
-    let [connect, queue, _, stalled, rest @ ..] = why.parts();
+    let [connect, secure, queue, _, stalled, rest @ ..] = why.parts();
     let [ahead, server, recovery, timeout, wire, blocked] = rest;
-    [connect, queue, turn, cwnd, rwnd, stalled, ahead, server, recovery, timeout, wire, blocked]
+    [connect, secure, queue, turn, cwnd, rwnd, stalled, ahead, server, recovery, timeout, wire, blocked]
         .map(|part| part.unwrap_or(0))
 }
 
-pub(super) fn legend(out: &mut String, present: [bool; 12]) {
+pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("<ul class=\"legend\">");
     for ((key, name, meaning), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(
@@ -81,8 +82,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 12]) {
 }
 
 /// Mean milliseconds of each part over the objects of all runs of which every part is known; `None` if that is none.
-fn means(contestant: &Contestant) -> Option<[f64; 12]> {
-    let (mut sums, mut n) = ([0.0; 12], 0_u64);
+fn means(contestant: &Contestant) -> Option<[f64; 13]> {
+    let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
         let Some(why) = object.why.as_ref().filter(|why| why.is_whole()) else { continue };
         n += 1;
@@ -94,7 +95,7 @@ fn means(contestant: &Contestant) -> Option<[f64; 12]> {
 }
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let known: Vec<(&Contestant, [f64; 12])> = point
+    let known: Vec<(&Contestant, [f64; 13])> = point
         .contestants
         .iter()
         .filter_map(|contestant| means(contestant).map(|parts| (contestant, parts)))
@@ -104,7 +105,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str("<h2>Where an object's time went</h2>\n");
     let longest = known.iter().map(|(_, parts)| parts.iter().sum::<f64>()).fold(0.0, f64::max);
-    let mut present = [false; 12];
+    let mut present = [false; 13];
     for (_, parts) in &known {
         for (present, part) in present.iter_mut().zip(parts) {
             *present |= *part > 0.0005 * longest;
@@ -183,7 +184,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let _ = write!(out, "<th>{name}</th>");
     }
     // What is too small for a colour has one column together, so that a row adds up.
-    let rest = |parts: &[f64; 12]| -> f64 {
+    let rest = |parts: &[f64; 13]| -> f64 {
         parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
     };
     let others = known.iter().any(|(_, parts)| rest(parts) >= 0.005);

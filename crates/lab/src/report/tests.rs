@@ -39,6 +39,7 @@ fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
     };
     let why = Why {
         connect_ns: Some(connect),
+        secure_ns: Some(0),
         queue_ns: Some(queue),
         send_ns: Some(turn + cwnd),
         stalled_ns: Some(stalled),

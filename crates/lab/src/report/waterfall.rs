@@ -55,7 +55,7 @@ pub(super) fn render(out: &mut String, point: &Point, all: bool) {
     } else {
         vec![MEDIAN]
     };
-    let mut present = [false; 12];
+    let mut present = [false; 13];
     for object in steps.iter().flat_map(|step| chosen.iter().flat_map(|own| &run_of(own, *step).objects)) {
         for (present, part) in present.iter_mut().zip(parts_of(object)) {
             *present |= part > 0;
@@ -214,7 +214,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
 
 /// All segments of the rows: one path for each part keeps the file small.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
-    let mut paths: [String; 12] = Default::default();
+    let mut paths: [String; 13] = Default::default();
     let mut unknown = String::new();
     let mut undelivered = String::new();
     let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
@@ -264,8 +264,8 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
 }
 
 /// The parts of an object, all zero when they are not known.
-fn parts_of(object: &Object) -> [u64; 12] {
-    object.why.as_ref().map_or([0; 12], |why| parts::values(why, object.send_detail.as_ref()))
+fn parts_of(object: &Object) -> [u64; 13] {
+    object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
 }
 
 /// The parts of one object where they lie in time: (part, from, until), nanoseconds.
@@ -276,7 +276,7 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);
     let intervals: [(u64, &[&str]); 10] = [
-        (at.assigned_ns, &["connect", "queue"]),
+        (at.assigned_ns, &["connect", "secure", "queue"]),
         (at.req_sent_ns, &SENDING),
         (at.req_copy_ns, &["recovery", "timeout"]),
         (at.req_in_ns, &["wire"]),
@@ -287,7 +287,7 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
         (at.complete_ns, &["wire"]),
         (delivered, &["blocked"]),
     ];
-    let mut found = Vec::with_capacity(12);
+    let mut found = Vec::with_capacity(13);
     let mut cursor = issued;
     for (until, keys) in intervals {
         for key in keys {

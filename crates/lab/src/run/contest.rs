@@ -6,10 +6,11 @@ use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};
 use anabranch_http::observe::{Recorder, Unobserved};
-use anabranch_http::serve::{self, PageSite};
+use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::bulk::{self, Bulk};
 use anabranch_load::messages::{self, Messages};
 use anabranch_sim::{Network, Task};
+use anabranch_tls::Pair;
 use anabranch_transport::protocol::{Host, Server, Start};
 use anabranch_transport::{Connector, Listener, Settings};
 use anabranch_world::{Detach, World};
@@ -29,6 +30,8 @@ pub struct Contest {
     pub client: Rc<dyn Host>,
     /// The transports of the contestant's servers.
     pub servers: Vec<Rc<dyn Host>>,
+    /// Both ends of TLS, if it has that.
+    pub pair: Option<Pair>,
     /// What is observed.
     pub recorder: Recorder,
     /// Ends with the client's outcome.
@@ -60,19 +63,21 @@ pub async fn start(
     for node in lane.servers.iter().chain([&lane.client]) {
         network.processing_cost(*node, contestant.cost);
     }
+    let before = host::surroundings(&network.world(lane.client));
+    let pair = contestant.pair(&before)?;
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
-        let host = host::start(world.clone(), contestant, true).await?;
+        let host = host::start(world.clone(), contestant, pair.as_ref(), true).await?;
         let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }
     let world = network.world(lane.client);
-    let client = host::start(world.clone(), contestant, false).await?;
+    let client = host::start(world.clone(), contestant, pair.as_ref(), false).await?;
     let targets = lane.server_addresses.iter().map(|own| host::server(contestant, own, PORT)).collect();
     let task = load(world, client.connector(targets), &job, recorder.clone());
-    Ok(Contest { client, servers, recorder, task })
+    Ok(Contest { client, servers, pair, recorder, task })
 }
 
 /// Starts background traffic on its hosts: endless downloads.
@@ -187,6 +192,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         options: serve::Options {
             service_time: workload.server_time,
             serial: workload.serial_server,
+            versions: if contestant.http2.is_some() { Versions::Http2 } else { Versions::Http1 },
             ..serve::Options::default()
         },
     })

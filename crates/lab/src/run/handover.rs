@@ -1,15 +1,18 @@
 //! Clients that move: which links work when, and which addresses their hosts have, as changes of the network.
 //!
-//! A contestant that tells its peers of addresses gets one of the new network when the client knows of it, and loses the old
-//! one with the old network. Any other keeps its one address, which Mobile IP serves in the new network from detection and
-//! registration on, in both directions at once and without tunnels.
+//! A contestant that tells its peers of addresses, or opens anew, gets one of the new network when the client knows of it, begins
+//! there what it begins from then on, and loses the old one with the old network. Any other keeps its one address, which
+//! Mobile IP serves in the new network from detection and registration on, in both directions at once. Where its way is longer,
+//! it is so on the link between the client and the second network, towards the client; where a tunnel adds bytes, the run has
+//! another second network (`one`).
 
 use super::topology::Built;
 use crate::plan::Handover;
-use crate::plan::handover::Leaves;
+use crate::plan::handover::{EDGE_STEPS, Leaves};
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::{Instant, Rng};
+use anabranch_base::{Instant, Ratio, Rng};
 use anabranch_link::SpecError;
+use anabranch_link::spec::LossSpec;
 use anabranch_sim::Change;
 
 /// When a client leaves its network that does so at a random moment of a load that takes so long.
@@ -19,12 +22,18 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 }
 
 /// Has all clients move, and no more from `until` on; those that leave at a random moment stay where they are. `moves` says
-/// of each lane whether it tells its peers of addresses.
+/// of each lane whether it has the addresses of the network that it is in. When routers are heard is drawn from `seed`.
 ///
 /// # Errors
 /// One line when the network refuses a change.
-pub fn prepare(built: &Built, moves: &[bool], handover: &Handover, until: Duration) -> Result<(), String> {
-    for (at, change) in changes(built, moves, handover, until) {
+pub fn prepare(
+    built: &Built,
+    moves: &[bool],
+    handover: &Handover,
+    until: Duration,
+    seed: u64,
+) -> Result<(), String> {
+    for (at, change) in changes(built, moves, handover, until, seed) {
         let done = match at {
             None => built.network.change(change),
             Some(at) => built.network.schedule(at, change),
@@ -40,11 +49,32 @@ fn changes(
     moves: &[bool],
     handover: &Handover,
     until: Duration,
+    seed: u64,
 ) -> Vec<(Option<Instant>, Change)> {
+    let mut heard = Rng::new(seed).fork("advertisement");
+    // What joins a client to the network of a path, where so much is lost.
+    let radio = |path: usize, moves: bool, loss: Ratio| {
+        let mut spec = built.access.clone();
+        if loss > Ratio::ZERO {
+            (spec.up.loss, spec.down.loss) = (LossSpec::Bernoulli(loss), LossSpec::Bernoulli(loss));
+        }
+        if path == 1 && !moves {
+            spec.down.delay = handover.stretch;
+        }
+        Box::new(spec)
+    };
+    // The part of the edge's loss in the middle of a step.
+    let in_step = |step: u64| {
+        let parts = handover.edge_loss.parts() * (2 * step + 1) / (2 * EDGE_STEPS);
+        Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
+    };
     // Nanoseconds of the run's clock; what began before it is there already.
     let mut due: Vec<(i128, Change)> = Vec::new();
     let span = |span: Duration| i128::from(nanos(span));
     for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
+        if !moves && !handover.stretch.is_zero() {
+            due.push((i128::MIN, Change::Respec(radios[1], radio(1, *moves, Ratio::ZERO))));
+        }
         due.push((i128::MIN, Change::Down(radios[1])));
         due.push((i128::MIN, Change::RemoveAddress(lane.client.interface(1), lane.client_addresses[1])));
         for (path, address) in lane.client_addresses.iter().enumerate() {
@@ -65,11 +95,22 @@ fn changes(
     while let Some(at) = next {
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
+        // All contestants hear the same advertisement.
+        let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
+        let known = enters + wait + span(handover.detection);
         for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
             due.push((enters, Change::Up(radios[new])));
             due.push((at, Change::Down(radios[old])));
+            if handover.edge_loss > Ratio::ZERO {
+                for step in 0..EDGE_STEPS {
+                    let then = enters + span(handover.shared) * i128::from(step) / i128::from(EDGE_STEPS);
+                    let (out, into) = (in_step(step), in_step(EDGE_STEPS - 1 - step));
+                    due.push((then, Change::Respec(radios[old], radio(old, *moves, out))));
+                    due.push((then, Change::Respec(radios[new], radio(new, *moves, into))));
+                }
+                due.push((at, Change::Respec(radios[new], radio(new, *moves, Ratio::ZERO))));
+            }
             let interface = |path: usize| lane.client.interface(path as u32);
-            let known = enters + span(handover.detection);
             if !moves {
                 let served = known + span(handover.registration);
                 let home = lane.client_addresses[0];
@@ -79,6 +120,8 @@ fn changes(
             }
             let addresses = &lane.client_addresses;
             if stays.is_none_or(|stays| known < stays) {
+                // What begins from here on begins in the new network: what it began with would be asked for by nobody.
+                due.push((known, Change::Prefer(interface(new))));
                 due.push((known, Change::AddAddress(interface(new), addresses[new])));
             }
             due.push((at, Change::RemoveAddress(interface(old), addresses[old])));
@@ -111,12 +154,14 @@ mod tests {
     fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
-        let draft = Draft::from_flags(flags.iter().chain(keys).copied()).expect("flags");
+        let flags = flags.iter().filter(|(key, _)| !keys.iter().any(|(own, _)| own == key));
+        let draft = Draft::from_flags(flags.chain(keys).copied()).expect("flags");
         let plan = Plan::interpret(draft).expect("a plan");
         let network = &plan.points[0].network;
         let built = topology::build(network, 1, 1, 1).expect("a network");
         let handover = network.handover.as_ref().expect("moves");
-        prepare(&built, &[moves], handover, Duration::from_secs(3)).expect("changes");
+        let seed = plan.seeds[0];
+        prepare(&built, &[moves], handover, Duration::from_secs(3), seed).expect("changes");
         let lane = &built.lanes[0];
         let (server, client) = (lane.servers[0], lane.client);
         let (there, here) = (lane.server_addresses[0][0], &lane.client_addresses);
@@ -228,6 +273,51 @@ mod tests {
         let keys = [("cell", "10m"), ("overlap", "2m"), ("speed", "20m/s"), ("registration", "150ms")];
         let [from, ..] = arrive(false, &keys);
         assert_eq!(missing(&from), [(1_000, 1_050), (1_500, 1_550), (2_000, 2_050), (2_500, 2_550)]);
+    }
+
+    #[test]
+    fn the_way_by_the_home_agent_is_longer_in_the_second_network_alone() {
+        let keys = [("overlap", "3m"), ("speed", "10m/s"), ("detection", "200ms"), ("registration", "100ms")];
+        let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
+        let [from, to, _] = arrive(false, &stretched);
+        assert_eq!(missing(&from), []);
+        // Served at 1 s: what was under way is lost, and what left then comes 30 ms later.
+        assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
+        let [_, _, other] = arrive(true, &stretched);
+        assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");
+    }
+
+    #[test]
+    fn loss_grows_towards_the_edge_and_falls_behind_it() {
+        let keys = [("overlap", "10m"), ("speed", "10m/s"), ("detection", "500ms"), ("edge-loss", "60%")];
+        // Both networks from 0.5 s to 1.5 s.
+        let keys: Vec<_> = keys.into_iter().chain([("handover", "1500ms"), ("registration", "0s")]).collect();
+        let [from, ..] = arrive(false, &keys);
+        let lost = |from_ms: u64, to_ms: u64| {
+            missing(&from).iter().map(|(a, b)| b.min(&to_ms).saturating_sub(*a.max(&from_ms))).sum::<u64>()
+        };
+        assert_eq!((lost(0, 500), lost(1_500, 3_000)), (0, 0));
+        // In the old network until 1 s, up to half of 60 %; in the new one from there, down from it.
+        let quarters = [lost(500, 750), lost(750, 1_000), lost(1_000, 1_250), lost(1_250, 1_500)];
+        for (lost, share) in quarters.into_iter().zip([7.5, 22.5, 22.5, 7.5]) {
+            let (mean, spread) = (2.5 * share, 4.0 * (2.5 * share * (1.0 - share / 100.0_f64)).sqrt());
+            assert!((lost as f64 - mean).abs() < spread, "{quarters:?}");
+        }
+    }
+
+    #[test]
+    fn a_router_is_heard_within_a_period() {
+        let waits = |seed: &str| {
+            let keys =
+                [("overlap", "30m"), ("speed", "10m/s"), ("advertisement", "800ms"), ("handover", "3s")];
+            let keys: Vec<_> = keys.into_iter().chain([("detection", "100ms"), ("seed", seed)]).collect();
+            let [_, _, other] = arrive(true, &keys);
+            other[0] + OWD
+        };
+        let all: Vec<u64> = ["1", "2", "3", "4"].into_iter().map(waits).collect();
+        assert!(all.iter().all(|wait| (100..=900).contains(wait)), "{all:?}");
+        assert!(all.iter().any(|wait| wait.abs_diff(all[0]) > 50), "{all:?}");
+        assert_eq!(waits("3"), all[2]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
 use super::{bound, failover, traffic};
-use crate::attribution::{self, Attributed};
+use crate::attribution::{self, Attributed, Records};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
 use crate::plan::{Contestant, PointPlan};
@@ -28,13 +28,17 @@ pub struct Traces {
     pub client: Vec<TraceRecord>,
     /// The servers', in order.
     pub servers: Vec<Vec<TraceRecord>>,
+    /// What is between them and the application.
+    pub records: Records,
 }
 
 impl Traces {
     /// Takes them from the engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
-        Self { client: contest.client.take_trace(), servers }
+        let mut records = Records { up: contest.client.take_placement(), ..Records::default() };
+        contest.servers.iter().for_each(|host| records.down.merge(host.take_placement()));
+        Self { client: contest.client.take_trace(), servers, records }
     }
 }
 
@@ -56,11 +60,11 @@ pub fn run(
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
-    let Traces { client, servers } = traces;
+    let Traces { client, servers, records } = traces;
     // Connections are told apart by the client's port, whichever server they lead to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
-    let why = attribution::attribute(&record, &client, &served);
+    let why = attribution::attribute(&record, &client, &served, &records);
     let (named, items) = objects_of(point, contestant)?;
     let objects: Vec<Object> = named
         .into_iter()
@@ -122,7 +126,10 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
     let policy = contest::policy_of(contestant, workload)?;
     let Some(bulk) = contest::bulk_of(contestant, &policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
-        return Ok((named.collect(), bound::items(workload, contestant.streams())));
+        return Ok((
+            named.collect(),
+            bound::items(workload, contestant.streams(), contestant.http2.is_some()),
+        ));
     };
     let count = bulk.connections.max(1) as u64;
     // As the transfer divides them: the first take the rest, a byte each.

@@ -5,12 +5,13 @@ use super::harvest::{self, Traces};
 use super::{course, handover, topology};
 use crate::capture::views::Course;
 use crate::plan::handover::Leaves;
-use crate::plan::{Contestant, Cross, PointPlan};
+use crate::plan::{Contestant, Cross, Network, PointPlan};
 use crate::results::Run;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_sim::Outcome;
+use anabranch_wire::pcap;
 use anabranch_world::World;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -125,13 +126,16 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let workload = &point.workload;
     let servers = if workload.keep_origins { workload.page.hosts.len().max(1) } else { 1 };
     let lanes = scenario.contestants.len() + usize::from(scenario.cross.is_some());
-    let built = topology::build(&point.network, lanes, servers, scenario.seed)?;
+    let through = tunnelled(point, &scenario.contestants);
+    let network = through.as_ref().unwrap_or(&point.network);
+    let built = topology::build(network, lanes, servers, scenario.seed)?;
     let network = &built.network;
     if let Some(handover) = &point.network.handover {
         // Background traffic has Mobile IP.
-        let moves: Vec<bool> =
-            (0..lanes).map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.moves())).collect();
-        handover::prepare(&built, &moves, handover, workload.deadline)?;
+        let moves: Vec<bool> = (0..lanes)
+            .map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.changes_address()))
+            .collect();
+        handover::prepare(&built, &moves, handover, workload.deadline, scenario.seed)?;
     }
     network.record_passages();
     if capture {
@@ -190,13 +194,30 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
                 (if i == 0 { "server".to_owned() } else { format!("server-{}", i + 1) }, *node)
             });
             for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
-                let pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
+                let mut pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
+                if let Some(pair) = &contests[contestant].pair {
+                    let with = pcap::with_tls_secrets(pcapng, &pair.secrets());
+                    pcapng = with.map_err(|error| error.to_string())?;
+                }
                 let course = courses.next().unwrap_or_default();
                 captures.push(Captured { contestant, host, pcapng, course });
             }
         }
     }
     Ok(Performed { runs, captures, took })
+}
+
+/// The networks as a lone client has them whose packets go through Mobile IP's tunnel.
+fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> {
+    let ([one], Some(handover)) = (contestants, &point.network.handover) else { return None };
+    if handover.tunnel.0 == 0 || one.changes_address() {
+        return None;
+    }
+    // Whoever asks what a rate costs has a network without one.
+    let through = handover.through_the_tunnel(&point.network.paths[1]).ok()?;
+    let mut network = point.network.clone();
+    network.paths[1] = through;
+    Some(network)
 }
 
 fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {

@@ -42,6 +42,8 @@ pub struct Built {
     pub towards: Vec<InterfaceId>,
     /// Where clients move: what joins each contestant's client to the network of each path.
     pub radios: Vec<Vec<LinkId>>,
+    /// What such a link is: it takes no time and loses nothing.
+    pub access: LinkSpec,
 }
 
 /// Builds the network of `plan` for `lanes` contestants with `servers` servers each.
@@ -94,7 +96,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
                 }
             }
         }
-        return Ok(Built { network, lanes: hosts, paths, towards, radios });
+        return Ok(Built { network, lanes: hosts, paths, towards, radios, access });
     }
     for (index, spec) in plan.paths.iter().enumerate() {
         let interface = index as u32;
@@ -116,7 +118,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             }
         }
     }
-    Ok(Built { network, lanes: hosts, paths, towards, radios })
+    Ok(Built { network, lanes: hosts, paths, towards, radios, access: LinkSpec::default() })
 }
 
 /// A host's addresses: the path is the third byte's subnet, the host the fourth.

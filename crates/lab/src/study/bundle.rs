@@ -5,7 +5,7 @@
 use super::check::Check;
 use super::shipped::SHIPPED;
 use super::text::written;
-use super::{MAIN, Seeds, Size, Study};
+use super::{Kind, MAIN, Seeds, Size, Study};
 use crate::plan;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,8 +19,14 @@ pub const PAPERS: [(&str, &str); 4] = [
     ("data.md", include_str!("../../../../docs/data.md")),
 ];
 
+/// What the script needs beside a shell.
+const TOOLS: &str = "`cmp`, `dirname`, `grep`, `mkdir`, `mktemp`, `rm` and `sha256sum`";
+
 /// The script that runs the study again.
 const CHECK: &str = include_str!("check.sh");
+
+/// What shows claims about what the transports can do.
+const FEATURES: &str = "./anabranch features";
 
 /// Files of a folder taken at most.
 const MOST_FILES: usize = 1_000;
@@ -32,6 +38,8 @@ pub struct Built<'a> {
     pub rustc: &'a str,
     /// The system, as the compiler calls it.
     pub target: &'a str,
+    /// Its version, and the revision of its source.
+    pub source: &'a str,
     /// SHA-256 of the program, in hexadecimal.
     pub sha256: &'a str,
 }
@@ -111,37 +119,44 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// `map.csv`: each figure, claim and cause with the command that shows its numbers, what comes of it, and where that stands.
+/// `map.csv`: each table, figure, claim and cause with the command that prints the numbers that are compared, what comes of it, and where that stands.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
     let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let file = |file: &str| format!("expected/quick/{name}/{file}");
-    let race = |table: &str| format!("./anabranch race plans/quick/{table}.toml");
-    let changed = |id: &str| {
-        let Some(cause) = study.causes.iter().find(|cause| cause.id == id) else { return String::new() };
-        let mut command = format!("./anabranch study plan studies/{name}/{} --quick", cause.table);
-        for change in &cause.change {
-            let _ = write!(command, " --set '{}'", change.replace('\'', r"'\''"));
-        }
-        command + " > changed.toml && ./anabranch race changed.toml"
+    // What prints the numbers that are compared: cells, effects, and what decides claims.
+    let show = |tables: &[&str]| {
+        let tables: String = tables.iter().map(|table| format!(" --table {table}")).collect();
+        format!("./anabranch study run studies/{name} --quick{tables}")
     };
+    for table in &study.tables {
+        let definition = &table.definition;
+        let row = [
+            "table",
+            &table.name,
+            &definition.source,
+            &definition.title,
+            &definition.metric.name(),
+            &show(&[&table.name]),
+            "",
+            "",
+            &file(&format!("tables/{}.csv", table.name)),
+        ];
+        rows.push(row.map(str::to_owned).to_vec());
+    }
     for figure in &study.definition.figures {
-        let commands: Vec<String> = figure.tables.iter().map(|table| race(table)).collect();
-        rows.push(
-            ["figure", &figure.name, "", &figure.shows]
-                .map(str::to_owned)
-                .into_iter()
-                .chain([
-                    figure.claims.join(" "),
-                    commands.join("; "),
-                    String::new(),
-                    String::new(),
-                    file(if figure.tables.is_empty() { "claims.csv" } else { "cells.csv" }),
-                ])
-                .collect(),
-        );
+        let of_claims = study.claims.iter().filter(|claim| figure.claims.contains(&claim.id));
+        let mut tables: Vec<&str> = figure.tables.iter().map(String::as_str).collect();
+        tables.extend(of_claims.flat_map(|claim| study.tables_of(claim)));
+        tables.sort_unstable();
+        tables.dedup();
+        let command = if tables.is_empty() { FEATURES.to_owned() } else { show(&tables) };
+        let of = file(if figure.tables.is_empty() { "claims.csv" } else { "cells.csv" });
+        let claims = figure.claims.join(" ");
+        let row = ["figure", &figure.name, "", &figure.shows, &claims, &command, "", "", &of];
+        rows.push(row.map(str::to_owned).to_vec());
     }
     let outcomes = |of: &str, column: &str| {
         [Some(quick), full]
@@ -150,18 +165,11 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     };
     let came = outcomes("claims.csv", "outcome");
     for claim in &study.claims {
+        let tables = study.tables_of(claim);
         let mut commands: Vec<String> = Vec::new();
-        for check in claim.checks() {
-            let command = match check {
-                Check::Table { table, .. } | Check::Prediction(table) => race(table),
-                Check::Cause(id) => changed(id),
-                Check::Feature { .. } => "./anabranch features".to_owned(),
-                Check::Undecidable(_) => continue,
-            };
-            if !commands.contains(&command) {
-                commands.push(command);
-            }
-        }
+        commands.extend((!tables.is_empty()).then(|| show(&tables)));
+        let has_feature = claim.checks().any(|check| matches!(check, Check::Feature { .. }));
+        commands.extend(has_feature.then(|| FEATURES.to_owned()));
         let [quick, full] = came.each_ref().map(|came| came.get(&claim.id).cloned().unwrap_or_default());
         let [id, place, says, check] =
             [&claim.id, &claim.place, &claim.claim, &claim.check].map(Clone::clone);
@@ -180,8 +188,13 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     }
     let holds = outcomes("causes.csv", "holds");
     for cause in &study.causes {
-        let kind = if cause.planted { "planted cause" } else { "cause" };
-        let word = |yes: &str| match (yes, cause.planted) {
+        let kind = match cause.kind() {
+            Kind::Planted => "planted cause",
+            Kind::Counterfactual => "counterfactual",
+            Kind::Exploratory => "exploratory cause",
+            Kind::Finding => "cause",
+        };
+        let word = |yes: &str| match (yes, cause.is_planted()) {
             ("yes", _) => "holds",
             ("no", true) => "refuted, as it must be",
             ("no", false) => "fails",
@@ -192,8 +205,8 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
         let [low, high] = cause.effect;
         let bounds = format!("effect on {} in {low}..{high}", cause.of);
         let [id, table, says] = [&cause.id, &cause.table, &cause.says].map(Clone::clone);
-        let commands = format!("{}; {}", race(&cause.table), changed(&cause.id));
-        rows.push(vec![kind.to_owned(), id, table, says, bounds, commands, quick, full, file("causes.csv")]);
+        let command = show(&[&cause.table]);
+        rows.push(vec![kind.to_owned(), id, table, says, bounds, command, quick, full, file("causes.csv")]);
     }
     written(&rows)
 }
@@ -216,14 +229,14 @@ fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
 pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> String {
     let definition = &study.definition;
     let name = &definition.name;
-    let Built { rustc, target, sha256 } = built;
-    let version = env!("CARGO_PKG_VERSION");
+    let Built { rustc, target, source, sha256 } = built;
     let mut out = format!(
         "# The study {name}, to be checked\n\n\
          {} ({}). {}\n\n\
          anabranch runs it again in a virtual network; `studies/{name}/page.md` says what comes out, and what threatens it.\n\n\
          ## First check: at most ten minutes\n\n\
-         On {target}, in this directory, with nothing installed but a POSIX shell and `sha256sum`:\n\n\
+         On {target}, in this directory. It needs a POSIX shell (`sh`) and the tools {TOOLS}, which GNU coreutils,\n\
+         diffutils and grep have, or busybox:\n\n\
          ```sh\nsh check.sh\n```\n\n\
          It compares the files here with `SHA256SUMS`, prints the plans and runs the study with few seeds, and compares both,\n\
          byte for byte, with `plans` and `expected/quick`. The last line must be `all the same`, the exit code 0; a line that\n\
@@ -264,8 +277,8 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
          | `anabranch` | the program; SHA-256 {sha256} |\n\
          | `studies/{name}/` | the study: printed numbers, parameters with their origin, plans, claims, causes, page |\n\
          | `plans/`, `plans/quick/` | the plan of each table, which `./anabranch race FILE` runs to the same numbers |\n\
-         | `map.csv` | each figure, claim and cause: the command that shows its numbers, what comes of it, and where that stands |\n\
-         | `expected/quick/{name}/` | cells, claims and causes with few seeds, as CSV, and the page with its charts (`study.html`) |\n\
+         | `map.csv` | each table, figure, claim and cause: the command that prints the numbers that are compared, what comes of it, and where that stands |\n\
+         | `expected/quick/{name}/` | cells, claims and causes with few seeds, as CSV, all that was measured (`tables/`), and the page with its charts (`study.html`) |\n\
          | `expected/quick/printed.txt`, `exit-code.txt` | what the command prints, and its exit code (1: a cause is not as the study says) |\n\
          | `data.md` | who made each file of data, and its licence |\n\
          | `CITATION.cff`, `LICENSE-MIT`, `LICENSE-APACHE` | how to cite it; its licence: either |\n\
@@ -274,7 +287,7 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
          `./anabranch study show studies/{name}` lists the parameters. Each can be another one, for one run or in the study's files:\n\n\
          ```sh\n./anabranch study run studies/{name} --quick --set rtt=160ms\n```\n\n\
          ## What it was built by\n\n\
-         anabranch {version}, {rustc}, for {target}. Every run follows from source and seeds, whatever the machine: a\n\
+         anabranch {source}, {rustc}, for {target}. Every run follows from source and seeds, whatever the machine: a\n\
          program built from the same source elsewhere gives the same runs. Intervals and means take `ln` and `exp` from the\n\
          system's C library: with another one a last digit may differ, and `check.sh` then says in which file. The source's\n\
          `Containerfile` builds the program with a pinned compiler and locked dependencies.\n"
@@ -313,6 +326,9 @@ mod tests {
             }
             assert_eq!(plans(&study).expect("plans").len(), 2 * study.tables.len());
             let check = check(&study, false);
+            for tool in TOOLS.split('`').skip(1).step_by(2) {
+                assert!(check.contains(&format!("{tool} ")), "check.sh needs no {tool}");
+            }
             assert!(!check.contains('@') && check.contains(&format!("studies/{name}")), "{check}");
         }
     }

@@ -1,7 +1,8 @@
 //! Findings: one assumption changed, what that does, and whether it still does what the study says.
 //!
 //! `causes.toml` holds them. A cause that explains cells is run over the whole table: it explains those that differ from
-//! print without the change and do not with it.
+//! print without the change and do not with it. What a cause may say hangs on its [`Kind`]: a change of what is known of the
+//! rig shows what that does, and explains nothing.
 
 use super::bench::{Bench, StudyError};
 use super::change::Change;
@@ -43,8 +44,51 @@ pub struct Cause {
     /// It was found by looking at many variants, and proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
+    /// What it changes is known of the rig, and was not so there: it shows what the setting does.
+    #[serde(default)]
+    pub counterfactual: bool,
     /// The heading of its chart, where it has one: it is run along a whole curve of its table then.
     pub chart: Option<String>,
+}
+
+/// What a cause is evidence of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// It changes what the paper leaves open: it may explain cells.
+    Finding,
+    /// It changes what is known of the rig: it shows what that does, and explains no cell.
+    Counterfactual,
+    /// It was found by looking at many variants: it explains no cell.
+    Exploratory,
+    /// It is false, and must be refuted.
+    Planted,
+}
+
+impl Kind {
+    /// All of them, as they are counted.
+    pub const ALL: [Self; 4] = [Self::Finding, Self::Counterfactual, Self::Exploratory, Self::Planted];
+
+    /// One word, for tables and files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Finding => "finding",
+            Self::Counterfactual => "counterfactual",
+            Self::Exploratory => "exploratory",
+            Self::Planted => "planted",
+        }
+    }
+
+    /// The words behind a number of them that are as they are to be.
+    #[must_use]
+    pub const fn of_several(self) -> &'static str {
+        match self {
+            Self::Finding => "findings",
+            Self::Counterfactual => "counterfactuals",
+            Self::Exploratory => "exploratory ones",
+            Self::Planted => "planted (refuted, as they must be)",
+        }
+    }
 }
 
 /// A cause that was run.
@@ -109,6 +153,30 @@ impl Cause {
         Ok(at)
     }
 
+    /// What it is evidence of. One that is two of these counts as the one that may say less: what was found by looking at
+    /// many variants and was not so on the rig is a counterfactual.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match () {
+            () if self.planted => Kind::Planted,
+            () if self.counterfactual => Kind::Counterfactual,
+            () if self.exploratory => Kind::Exploratory,
+            () => Kind::Finding,
+        }
+    }
+
+    /// It was found by looking at many variants, whatever else it is.
+    #[must_use]
+    pub fn is_exploratory(&self) -> bool {
+        self.exploratory
+    }
+
+    /// It is false, and must be refuted.
+    #[must_use]
+    pub fn is_planted(&self) -> bool {
+        self.planted
+    }
+
     /// As it is to be, given what was found: a planted one is to be refuted.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
@@ -168,6 +236,17 @@ impl Found {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
         let [was, is] = self.numbers.map(|number| number.map_or("nothing".to_owned(), figure));
         self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
+    }
+
+    /// What came of it, in a word or two.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match (self.is_met(), self.cause.kind()) {
+            (true, Kind::Planted) => "refuted",
+            (false, Kind::Planted) => "NOT REFUTED",
+            (true, _) => "holds",
+            (false, _) => "FAILS",
+        }
     }
 
     /// It is as it is to be.

@@ -42,6 +42,8 @@ pub struct Cell {
     pub explained: Vec<String>,
     /// The same of exploratory causes, which explain nothing.
     pub perhaps: Vec<String>,
+    /// The same of counterfactuals, which are against what is known of the rig and explain nothing.
+    pub against: Vec<String>,
 }
 
 /// How far a measured cell lies from the printed one.
@@ -184,6 +186,7 @@ impl Cell {
             evidence,
             explained: Vec::new(),
             perhaps: Vec::new(),
+            against: Vec::new(),
         }
     }
 }

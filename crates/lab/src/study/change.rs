@@ -48,6 +48,32 @@ impl Change {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
+    /// It gives another value to what this fixes in a plan with these contestants: a key as it has it, and behind a `=` the
+    /// values that are as fixed (`nth:10*`: all that begin so).
+    #[must_use]
+    pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
+        let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));
+        let (of, key) = key.split_once(':').map_or((None, key), |(of, key)| (Some(of), key));
+        let same = match (&self.of, of) {
+            (None, None) => true,
+            (Some(own), Some(of)) => contestants.iter().any(|name| matches(own, name) && matches(of, name)),
+            _ => false,
+        };
+        same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
+    }
+
+    /// It gives a key of the plan a value that the plan has among its own.
+    #[must_use]
+    pub fn is_level_of(&self, plan: &toml::Table) -> bool {
+        let is = |value: &toml::Value| {
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned) == self.value
+        };
+        self.of.is_none()
+            && plan
+                .get(&self.key)
+                .is_some_and(|value| value.as_array().map_or_else(|| is(value), |all| all.iter().any(is)))
+    }
+
     /// The plan with this change.
     ///
     /// # Errors
@@ -120,6 +146,30 @@ mod tests {
         let all = changed("s*:streams=9").expect("two");
         assert_eq!(all[2..], ["s1=sctp:streams=9", "s2=sctp:streams=9"]);
         assert_eq!(all[1], "tcp=tcp:profile=reno-2002,iw=2", "not meant");
+    }
+
+    #[test]
+    fn a_change_departs_from_what_is_fixed() {
+        let names = ["tcp", "s1", "s2"].map(str::to_owned);
+        for (change, fixed, departs) in [
+            ("rtt=1s", "rtt", true),
+            ("rtt=1s", "loss", false),
+            ("loss=nth:10/shared", "loss=nth:10*", false),
+            ("loss=10%", "loss=nth:10*", true),
+            ("tcp:iw=2", "tcp:iw", true),
+            ("tcp:iw=2", "s*:iw", false),
+            ("*:iw=2", "s1:iw", true),
+            ("s*:iw=2", "*:iw", true),
+            ("u*:iw=2", "*:iw", false),
+            ("iw=2", "*:iw", false),
+        ] {
+            let change = Change::parse(change).expect(change);
+            assert_eq!(change.departs_from(fixed, &names), departs, "{change} from {fixed}");
+        }
+        let plan = "loss = ['0', '5%']\nruns = 3".parse().expect("a plan");
+        for (change, is) in [("loss=5%", true), ("loss=6%", false), ("runs=3", true), ("*:loss=5%", false)] {
+            assert_eq!(Change::parse(change).expect(change).is_level_of(&plan), is, "{change}");
+        }
     }
 
     #[test]

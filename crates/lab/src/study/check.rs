@@ -19,7 +19,8 @@
 //! Several are divided by `;`: all must hold. A sentence that can be read in several ways has all of them, divided by ` | `,
 //! each with its name before it: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
-//! Two numbers are compared by their ratio, run by run. Of a run in which one of them is 0 there is none: then orders and
+//! Two numbers are compared by their ratio, run by run; in a table whose printed numbers are means of several runs, by that of
+//! their means, which is what the paper compares. Of a run in which one of them is 0 there is none: then orders and
 //! trends are decided by the differences of all runs, and bounds of a ratio are undetermined.
 
 use super::claim::Reading;
@@ -64,6 +65,15 @@ pub enum Check {
     Prediction(String),
     /// No run decides it.
     Undecidable(String),
+}
+
+/// What a table compares by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct By {
+    /// The number of a run, where a term does not say another.
+    pub metric: Metric,
+    /// The paper prints means of runs: these are compared, and not the runs.
+    pub means: bool,
 }
 
 /// What numbers of a table are to each other.
@@ -283,12 +293,12 @@ pub struct Found {
 }
 
 impl Relation {
-    /// What the figures of a table say of it; `metric` is the table's own.
+    /// What the figures of a table say of it, at some of its levels.
     #[must_use]
-    pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, metric: Metric) -> Found {
+    pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Found {
         let outcomes = match self {
-            Self::Within(one, other, bounds) => within(figures, at, metric, one, other.as_ref(), *bounds),
-            Self::Trend(term, direction, factor) => trend(figures, at, metric, term, *direction, factor),
+            Self::Within(one, other, bounds) => within(figures, at, by, one, other.as_ref(), *bounds),
+            Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
         };
         let worst = outcomes.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Undetermined);
         let holding = outcomes.iter().filter(|(outcome, _)| *outcome == Outcome::Holds).count();
@@ -393,7 +403,15 @@ fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) 
 
 /// What the ratio of two numbers, run by run, says of a relation with these bounds; where a run has 0, what their difference
 /// does. `None` where no run has both.
-fn compared(one: &[Option<f64>], other: &[Option<f64>], bounds: [f64; 2]) -> Option<(Outcome, String)> {
+fn compared(
+    one: &[Option<f64>],
+    other: &[Option<f64>],
+    bounds: [f64; 2],
+    means: bool,
+) -> Option<(Outcome, String)> {
+    if means && let Some(found) = Estimate::of_means(one, other) {
+        return Some((found.outcome(bounds), found.to_string()));
+    }
     if one.iter().chain(other).flatten().any(|value| *value <= 0.0) {
         return by_difference(&difference(one, other), bounds);
     }
@@ -432,7 +450,7 @@ impl Estimate {
 fn within(
     figures: &Figures,
     at: &BTreeMap<String, String>,
-    metric: Metric,
+    by: By,
     one: &Term,
     other: Option<&Term>,
     bounds: [f64; 2],
@@ -454,14 +472,16 @@ fn within(
         else {
             continue;
         };
-        for object in one.objects(first, at, metric) {
+        for object in one.objects(first, at, by.metric) {
             // One number may be nothing.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
-                    compared(&one.by_run(first, metric, object), &term.by_run(second, metric, object), bounds)
+                    let values =
+                        [one.by_run(first, by.metric, object), term.by_run(second, by.metric, object)];
+                    compared(&values[0], &values[1], bounds, by.means)
                 }
                 (Some(_), _) => None,
-                (None, _) => Estimate::of_values(&one.values(first, metric, object))
+                (None, _) => Estimate::of_values(&one.values(first, by.metric, object))
                     .map(|found| (found.outcome(bounds), found.to_string())),
             };
             let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
@@ -474,7 +494,7 @@ fn within(
 fn trend(
     figures: &Figures,
     at: &BTreeMap<String, String>,
-    metric: Metric,
+    by: By,
     term: &Term,
     direction: Direction,
     factor: &str,
@@ -495,9 +515,10 @@ fn trend(
     let mut outcomes = Vec::new();
     for (_, line) in &lines {
         let [first, .., last] = line.as_slice() else { continue };
-        for object in term.objects(first, at, metric) {
+        for object in term.objects(first, at, by.metric) {
             let step = |from: &Point, to: &Point, bounds| {
-                compared(&term.by_run(to, metric, object), &term.by_run(from, metric, object), bounds)
+                let values = [term.by_run(to, by.metric, object), term.by_run(from, by.metric, object)];
+                compared(&values[0], &values[1], bounds, by.means)
             };
             let (ahead, back) = match direction {
                 Direction::Rises => (LARGER, SMALLER),
@@ -519,6 +540,8 @@ fn trend(
 mod tests {
     use super::super::figures::Figures;
     use super::*;
+
+    const PAGE: By = By { metric: Metric::Page, means: false };
 
     /// Page times of two contestants at two losses, four seeds each.
     fn figures() -> Figures {
@@ -574,7 +597,7 @@ mod tests {
             let [Check::Table { relation, at, .. }] = checks.as_slice() else {
                 panic!("{text}: one of a table")
             };
-            let decided = relation.decide(&figures, at, Metric::Page);
+            let decided = relation.decide(&figures, at, PAGE);
             assert_eq!(decided.outcome, outcome, "{text}: {}", decided.found);
             assert!(decided.found.starts_with(found), "{text}: {}", decided.found);
         }
@@ -583,7 +606,7 @@ mod tests {
     fn decided(text: &str) -> Outcome {
         let checks = parse(text).expect(text);
         let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("{text}: one of a table") };
-        relation.decide(&figures(), at, Metric::Page).outcome
+        relation.decide(&figures(), at, PAGE).outcome
     }
 
     #[test]
@@ -619,7 +642,7 @@ mod tests {
             let readings = readings(text).expect(text);
             let found = readings.iter().map(|reading| {
                 let [Check::Table { relation, at, .. }] = reading.checks.as_slice() else { panic!("{text}") };
-                (reading.name.as_str(), relation.decide(&figures(), at, Metric::Page))
+                (reading.name.as_str(), relation.decide(&figures(), at, PAGE))
             });
             of_readings(found.collect()).expect("an outcome")
         };

@@ -16,7 +16,7 @@ if [ "${1-}" = --full ] && [ ! -d expected/full ]; then
   echo "this bundle holds no full run; without --full the quick one is checked" >&2
   exit 2
 fi
-for tool in cmp grep mktemp sha256sum; do
+for tool in cmp dirname grep mkdir mktemp rm sha256sum; do
   command -v "$tool" >/dev/null || { echo "$tool is needed" >&2; exit 3; }
 done
 work=$(mktemp -d)
@@ -64,8 +64,10 @@ for size in $sizes; do
   for name in printed.txt exit-code.txt; do
     same "expected/$size/$name" "$found/$name"
   done
-  for file in "expected/$size/outcomes.md" "expected/$size/@NAME@"/*; do
-    same "$file" "$found/out/${file#expected/"$size"/}"
+  for file in "expected/$size/outcomes.md" "expected/$size/@NAME@"/* "expected/$size/@NAME@/tables"/*; do
+    if [ -f "$file" ]; then
+      same "$file" "$found/out/${file#expected/"$size"/}"
+    fi
   done
 done
 if [ "$differs" -eq 0 ]; then

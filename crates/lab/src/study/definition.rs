@@ -59,6 +59,23 @@ pub struct Parameter {
     pub is: Origin,
     /// The place in the paper, the arithmetic, or the reason.
     pub why: String,
+    /// What it fixes in plans, as `--set` has it without a value; behind a `=`, the values that are as fixed. Where it is
+    /// stated or derived, a cause that changes this is a counterfactual.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// The tables that it is of; all unless given.
+    pub tables: Option<Vec<String>>,
+}
+
+impl Parameter {
+    /// What the paper says of this table, or what follows from that: none where it is open.
+    pub(super) fn fixed(&self, table: &str) -> &[String] {
+        let is_of = self.tables.as_ref().is_none_or(|tables| tables.iter().any(|name| name == table));
+        match self.is {
+            Origin::Stated | Origin::Derived if is_of => &self.keys,
+            _ => &[],
+        }
+    }
 }
 
 /// Where a parameter comes from.

@@ -48,11 +48,19 @@ impl Subject {
 /// One less the other, seed by seed. Where nothing was drawn from the seeds of one side, its one run stands for all.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
+    paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
+}
+
+/// Both, seed by seed.
+fn paired<'a>(
+    one: &'a [Option<f64>],
+    other: &'a [Option<f64>],
+) -> impl Iterator<Item = Option<(f64, f64)>> + 'a {
     let count = if one.is_empty() || other.is_empty() { 0 } else { one.len().max(other.len()) };
     let at = |values: &[Option<f64>], i: usize| {
         values.get(if values.len() == 1 { 0 } else { i }).copied().flatten()
     };
-    (0..count).map(|i| Some(at(one, i)? - at(other, i)?)).collect()
+    (0..count).map(move |i| Some((at(one, i)?, at(other, i)?)))
 }
 
 /// A geometric mean with its 95 % interval; without spread the three are alike.
@@ -79,6 +87,22 @@ impl Estimate {
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mean = interval::mean(values)?;
         Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
+    }
+
+    /// The ratio of the means of two numbers, seed by seed; `None` where no run has both, or a mean is not above 0.
+    #[must_use]
+    pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
+        let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
+        let first = interval::mean(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>())?;
+        let second = interval::mean(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>())?;
+        if first <= 0.0 || second <= 0.0 {
+            return None;
+        }
+        // What each run does to the logarithm of the ratio, to first order.
+        let parts: Vec<f64> = pairs.iter().map(|(one, other)| one / first - other / second).collect();
+        let [low, high] = interval::ci95(&parts).unwrap_or([0.0, 0.0]);
+        let mean = first / second;
+        Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
     /// The whole interval is within these bounds.
@@ -117,6 +141,24 @@ pub fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_of_means_is_that_of_the_sums() {
+        // One slow run of two: by runs the rate falls to a tenth (the root of 0.01), by means to 0.505.
+        let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
+        let by_means = Estimate::of_means(&with, &without).expect("a ratio");
+        assert!((by_means.mean - 0.505).abs() < 1e-12);
+        let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
+        let by_runs = Estimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
+        assert!((by_runs.mean - 0.1).abs() < 1e-12);
+        // Without spread it is one number; a run without a number counts for neither.
+        let same = Estimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
+        assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
+        assert_eq!(Estimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
+        // Where both move together their ratio has no spread.
+        let alike = Estimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
+        assert_eq!((alike.mean, alike.interval), (0.5, [0.5, 0.5]));
+    }
 
     #[test]
     fn one_run_stands_for_all_where_nothing_is_drawn() {

@@ -246,7 +246,7 @@ pub fn csv(sides: &[Side]) -> String {
 }
 
 /// Columns of the CSV.
-const HEAD: [&str; 12] = [
+pub const HEAD: [&str; 12] = [
     "table",
     "unit",
     "place",

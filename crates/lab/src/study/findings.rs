@@ -2,9 +2,9 @@
 
 use super::baseline::Baseline;
 use super::bench::{Bench, StudyError};
-use super::cause::{Found as CauseFound, Seeds};
+use super::cause::{Found as CauseFound, Kind, Seeds};
 use super::cell::{Cell, Evidence};
-use super::check::{self, Check, Found, Outcome};
+use super::check::{self, By, Check, Found, Outcome};
 use super::claim::Claim;
 use super::order::Orders;
 use super::readings::Scores;
@@ -109,7 +109,7 @@ impl Study {
                 )?;
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
-            if cause.explains && !cause.planted {
+            if cause.explains && !cause.is_planted() {
                 explain(cause, table, own, &seeds, bench)?;
             }
             causes.push(result);
@@ -148,7 +148,8 @@ impl Study {
                         .find(|found| found.name == *table)
                         .zip(self.table(table))
                         .ok_or_else(|| format!("no table '{table}'"))?;
-                    relation.decide(&own.figures, at, definition.definition.metric)
+                    let (metric, means) = (definition.definition.metric, definition.definition.averaged > 1);
+                    relation.decide(&own.figures, at, By { metric, means })
                 }
                 Check::Cause(id) => {
                     let cause = causes
@@ -202,7 +203,11 @@ fn explain(
     for cell in own.cells.iter_mut().filter(|cell| cell.is_off()) {
         let same = |other: &&Cell| other.labels == cell.labels;
         if changed.cells.iter().find(same).is_some_and(Cell::is_near) {
-            let list = if cause.exploratory { &mut cell.perhaps } else { &mut cell.explained };
+            let list = match cause.kind() {
+                Kind::Finding => &mut cell.explained,
+                Kind::Exploratory => &mut cell.perhaps,
+                Kind::Counterfactual | Kind::Planted => &mut cell.against,
+            };
             list.push(cause.id.clone());
         }
     }

@@ -153,6 +153,38 @@ impl Metric {
         }
     }
 
+    /// What it is counted in; `1` where it is a number alone.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::ObjectEnd
+            | Self::ObjectTime
+            | Self::ObjectMean
+            | Self::Page
+            | Self::LastAnswer
+            | Self::Connect
+            | Self::Failover
+            | Self::Blocked => "s",
+            Self::NetIo => "KiB/s",
+            Self::Goodput | Self::WireRate => "B/s",
+            Self::WireBytes => "B",
+            Self::Failed
+            | Self::Packets
+            | Self::PacketsUp
+            | Self::PacketsDown
+            | Self::Lost
+            | Self::LostPerObject
+            | Self::LossShare
+            | Self::Retransmissions
+            | Self::Spurious
+            | Self::Timeouts
+            | Self::Fast
+            | Self::Connections
+            | Self::Share
+            | Self::Jain => "1",
+        }
+    }
+
     /// What files and tables call it.
     #[must_use]
     pub fn name(self) -> String {

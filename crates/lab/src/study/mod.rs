@@ -21,9 +21,11 @@ pub mod effect;
 pub mod emulated;
 pub mod figures;
 pub mod findings;
+pub mod measured;
 pub mod metric;
 pub mod order;
 pub mod page;
+mod part;
 mod printed;
 pub mod quote;
 pub mod readings;
@@ -33,7 +35,7 @@ pub mod table;
 pub mod text;
 
 pub use bench::{Bench, Forgetful, Store, StudyError};
-pub use cause::{Cause, Seeds};
+pub use cause::{Cause, Kind, Seeds};
 pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
@@ -65,6 +67,21 @@ pub struct Study {
     pub page: String,
     /// What of it runs on the host's own protocols, too.
     pub emulated: Vec<Emulated>,
+    /// The tables that are left of it, where others were left out.
+    pub part: Option<String>,
+    /// Whether it is what it is called.
+    pub copy: Copied,
+}
+
+/// What the files of a study are to those that the program contains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Copied {
+    /// They are the same.
+    Same,
+    /// It has the name of one that the program contains, and these files are others, or are not there.
+    Changed(Vec<String>),
+    /// The program has none of that name.
+    Own,
 }
 
 /// The names of the studies that the program contains.
@@ -85,7 +102,10 @@ pub fn open(name: &str) -> Result<Study, String> {
                 false => Ok(None),
             }
         };
-        return Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')));
+        let mut study =
+            Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')))?;
+        study.copy = copied(&study.definition.name, file)?;
+        return Ok(study);
     }
     let Some((name, files)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         let known: Vec<_> = names().collect();
@@ -96,6 +116,18 @@ pub fn open(name: &str) -> Result<Study, String> {
         Ok(found.map(|(_, text)| (*text).to_owned()))
     };
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
+}
+
+/// What the files of a folder are to those of the study of this name that the program contains.
+fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
+    let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
+    let mut others = Vec::new();
+    for (known, text) in *shipped {
+        if file(known)?.as_deref() != Some(*text) {
+            others.push((*known).to_owned());
+        }
+    }
+    Ok(if others.is_empty() { Copied::Same } else { Copied::Changed(others) })
 }
 
 /// The file of a folder that makes it a study.
@@ -120,6 +152,8 @@ impl Study {
             readings: find("readings.toml")?.as_deref().map(Readings::parse).transpose()?,
             page: file("page.md")?,
             emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
+            part: None,
+            copy: Copied::Same,
             definition,
         };
         study.check()?;
@@ -170,6 +204,7 @@ impl Study {
                 .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
         }
+        self.check_parameters()?;
         for vary in &self.definition.vary {
             if let Some(what) = vary.wrong() {
                 return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
@@ -198,6 +233,39 @@ impl Study {
             }
         }
         quote::check(self)
+    }
+
+    /// No finding changes what the paper states, nor what follows from that: such a change shows what a setting does, and not
+    /// why the printed numbers are as they are.
+    fn check_parameters(&self) -> Result<(), String> {
+        for parameter in &self.definition.parameters {
+            let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
+            if let Some(table) = parameter.tables.iter().flatten().find(|name| self.table(name).is_none()) {
+                return Err(wrong(format!("no table '{table}'")));
+            }
+            for key in &parameter.keys {
+                let text = if key.contains('=') { key.clone() } else { format!("{key}=1") };
+                Change::parse(&text).map_err(|error| wrong(format!("keys: {error}")))?;
+            }
+            for cause in self.causes.iter().filter(|cause| cause.kind() == Kind::Finding) {
+                let Some(table) = self.table(&cause.table) else { continue };
+                let (fixed, names) = (parameter.fixed(&table.name), table.names());
+                let departs = |change: &Change| {
+                    !change.is_level_of(&table.definition.plan)
+                        && fixed.iter().any(|key| change.departs_from(key, &names))
+                };
+                if let Some(change) = cause.changes()?.iter().find(|change| departs(change)) {
+                    return Err(format!(
+                        "causes.toml: {}: {change} changes what is {} ({}: {}): write counterfactual = true",
+                        cause.id,
+                        parameter.is.word(),
+                        parameter.name,
+                        parameter.value
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn is_known(&self, check: &Check) -> Result<(), String> {
@@ -246,17 +314,17 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // No run decides what somebody else has written.
+            // No run decides what somebody else has written, nor what TCP would be without its order.
             let undecidable = study
                 .claims
                 .iter()
                 .filter(|claim| claim.checks().any(|check| matches!(check, Check::Undecidable(_))));
             let undecidable: Vec<&str> = undecidable.map(|claim| claim.id.as_str()).collect();
             assert!(
-                undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),
+                undecidable.iter().all(|id| ["o13", "o17", "o42", "r15"].contains(id)),
                 "{name}: {undecidable:?}"
             );
-            assert!(study.causes.iter().any(|cause| cause.planted), "{name}: no planted cause");
+            assert!(study.causes.iter().any(|cause| cause.is_planted()), "{name}: no planted cause");
             assert!(!study.definition.parameters.is_empty(), "{name}: no parameters");
             assert!(
                 study.page.lines().count() > 40,
@@ -277,6 +345,19 @@ mod tests {
             let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
             assert!(count >= readings.all().len(), "{name}: {count} runs");
         }
+    }
+
+    /// A study that cannot be opened is listed with what is wrong, and the list says that not all is well.
+    #[test]
+    fn what_cannot_be_opened_is_listed() {
+        let fault = || Err("broken/study.toml: no such key".to_owned());
+        let (listing, all) = text::listing([("ha-2005", open("ha-2005")), ("broken", fault())]);
+        assert!(
+            !all && listing
+                .contains("\nbroken                 cannot be opened: broken/study.toml: no such key\n"),
+            "{listing}"
+        );
+        assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
     /// Whatever looks like a number of ours in prose is a link: what is left without one is of the paper, of the plan, or words.

@@ -111,6 +111,7 @@ mod tests {
                 evidence: Evidence::Transport,
                 explained: Vec::new(),
                 perhaps: Vec::new(),
+                against: Vec::new(),
             }
         };
         let cells = [

@@ -11,15 +11,21 @@ use std::collections::BTreeMap;
 /// How to cite the program.
 const CITATION: &str = include_str!("../../../../CITATION.cff");
 
-/// The page of a study, of these findings; `command` makes it again.
+/// The page of a study, of these findings; `command` makes it again, `program` is the version and source of what made it.
 #[must_use]
-pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str) -> String {
+pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str, program: &str) -> String {
     let definition = &study.definition;
     let tables: Vec<Sheet> =
         findings.tables.iter().filter_map(|found| Some(sheet(study.table(&found.name)?, found))).collect();
     let is_drawn = |name: &str| tables.iter().any(|sheet| sheet.name == name);
     let prose = quote::html(&quote::filled(study, findings), is_drawn);
-    let set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
+    let mut set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
+    for name in study.tables.iter().flat_map(|table| &table.added) {
+        let added = format!("{name} added");
+        if !set.contains(&added) {
+            set.push(added);
+        }
+    }
     let set = if set.is_empty() {
         "no assumption changed".to_owned()
     } else {
@@ -32,7 +38,11 @@ pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str
         title: definition.title.clone(),
         source: definition.source.clone(),
         question: definition.question.clone(),
-        summary: text::summary(study, findings).lines().map(str::to_owned).collect(),
+        summary: text::summary(study, findings)
+            .lines()
+            .map(str::to_owned)
+            .chain(text::robustness(findings))
+            .collect(),
         charts: chart::all(study, findings),
         prose,
         tables,
@@ -43,17 +53,16 @@ pub fn html(study: &Study, findings: &Findings, seeds: &Seeds<'_>, command: &str
         parameters: parameters(study),
         command: command.to_owned(),
         cite: format!(
-            "{}: {}. Version {}; study {}, {made}. It redoes {}: {}.",
+            "{}: {}. Version {program}; study {}, {made}. It redoes {}: {}.",
             cited("- name"),
             cited("title"),
-            env!("CARGO_PKG_VERSION"),
-            definition.name,
+            text::called(study),
             definition.source.trim_end_matches('.'),
             definition.title
         ),
         made: format!(
-            "Run in virtual time by anabranch {}: {made}. The same seeds give the same bytes.",
-            env!("CARGO_PKG_VERSION")
+            "Run in virtual time by anabranch {program}: {}, {made}. The same seeds give the same bytes.",
+            text::called(study)
         ),
     })
 }
@@ -89,6 +98,14 @@ fn more(findings: &Findings) -> Vec<(String, Grid)> {
         ));
     }
     if let Some(found) = &findings.sensitivity {
+        let error = |(change, error): &(String, Option<f64>)| {
+            vec![change.clone(), error.map_or("-".to_owned(), figure)]
+        };
+        more.push((
+            "One assumption changed at a time, and the error of the cells then (rms of ln ours/print)"
+                .to_owned(),
+            Grid { heads: heads(&["changed", "error"]), rows: found.alone.iter().map(error).collect() },
+        ));
         let row = |held: &super::sensitivity::Held| {
             let (holds, of) = held.joint;
             let fragile = if held.is_fragile() { "fragile" } else { "" };
@@ -120,16 +137,12 @@ fn baselines(findings: &Findings) -> Grid {
 
 fn causes(findings: &Findings) -> Grid {
     let rows = findings.causes.iter().map(|found| {
-        let kind = match (found.is_met(), found.cause.planted, found.cause.exploratory) {
-            (true, true, _) => "planted, refuted",
-            (false, true, _) => "planted, NOT REFUTED",
-            (true, _, true) => "holds (exploratory)",
-            (true, ..) => "holds",
-            (false, ..) => "FAILS",
-        };
-        vec![found.cause.id.clone(), found.cause.change.join(" "), found.sentence(), kind.to_owned()]
+        let cause = &found.cause;
+        let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
+        let [kind, here] = words;
+        vec![cause.id.clone(), kind, cause.change.join(" "), found.sentence(), here]
     });
-    Grid { heads: heads(&["cause", "change", "finding", "here"]), rows: rows.collect() }
+    Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }
 }
 
 fn claims(findings: &Findings) -> Grid {
@@ -161,12 +174,12 @@ fn cells(findings: &Findings) -> Grid {
                 pair(cell.ratio),
                 pair(cell.range),
                 format!("{} {evidence}", cell.verdict.word()).trim_end().to_owned(),
-                cell.explained.join(", "),
+                text::named(cell),
             ]);
         }
     }
     let names =
-        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "explained by"];
+        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near print with"];
     Grid { heads: heads(&names), rows }
 }
 
@@ -219,8 +232,12 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
             let other = labels.insert("contestant".to_owned(), name.to_owned());
             if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
         };
+        let shown = |name: &String| match table.added.contains(name) {
+            true => format!("{name} (added)"),
+            false => name.clone(),
+        };
         let curve = |name: &String| Curve {
-            name: name.clone(),
+            name: shown(name),
             ours: levels
                 .iter()
                 .map(|level| numbers.iter().find(|(labels, _)| *labels == at(name, level))?.1)

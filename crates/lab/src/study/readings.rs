@@ -64,6 +64,9 @@ pub struct Axis {
     pub why: String,
     /// The tables that it is of; all unless given.
     pub tables: Option<Vec<String>>,
+    /// Its readings beside the first are each tried once, with the first of every other axis: added one at a time.
+    #[serde(default)]
+    pub alone: bool,
     /// The ways to read it.
     #[serde(rename = "reading")]
     pub choices: Vec<Choice>,
@@ -174,7 +177,10 @@ impl Readings {
                 return Err(wrong(format!("calibrate {}: {what}", calibration.key)));
             }
         }
-        let count = own.axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.choices.len()));
+        let mut crossed = own.axes.iter().filter(|axis| !axis.alone);
+        let count = crossed.try_fold(1_usize, |n, axis| n.checked_mul(axis.choices.len()));
+        let added = own.axes.iter().filter(|axis| axis.alone).map(|axis| axis.choices.len() - 1).sum();
+        let count = count.and_then(|count| count.checked_add(added));
         if count.is_none_or(|count| count > MOST) {
             return Err(wrong(format!("more than {MOST} readings in all; leave some out")));
         }
@@ -182,6 +188,11 @@ impl Readings {
             return Err(wrong("every reading is exploratory: none could be chosen".to_owned()));
         }
         Ok(own)
+    }
+
+    /// Every table that it is about.
+    pub(super) fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
     }
 
     /// What of it the study has no place for.
@@ -212,19 +223,27 @@ impl Readings {
         })
     }
 
-    /// Every reading, the last axis turning first.
+    /// Every reading, the last axis turning first; then those of what is added alone.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];
         for axis in &self.axes {
+            let crossed = if axis.alone { 1 } else { axis.choices.len() };
             let longer = all.iter().flat_map(|reading| {
-                axis.choices.iter().map(move |choice| {
+                axis.choices[..crossed].iter().map(move |choice| {
                     let mut parts = reading.parts.clone();
                     parts.push((axis, choice));
                     Reading { parts }
                 })
             });
             all = longer.collect();
+        }
+        for (at, axis) in self.axes.iter().enumerate().filter(|(_, axis)| axis.alone) {
+            for choice in &axis.choices[1..] {
+                let mut parts = all[0].parts.clone();
+                parts[at] = (axis, choice);
+                all.push(Reading { parts });
+            }
         }
         all
     }
@@ -615,6 +634,20 @@ mod tests {
         // The digest is of the file, whatever is changed in it.
         assert_eq!(file.hash.len(), 64);
         assert_ne!(Readings::parse(&format!("# said later\n{FILE}")).expect("readings").hash, file.hash);
+    }
+
+    #[test]
+    fn what_is_added_alone_goes_with_the_first_of_every_axis() {
+        let one = |name: &str, alone: &str, ids: [&str; 3]| {
+            let readings = ids.map(|id| format!("[[axis.reading]]\nid = '{id}'\n")).concat();
+            format!("[[axis]]\nname = '{name}'\nwhy = ''\n{alone}{readings}")
+        };
+        let head = "tables = ['t']\nrows = []\nruns = 1\nquick-runs = 1\n";
+        let alone = one("b", "alone = true\n", ["bare", "edge", "tunnel"]);
+        let file =
+            Readings::parse(&format!("{head}{}{alone}", one("a", "", ["1", "2", "3"]))).expect("readings");
+        let names: Vec<String> = file.all().iter().map(Reading::name).collect();
+        assert_eq!(names, ["1 bare", "2 bare", "3 bare", "1 edge", "1 tunnel"]);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Study {
         let causes: Vec<&Cause> = self
             .causes
             .iter()
-            .filter(|cause| cause.table == table.name && !cause.planted && !cause.exploratory)
+            .filter(|cause| cause.table == table.name && !cause.is_planted() && !cause.is_exploratory())
             .filter(|cause| !covers(&self.definition.vary_without, &cause.at))
             .collect();
         let looked_at = |row: &&Row| !covers(&self.definition.vary_without, &row.labels);

@@ -117,6 +117,7 @@ pub const SHIPPED: &[(&str, &[File])] = &[
         "page.md",
         "readings.toml",
         "reasons.toml",
+        "room.toml",
         "single-grid.toml",
         "slide-24.csv",
         "slide-24.toml",

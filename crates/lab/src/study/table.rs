@@ -20,6 +20,8 @@ pub struct Table {
     pub definition: Definition,
     /// The printed cells.
     pub printed: Option<Printed>,
+    /// The contestants that the study has not, and that race, too.
+    pub added: Vec<String>,
 }
 
 /// The content of a `TABLE.toml`.
@@ -94,7 +96,7 @@ impl Table {
             ));
         }
         let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
-        Ok(Self { name: name.to_owned(), definition, printed })
+        Ok(Self { name: name.to_owned(), definition, printed, added: Vec::new() })
     }
 
     /// The column along which curves are drawn: of a table of which nothing is printed, its first factor.

@@ -7,19 +7,21 @@ use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{Change, Study, Table};
+use super::{Change, Copied, Kind, Study, Table, measured};
 use std::fmt::Write;
 
-/// One line a study.
+/// One line a study, with its question, or what is wrong with it; and whether all can be opened.
 #[must_use]
-pub fn listing() -> String {
-    let mut out = String::new();
-    for name in super::names() {
-        if let Ok(study) = super::open(name) {
-            let _ = writeln!(out, "{name:<22} {}", study.definition.question);
-        }
+pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, String>)>) -> (String, bool) {
+    let (mut out, mut all) = (String::new(), true);
+    for (name, study) in studies {
+        let line = study.map(|study| study.definition.question).unwrap_or_else(|error| {
+            all = false;
+            format!("cannot be opened: {error}")
+        });
+        let _ = writeln!(out, "{name:<22} {line}");
     }
-    out
+    (out, all)
 }
 
 /// What a study is: question, tables, parameters with their origin, causes, claims.
@@ -42,43 +44,58 @@ pub fn description(study: &Study) -> String {
         out.push_str(&wrapped(&line, 98));
     }
     out.push_str("\nCauses, each a run:\n");
-    for cause in study.causes.iter().filter(|cause| !cause.planted) {
+    for cause in study.causes.iter().filter(|cause| !cause.is_planted()) {
         let [low, high] = cause.effect;
         let changes = cause.change.join(" ");
-        out.push_str(&wrapped(&format!("{}: {changes}: {} x{low}-{high}", cause.id, cause.of), 98));
+        let kind = cause.kind().word();
+        out.push_str(&wrapped(&format!("{} ({kind}): {changes}: {} x{low}-{high}", cause.id, cause.of), 98));
     }
     let _ = writeln!(out, "\n{} claims; `study run {}` decides them.", study.claims.len(), d.name);
+    out
+}
+
+/// What a study is called where it is quoted: its name, and whether it is a part, or not what it is called.
+#[must_use]
+pub fn called(study: &Study) -> String {
+    let mut out = study.definition.name.clone();
+    if let Copied::Changed(files) = &study.copy {
+        let _ = write!(out, ", a changed copy (not as shipped: {})", files.join(", "));
+    }
+    if let Some(tables) = &study.part {
+        let _ = write!(out, ", of its tables {tables} alone");
+    }
     out
 }
 
 /// What a study's runs say, whole.
 #[must_use]
 pub fn comparison(study: &Study, findings: &Findings) -> String {
-    let mut out =
-        format!("{}: {}\n{}\n", study.definition.name, study.definition.title, study.definition.source);
+    let mut out = format!("{}: {}\n{}\n", called(study), study.definition.title, study.definition.source);
     for found in &findings.tables {
         let Some(table) = study.table(&found.name) else { continue };
         if !found.cells.is_empty() {
             out += &cells(table, found);
+        } else if study.part.is_some() {
+            out += &measured::text(table, found, false);
+            continue;
         }
+        out += &measured::text(table, found, true);
     }
-    out.push_str("\ncauses, each a run of this study\n");
+    if !findings.causes.is_empty() {
+        out.push_str("\ncauses, each a run of this study\n");
+    }
     for found in &findings.causes {
-        let word = match (found.is_met(), found.cause.planted) {
-            (true, false) => "holds",
-            (false, false) => "FAILS",
-            (true, true) => "planted, refuted",
-            (false, true) => "planted, NOT REFUTED",
-        };
-        let exploratory = if found.cause.exploratory { ", exploratory" } else { "" };
-        out.push_str(&wrapped(
-            &format!("{} ({word}{exploratory}): {}", found.cause.id, found.sentence()),
-            98,
-        ));
+        let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
+        out.push_str(&wrapped(&format!("{id} ({kind}, {word}): {}", found.sentence()), 98));
     }
-    out.push_str("\nclaims that do not hold here, or cannot be told\n");
+    // Of a part all claims are told that it decides.
+    out.push_str(match study.part {
+        None => "\nclaims that do not hold here, or cannot be told\n",
+        Some(_) => "\nclaims that need nothing else\n",
+    });
     for (claim, found) in &findings.claims {
-        if matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading) {
+        let is_open = matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading);
+        if is_open || study.part.is_some() {
             let line = format!("{} ({}): {}: {}", claim.id, found.outcome.word(), claim.claim, found.found);
             out.push_str(&wrapped(&line, 98));
         }
@@ -88,10 +105,14 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// The line that says that this is not the study as it is shipped.
+/// The line that says that this is not the study as it is shipped; `also` are contestants that race, too.
 #[must_use]
-pub fn changed(changes: &[Change], first_seed: u64) -> String {
-    let all: Vec<String> = changes.iter().map(ToString::to_string).collect();
+pub fn changed(changes: &[Change], also: &[String], first_seed: u64) -> String {
+    let all: Vec<String> = changes
+        .iter()
+        .map(ToString::to_string)
+        .chain(also.iter().map(|contestant| format!("{contestant} added")))
+        .collect();
     format!(
         "Changed: {}; seeds from {first_seed} on. Prose and bounds were written for the study without that change.\n",
         all.join(", ")
@@ -132,10 +153,50 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     let name = &study.definition.name;
     let _ =
         writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.collect::<Vec<_>>().join(", "));
-    let (causes, met) =
-        (findings.causes.len(), findings.causes.iter().filter(|found| found.is_met()).count());
-    let _ = writeln!(out, "{name}: {met} of {causes} causes are as the study says");
+    let counts = Kind::ALL.into_iter().filter_map(|kind| {
+        let of: Vec<_> = findings.causes.iter().filter(|found| found.cause.kind() == kind).collect();
+        let met = of.iter().filter(|found| found.is_met()).count();
+        (!of.is_empty()).then(|| format!("{met} of {} {}", of.len(), kind.of_several()))
+    });
+    let counts: Vec<String> = counts.collect();
+    if !counts.is_empty() {
+        let _ = writeln!(out, "{name}: causes that are as the study says: {}", counts.join(", "));
+    }
     out
+}
+
+/// What readings and sensitivity found, where they were looked at: a line for each thing to be said.
+#[must_use]
+pub fn robustness(findings: &Findings) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(scores) = &findings.scores {
+        lines.push(scores.heading());
+        lines.extend(scores.lines().into_iter().map(|[what, reading, loss]| {
+            let reading = if reading.is_empty() { reading } else { format!(": {reading}") };
+            format!("error, {what}: {loss}{reading}")
+        }));
+    }
+    if let Some(found) = &findings.sensitivity {
+        if let Some(errors) = found.joint_error {
+            let [least, median, most] = errors.map(figure);
+            lines.push(format!(
+                "all assumptions changed at once, {POINTS} points of {SEEDS} seeds: error {least} to {most}, median {median}"
+            ));
+        }
+        let fragile: Vec<String> = found
+            .held
+            .iter()
+            .filter(|held| held.is_fragile())
+            .map(|held| format!("{} ({} of {})", held.name, held.joint.0, held.joint.1))
+            .collect();
+        let (firm, all) = (found.held.len() - fragile.len(), found.held.len());
+        let fragile = if fragile.is_empty() { "none".to_owned() } else { fragile.join(", ") };
+        lines.push(format!(
+            "{firm} of {all} orders and findings hold in {:.0} % of these points or more; fragile: {fragile}",
+            FRAGILE * 100.0
+        ));
+    }
+    lines
 }
 
 /// What came of studies as a page, Markdown: every table and figure, then every claim with what decides it.
@@ -145,7 +206,7 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
     for (study, findings) in all {
         let name = &study.definition.name;
         let _ = write!(out, "\n## {name}\n\n{}.\n\n", study.definition.source);
-        for line in summary(study, findings).lines() {
+        for line in summary(study, findings).lines().map(str::to_owned).chain(robustness(findings)) {
             let _ = writeln!(out, "- {line}");
         }
         out.push_str("\n| in the paper | shows | here |\n|---|---|---|\n");
@@ -159,10 +220,11 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
             let (says, check) = (bar(&claim.claim), bar(&claim.check));
             let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
         }
-        out.push_str("\n| cause | finding |\n|---|---|\n");
-        for found in findings.causes.iter().filter(|found| !found.cause.planted) {
+        out.push_str("\n| cause | kind | what it does |\n|---|---|---|\n");
+        for found in findings.causes.iter().filter(|found| !found.cause.is_planted()) {
+            let (id, kind) = (&found.cause.id, found.cause.kind().word());
             let fails = if found.is_met() { "" } else { "**fails**: " };
-            let _ = writeln!(out, "| {} | {fails}{} |", found.cause.id, bar(&found.sentence()));
+            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", bar(&found.sentence()));
         }
     }
     out
@@ -237,22 +299,32 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
         ));
     }
     let (off, unexplained) = (found.off(), found.unexplained());
-    let perhaps = off.iter().filter(|cell| cell.explained.is_empty() && !cell.perhaps.is_empty()).count();
+    // One cell may be brought near print by several.
+    let left = || off.iter().filter(|cell| cell.explained.is_empty());
+    let perhaps = left().filter(|cell| !cell.perhaps.is_empty()).count();
+    let against = left().filter(|cell| !cell.against.is_empty()).count();
     parts.push(match off.len() {
         0 => "none differs".to_owned(),
         all => {
-            let perhaps = if perhaps > 0 {
-                format!(" (of these {perhaps} perhaps: exploratory)")
-            } else {
+            let mut more = Vec::new();
+            more.extend((perhaps > 0).then(|| format!("{perhaps} by exploratory causes")));
+            more.extend((against > 0).then(|| format!("{against} by counterfactuals")));
+            let more = if more.is_empty() {
                 String::new()
+            } else {
+                format!(" (of these {} come near print, which explains nothing)", more.join(", "))
             };
-            format!(
-                "of {all} that differ {} explained, {unexplained} not explained{perhaps}",
-                all - unexplained
-            )
+            format!("of {all} that differ {} explained, {unexplained} not explained{more}", all - unexplained)
         }
     });
     parts.join("; ")
+}
+
+/// The causes that bring a cell near print, those that explain nothing with what they are.
+pub(super) fn named(cell: &Cell) -> String {
+    let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
+    let against = cell.against.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
+    cell.explained.iter().cloned().chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
 }
 
 /// Every printed cell beside ours.
@@ -303,9 +375,8 @@ fn cells(table: &Table, found: &TableFound) -> String {
             Evidence::Transport => String::new(),
             other => format!(" ({})", other.word()),
         };
-        let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
-        let causes: Vec<String> = cell.explained.iter().cloned().chain(perhaps).collect();
-        let explained = if causes.is_empty() { String::new() } else { format!(": {}", causes.join(", ")) };
+        let causes = named(cell);
+        let explained = if causes.is_empty() { String::new() } else { format!(": {causes}") };
         let _ = writeln!(
             out,
             "{:>9}  {ours:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
@@ -349,6 +420,7 @@ pub fn cells_csv(findings: &Findings) -> String {
             "perhaps_by",
             "arithmetic",
             "pftk",
+            "counterfactual_by",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -381,6 +453,7 @@ pub fn cells_csv(findings: &Findings) -> String {
                 cell.perhaps.join(" "),
                 model(Model::Arithmetic),
                 model(Model::Pftk),
+                cell.against.join(" "),
             ]);
         }
     }
@@ -412,11 +485,6 @@ pub fn causes_csv(findings: &Findings) -> String {
         let number = |of: fn(&super::effect::Estimate) -> f64| {
             found.effect.as_ref().map_or(String::new(), |effect| of(effect).to_string())
         };
-        let kind = match (cause.planted, cause.exploratory) {
-            (true, _) => "planted",
-            (_, true) => "exploratory",
-            _ => "finding",
-        };
         rows.push(vec![
             cause.id.clone(),
             cause.table.clone(),
@@ -428,7 +496,7 @@ pub fn causes_csv(findings: &Findings) -> String {
             number(|effect| effect.interval[0]),
             number(|effect| effect.interval[1]),
             if found.holds { "yes" } else { "no" }.to_owned(),
-            kind.to_owned(),
+            cause.kind().word().to_owned(),
             found.sentence(),
         ]);
     }

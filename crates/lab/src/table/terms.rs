@@ -31,7 +31,7 @@ enum Voice {
 const SECURITY: &str = "security";
 
 /// Settings that say how a contestant uses the network, which its bid tells.
-const BID: [&str; 9] = [
+const BID: [&str; 11] = [
     "connections",
     "per-object",
     "objects-per-connection",
@@ -40,6 +40,9 @@ const BID: [&str; 9] = [
     "pipeline",
     "when-full",
     "http",
+    "concurrent",
+    // `security` says it.
+    "tls",
     "transport",
 ];
 
@@ -121,6 +124,9 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
 
 fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
     if key == SECURITY {
+        if contestant.settings.get("tls").is_some_and(|tls| tls == "yes") {
+            return Some("TLS 1.3".to_owned());
+        }
         let transport = transports.find(contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }
@@ -194,6 +200,8 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
+    } else if requests && setting("http") == "2" {
+        terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
     } else if requests {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
     }

@@ -301,6 +301,39 @@ fn set_primary() {
     "#]]);
 }
 
+/// The same while data flows: what is sent after the address is verified goes there, though the old address is there still.
+#[test]
+fn set_primary_moves_data_that_flows() {
+    let mut script = roaming(1, &[("asconf_primary", "yes")]);
+    script.send(B, 0, 12_000).run(10).add(A, 2).run(1_000);
+    script.check(expect![[r#"
+        3.000  A.1 ◄── B.1   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        3.000  A.1 ◄── B.1   DATA          tsn=2 sid=0 ssn=0 len=1452
+        3.000  A.1 ◄── B.1   DATA          tsn=3 sid=0 ssn=0 len=1452
+        3.010  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1 primary=10.0.2.1
+        3.025  A.1 ──► B.1   SACK          cum=1 rwnd=64084
+        3.025  A.1 ──► B.1   SACK          cum=3 rwnd=61180
+        3.035          B: peer has 10.0.2.1
+        3.035  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1
+        3.035  A.2 ◄── B.1   HEARTBEAT
+        3.050  A.1 ◄── B.1   DATA          tsn=4 sid=0 ssn=0 len=1452
+        3.050  A.1 ◄── B.1   DATA          tsn=5 sid=0 ssn=0 len=1452
+        3.050  A.1 ◄── B.1   DATA          tsn=6 sid=0 ssn=0 len=1452
+        3.050  A.1 ◄── B.1   DATA          tsn=7 sid=0 ssn=0 len=1452
+        3.060          A: 10.0.2.1: Added
+        3.060          A: 10.0.2.1: Primary
+        3.075  A.1 ──► B.1   HEARTBEAT ACK
+        3.075  A.1 ──► B.1   SACK          cum=5 rwnd=58276
+        3.075  A.1 ──► B.1   SACK          cum=7 rwnd=55372
+        3.100          B: path to 10.0.2.1 is up
+        3.100          B: peer wants 10.0.2.1 first
+        3.100  A.2 ◄── B.1   DATA          tsn=8 sid=0 ssn=0 len=1452
+        3.100  A.2 ◄── B.1   DATA          tsn=9 sid=0 ssn=0 len=384 E
+        3.140          A: received sid=0 len=12000
+        3.140  A.1 ──► B.1   SACK          cum=9 rwnd=64k
+    "#]]);
+}
+
 /// An address can come and go for one association only; one with a fixed peer has no choice.
 #[test]
 fn one_association() {

@@ -51,6 +51,11 @@ impl Connection {
         self.fail(now, CloseReason::Aborted, out);
     }
 
+    /// Its address is gone: it ends, and the peer hears of nothing.
+    pub(crate) fn lose_address(&mut self, now: Instant, out: &mut Outbox) {
+        self.fail(now, CloseReason::AddressGone, out);
+    }
+
     /// RFC 9293 §3.10.5: a reset where there is a connection to reset.
     pub(super) fn reset_peer(&mut self, out: &mut Outbox) {
         match self.state {

@@ -140,6 +140,30 @@ impl Endpoint {
         }
     }
 
+    /// The host has these addresses now. A connection from one that is gone ends, and its peer is told nothing: no packet can
+    /// leave from there. A host without any address keeps all: the address may come back.
+    pub fn set_addresses(&mut self, now: Instant, present: &[IpAddr]) {
+        if present.is_empty() || present == self.addresses {
+            return;
+        }
+        // What the interface of a new one takes is not known: no more than those that are.
+        let least = self.mtus.iter().copied().min().unwrap_or(DEFAULT_MTU);
+        let mtu_of = |address: &IpAddr| {
+            let known = self.addresses.iter().position(|known| known == address);
+            known.map_or(least, |index| self.mtus[index])
+        };
+        self.mtus = present.iter().map(mtu_of).collect();
+        self.addresses = present.to_vec();
+        for slot in 0..self.slots.len() as u32 {
+            if let Some(connection) = &mut self.slots[slot as usize].connection
+                && !present.contains(&connection.info().local.ip())
+            {
+                connection.lose_address(now, &mut self.out);
+                self.after(now, slot);
+            }
+        }
+    }
+
     /// Accepts connections to `port`; `backlog` 0 takes the configured one.
     ///
     /// # Errors

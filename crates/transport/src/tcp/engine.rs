@@ -8,7 +8,7 @@ use crate::settings::{Knob, Settings};
 use anabranch_base::Engine;
 use anabranch_base::time::Instant;
 use anabranch_tcp::{CloseReason as EngineReason, Config, ConnectionId, Endpoint, Event, SendError};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl SessionEngine for Endpoint {
     type Id = ConnectionId;
@@ -100,6 +100,10 @@ impl SessionEngine for Endpoint {
         Self::abort(self, now, id);
     }
 
+    fn follow_addresses(&mut self, now: Instant, present: &[IpAddr]) {
+        self.set_addresses(now, present);
+    }
+
     fn settings(&self) -> Box<dyn Settings> {
         Box::new(self.config().clone())
     }
@@ -134,5 +138,6 @@ fn to_close_reason(reason: EngineReason) -> CloseReason {
         EngineReason::TimedOut => CloseReason::TimedOut(String::new()),
         EngineReason::Unreachable(code) => CloseReason::Network(format!("unreachable, ICMP code {code}")),
         EngineReason::Aborted => CloseReason::Aborted,
+        EngineReason::AddressGone => CloseReason::Network(reason.to_string()),
     }
 }

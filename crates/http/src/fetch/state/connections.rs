@@ -4,6 +4,8 @@ use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
 use super::super::request;
 use super::{Fetch, Object, ObjectState};
 use crate::body::Pattern;
+use crate::http2::Windows;
+use crate::http2::client::{self as http2, Requests};
 use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
 use anabranch_base::time::Instant;
 use anabranch_transport::{CloseReason, ConnectError, Connector, Session};
@@ -19,6 +21,8 @@ pub(super) struct Connection<S> {
     pub(super) established: bool,
     /// Nothing rides on it any more.
     pub(super) over: bool,
+    /// What asks over HTTP/2, once that is spoken.
+    pub(super) http2: Option<Requests>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
@@ -48,7 +52,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let name = self.connections.len();
         let early = session.early_data();
         self.observer.opened(session.id(), now);
-        self.servers[server].mapping.opened(name, session.streams(), early);
+        let windows = self.policy.http2;
+        let early = early && windows.is_none();
+        let streams = windows.map_or(session.streams(), |windows| windows.concurrent.into());
+        self.servers[server].mapping.opened(name, streams, early);
         let me = self.me.clone();
         let watched = session.clone();
         self.tasks.push(self.world.spawn("http connection", async move {
@@ -72,6 +79,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             opened: now,
             established: false,
             over: false,
+            http2: None,
             pipelines,
         });
         Ok(early)
@@ -88,11 +96,14 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.begin();
         let connection = &mut self.connections[name];
         let server = connection.server;
+        self.servers[server].failures = 0;
+        if let Some(windows) = self.policy.http2 {
+            return self.speak_http2(name, windows);
+        }
         let streams = connection.session.streams();
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        self.servers[server].failures = 0;
         self.servers[server].mapping.established(name, streams);
         // What rode with the handshake on streams that the server has not granted goes on others.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
@@ -105,8 +116,34 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
+    /// Begins HTTP/2 on a connection that is established.
+    fn speak_http2(&mut self, name: usize, windows: Windows) {
+        let session = self.connections[name].session.clone();
+        let (me, id) = (self.me.clone(), session.id());
+        let on_frame = http2::noting(move |stream, piece, _| {
+            if let Some(fetch) = me.upgrade() {
+                fetch.borrow().observer.requested(id, stream, piece);
+            }
+        });
+        let task = http2::drive(self.me.clone(), name, session, windows, on_frame);
+        self.tasks.push(self.world.spawn("http/2 connection", task));
+    }
+
+    /// Requests can be sent on it.
+    pub(crate) fn speaks_http2(&mut self, name: usize, requests: Requests) {
+        let connection = &mut self.connections[name];
+        if connection.over {
+            return;
+        }
+        connection.http2 = Some(requests);
+        let server = connection.server;
+        let streams = self.policy.http2.map_or(1, |windows| windows.concurrent.into());
+        self.servers[server].mapping.established(name, streams);
+        self.dispatch(server);
+    }
+
     /// Nothing more comes on this connection: what rode on it is tried again.
-    pub(super) fn closed(&mut self, name: usize, reason: &CloseReason) {
+    pub(crate) fn closed(&mut self, name: usize, reason: &CloseReason) {
         let connection = &mut self.connections[name];
         if std::mem::replace(&mut connection.over, true) {
             return;
@@ -153,6 +190,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// Puts the request for `object` on its stream.
     pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
+        if self.policy.http2.is_some() {
+            return self.ride_http2(object, name, stream);
+        }
         let now = self.world.now();
         let pipeline = match self.connections[name].pipelines.get(&stream) {
             Some(pipeline) => pipeline.clone(),
@@ -173,6 +213,34 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
         let request = start..pipeline.request_bytes;
         self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
+    }
+
+    /// Asks for `object` on a stream of HTTP/2, in the place `slot` of the mapping.
+    fn ride_http2(&mut self, object: usize, name: usize, slot: u64) {
+        let now = self.world.now();
+        let wanted = &self.page.objects[object];
+        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
+        let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
+        let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
+        let connection = &mut self.connections[name];
+        let sent = http2::request(wanted, host).and_then(|request| {
+            let requests = connection.http2.as_mut().ok_or("HTTP/2 is not spoken yet")?;
+            requests.send_request(request, true).map_err(|error| error.to_string())
+        });
+        let attempt = self.objects[object].attempts;
+        self.objects[object].attempts += 1;
+        self.objects[object].state = ObjectState::Riding { connection: name, stream: slot, since: now };
+        let pipeline = Rc::new(RefCell::new(Pipeline::of(now, exchange)));
+        connection.pipelines.insert(slot, pipeline.clone());
+        let Ok((response, _)) = sent else {
+            // The end of the connection is reported by its own task; nothing else must leave objects waiting.
+            return connection.session.abort();
+        };
+        let stream = u64::from(response.stream_id().as_u32());
+        let exchange = ExchangeId { connection: connection.session.id(), stream, index: 0 };
+        self.observer.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
+        let task = http2::exchange(self.me.clone(), (name, slot), pipeline, response);
+        self.tasks.push(self.world.spawn("http/2 exchange", task));
     }
 
     fn open_pipeline(&mut self, name: usize, stream: u64) -> Rc<RefCell<Pipeline>> {

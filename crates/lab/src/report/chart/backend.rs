@@ -50,9 +50,9 @@ impl Ink {
 /// Colours of contestants.
 pub(in crate::report) const CONTESTANTS: usize = 8;
 
-const INKS: [&str; 28] = [
+const INKS: [&str; 29] = [
     "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "ink", "soft", "faint", "rule", "mark", "limit", "paper",
-    "accent", "connect", "queue", "turn", "cwnd", "rwnd", "stalled", "ahead", "server", "recovery",
+    "accent", "connect", "secure", "queue", "turn", "cwnd", "rwnd", "stalled", "ahead", "server", "recovery",
     "timeout", "wire", "blocked",
 ];
 

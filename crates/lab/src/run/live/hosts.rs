@@ -4,7 +4,7 @@
 use super::counters::{self, Counters};
 use crate::plan::{Contestant, PointPlan};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
-use crate::run::host::{beginning, server};
+use crate::run::host::{beginning, secured, server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
@@ -14,6 +14,7 @@ use anabranch_emu::relay::be_prompt;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
+use anabranch_tls::{Pair, Surroundings};
 use anabranch_transport::protocol::Totals;
 use anabranch_transport::{Carrier, Host};
 use anabranch_world::World;
@@ -33,6 +34,8 @@ pub struct Task {
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
+    /// Both ends of its TLS, if it has that.
+    pair: Option<Pair>,
     /// What its packets are marked with, where others of its protocol are to be told apart.
     mark: Option<u32>,
 }
@@ -98,9 +101,17 @@ impl Task {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
-        let task = Self { point: point.clone(), contestant: contestant.clone(), seed, client, server, mark };
+        // Of this world, never of virtual time: its secrets are the operating system's.
+        let pair = contestant.pair(&Surroundings::Real)?;
+        let (point, contestant) = (point.clone(), contestant.clone());
+        let task = Self { point, contestant, seed, client, server, pair, mark };
         task.job()?;
         Ok(task)
+    }
+
+    /// The secrets of its sessions so far, for decoders.
+    pub fn secrets(&self) -> String {
+        self.pair.as_ref().map(Pair::secrets).unwrap_or_default()
     }
 
     fn longest_rtt(&self) -> Duration {
@@ -142,6 +153,7 @@ impl Task {
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
         let host = protocol.start(world.clone(), beginning(&self.contestant, server)).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
+        let host = secured(world, host, self.pair.as_ref(), || Surroundings::Real)?;
         host.set_tracing(true);
         Ok(host)
     }

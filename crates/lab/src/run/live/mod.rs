@@ -173,8 +173,25 @@ fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
 }
 
 /// Settings that mean something for the kernel's TCP.
-const KERNEL_KEYS: [&str; 8] =
-    ["transport", "connections", "objects-per-connection", "pipeline", "http", "cc", "paths", "profile"];
+const KERNEL_KEYS: [&str; 17] = [
+    "transport",
+    "connections",
+    "objects-per-connection",
+    "pipeline",
+    "http",
+    "windows",
+    "stream-window",
+    "connection-window",
+    "frame",
+    "concurrent",
+    "tls",
+    "resume",
+    "chain",
+    "cipher",
+    "cc",
+    "paths",
+    "profile",
+];
 #[cfg(test)]
 mod tests {
     use super::*;

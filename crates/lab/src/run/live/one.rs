@@ -83,7 +83,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
         let ruled = lane.rules.as_ref().map(|rules| rules.read(&lane.wiring)).transpose().map_err(told)?;
         let what = (point, lane.contestant, scenario.seed);
         let run = gather::run(what, lane.place, both, &outcomes, ruled.as_deref())?;
-        let captures = if keep { captures(&packets, lane.place).map_err(told)? } else { Captures::new() };
+        let captures = if keep { captures(&packets, lane).map_err(told)? } else { Captures::new() };
         runs.push((run, captures));
     }
     Ok(runs)
@@ -128,10 +128,11 @@ impl<'a> Lane<'a> {
 }
 
 /// The packets of a contestant at either end of the links.
-fn captures(packets: &[Packets], place: Place) -> io::Result<Captures> {
+fn captures(packets: &[Packets], lane: &Lane<'_>) -> io::Result<Captures> {
+    let secrets = lane.task.secrets();
     let of = |(host, near)| {
         let out = BufWriter::new(record::nameless()?);
-        let written = record::capture(packets, usize::from(place.block), near, out)?;
+        let written = record::capture(packets, usize::from(lane.place.block), near, &secrets, out)?;
         Ok((host, written.into_inner().map_err(io::IntoInnerError::into_error)?))
     };
     [("client", true), ("server", false)].into_iter().map(of).collect()

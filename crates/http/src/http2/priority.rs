@@ -1,0 +1,155 @@
+//! Whose bytes go next: priorities of RFC 9218 and the order that follows from them.
+//!
+//! The order knows of no transport: streams have numbers and priorities, and whoever writes asks which come first. So
+//! HTTP/2, HTTP/3 and SCTP can write in one order, and a comparison of them is one of transports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A priority (RFC 9218 §4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Priority {
+    /// 0, the most urgent, to 7.
+    pub urgency: u8,
+    /// Parts of it are of use before the rest: it shares with others of its urgency.
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    /// Of who says nothing (§4.1, §4.2).
+    fn default() -> Self {
+        Self { urgency: 3, incremental: false }
+    }
+}
+
+impl fmt::Display for Priority {
+    /// As the field `priority` has it (§5).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
+    }
+}
+
+impl Priority {
+    /// What a browser asks for with an object of this media type: what blocks the page before what fills it. The order of
+    /// the types is Chromium's; images share, as they are of use in parts.
+    #[must_use]
+    pub fn of_type(content_type: &str) -> Self {
+        let (kind, of) = content_type.split_once('/').unwrap_or((content_type, ""));
+        let (urgency, incremental) = match (kind, of) {
+            ("text", "html") | ("application", "xhtml+xml") => (0, true),
+            ("text", "css") => (0, false),
+            ("text" | "application", "javascript" | "x-javascript" | "ecmascript") | ("font", _) => {
+                (1, false)
+            }
+            ("application", "font-woff" | "font-woff2") => (1, false),
+            ("image", _) => (3, true),
+            _ => (3, false),
+        };
+        Self { urgency, incremental }
+    }
+
+    /// What the value of a field `priority` says; what it does not say, and what cannot be read, is the default (§5).
+    #[must_use]
+    pub fn read(field: &str) -> Self {
+        let mut priority = Self::default();
+        for part in field.split(',') {
+            let part = part.split(';').next().unwrap_or("").trim();
+            match part.split_once('=') {
+                Some(("u", value)) => {
+                    if let Ok(urgency @ 0..=7) = value.parse() {
+                        priority.urgency = urgency;
+                    }
+                }
+                Some(("i", value)) => priority.incremental = value == "?1",
+                None if part == "i" => priority.incremental = true,
+                _ => {}
+            }
+        }
+        priority
+    }
+}
+
+/// Streams that have something to write, in the order in which they may (§10): the most urgent first; of one urgency each
+/// whole, in order of their numbers, before those that share, and these in turn.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    /// By urgency, sharing, turn and number.
+    waiting: BTreeSet<(u8, bool, u64, u64)>,
+    places: BTreeMap<u64, (Priority, u64)>,
+    turn: u64,
+}
+
+impl Turns {
+    /// A stream has something to write.
+    pub fn add(&mut self, stream: u64, priority: Priority) {
+        self.remove(stream);
+        self.turn += u64::from(priority.incremental);
+        let turn = if priority.incremental { self.turn } else { 0 };
+        self.places.insert(stream, (priority, turn));
+        self.waiting.insert((priority.urgency, priority.incremental, turn, stream));
+    }
+
+    /// A stream has nothing more to write.
+    pub fn remove(&mut self, stream: u64) {
+        if let Some((priority, turn)) = self.places.remove(&stream) {
+            self.waiting.remove(&(priority.urgency, priority.incremental, turn, stream));
+        }
+    }
+
+    /// A stream has written something: others that share with it go first.
+    pub fn written(&mut self, stream: u64) {
+        if let Some(&(priority, _)) = self.places.get(&stream).filter(|(priority, _)| priority.incremental) {
+            self.add(stream, priority);
+        }
+    }
+
+    /// The streams, those that go first first.
+    pub fn order(&self) -> impl Iterator<Item = u64> {
+        self.waiting.iter().map(|&(_, _, _, stream)| stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_as_they_are_written() {
+        for urgency in 0..=7 {
+            for incremental in [false, true] {
+                let priority = Priority { urgency, incremental };
+                assert_eq!(Priority::read(&priority.to_string()), priority);
+            }
+        }
+        for (field, urgency, incremental) in [
+            ("", 3, false),
+            ("i", 3, true),
+            ("u=9, i=?0", 3, false),
+            ("i=?1,u=1;x=2", 1, true),
+            ("u=a,zz", 3, false),
+        ] {
+            assert_eq!(Priority::read(field), Priority { urgency, incremental }, "{field}");
+        }
+    }
+
+    #[test]
+    fn the_urgent_go_first_and_those_that_share_take_turns() {
+        let mut turns = Turns::default();
+        for (stream, kind) in
+            [(1, "image/png"), (3, "image/png"), (5, "text/css"), (7, "application/json"), (9, "text/css")]
+        {
+            turns.add(stream, Priority::of_type(kind));
+        }
+        let order = |turns: &Turns| turns.order().collect::<Vec<_>>();
+        assert_eq!(order(&turns), [5, 9, 7, 1, 3]);
+        turns.written(5);
+        turns.written(1);
+        assert_eq!(order(&turns), [5, 9, 7, 3, 1], "a sheet goes on until it is whole, images change places");
+        [5, 9, 7].into_iter().for_each(|stream| turns.remove(stream));
+        turns.written(3);
+        assert_eq!(order(&turns), [1, 3]);
+        turns.remove(1);
+        turns.remove(3);
+        assert_eq!(order(&turns), [0; 0]);
+    }
+}

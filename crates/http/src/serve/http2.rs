@@ -1,0 +1,345 @@
+//! A session that speaks HTTP/2: requests as streams, answers in the order of their priorities.
+//!
+//! h2 writes what it is given, a stream after the other. So it is given little at a time: `Writer` hands it the next piece of
+//! the most urgent answer (RFC 9218) when what h2 has not given to the transport is less than a bound, and so a request
+//! that is more urgent than all before it waits for no more than that, and for what the transport's send buffer holds.
+
+use super::access::{Access, Entry};
+use super::fifo_lock::FifoGuard;
+use super::site::{Answer, Asked, Content, Site};
+use super::stream::{Serving, head_size, imf_date};
+use super::{Activity, ExchangePermit, Service};
+use crate::http2::client::noting;
+use crate::http2::heads::fill;
+use crate::http2::io::{Frame, Io};
+use crate::http2::priority::{Priority, Turns};
+use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
+use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
+use crate::limits::SlotHandle;
+use crate::observe::{ExchangeId, Observer};
+use crate::page::bounded_head;
+use anabranch_transport::Session;
+use anabranch_world::{Tasks, Work, World};
+use bytes::Bytes;
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream, SendStream};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Serves a session over HTTP/2 until the client or an error ends it, or the server ends.
+pub(super) async fn serve<W, S, O, N>(
+    service: Rc<Service<W, S, O>>,
+    (session, stream): (N, N::Stream),
+    activity: Rc<Activity>,
+    // Until there is nothing on the stream any more.
+    _exchange: ExchangePermit,
+    // What has been read of it.
+    seen: Bytes,
+) where
+    W: World,
+    S: Site,
+    O: Observer + 'static,
+    N: Session,
+{
+    let writer = Rc::new(RefCell::new(Writer::default()));
+    let id = session.id();
+    let on_frame = {
+        let (service, activity, writer) = (service.clone(), activity.clone(), writer.clone());
+        let observed = service.clone();
+        let mut note = noting(move |stream, piece, first| {
+            if first {
+                let exchange = ExchangeId { connection: id, stream, index: 0 };
+                observed.observer.written(exchange, observed.world.now());
+            }
+            observed.observer.answered(id, stream, piece);
+        });
+        move |frame: Frame| {
+            note(&frame);
+            writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
+            activity.moved(service.world.now(), (frame.span.end - frame.span.start) as usize);
+        }
+    };
+    let (io, out) = Io::new(stream, false, seen, Box::new(on_frame));
+    activity.memory.hold(STATE);
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(WINDOW)
+        .max_concurrent_streams(CONCURRENT)
+        .max_header_list_size(service.options.max_head.map_or(MAX_HEAD, |most| most.min(1 << 30) as u32))
+        .max_concurrent_reset_streams(RESETS)
+        .reset_stream_duration(FOR_EVER)
+        .max_send_buffer_size(UNSENT);
+    let Ok(mut connection) = builder.handshake::<_, Bytes>(io).await else {
+        activity.memory.release(STATE);
+        session.close();
+        return;
+    };
+    let tasks = Tasks::new(service.world.clone());
+    let stops = service.options.stop.is_some();
+    let mut ending = false;
+    poll_fn(|cx| {
+        if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+            // What is being answered is finished; nothing more is taken in.
+            connection.graceful_shutdown();
+        }
+        loop {
+            // What is done is forgotten.
+            let _ = tasks.poll_idle(cx);
+            match connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    activity.moved(service.world.now(), 0);
+                    let answer =
+                        answer(service.clone(), activity.clone(), writer.clone(), id, request, respond);
+                    tasks.spawn("http/2 answer", answer);
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                // What it has written is with the transport, or waits there: there may be room for more.
+                Poll::Pending if writer.borrow_mut().write(cx) => {}
+                Poll::Pending => {
+                    // What goes wrong with it the next read tells.
+                    let _ = out.poll_flush(cx);
+                    return Poll::Pending;
+                }
+            }
+        }
+    })
+    .await;
+    if stops {
+        activity.forget(0);
+    }
+    activity.memory.release(STATE);
+    session.close();
+}
+
+/// What h2 holds of a session, about: its buffers either way, and tables of heads.
+const STATE: usize = 64 * 1024;
+
+/// Answers one request.
+async fn answer<W: World, S: Site, O: Observer>(
+    service: Rc<Service<W, S, O>>,
+    activity: Rc<Activity>,
+    writer: Rc<RefCell<Writer>>,
+    connection: u64,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let busy = Busy::begin(&activity);
+    let stream = u64::from(respond.stream_id().as_u32());
+    let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
+    service.observer.serving(ExchangeId { connection, stream, index: 0 }, service.world.now());
+    let serving = Serving::begin(&activity);
+    service.world.charge(Work::Request);
+    if !service.options.service_time.is_zero() {
+        let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
+        service.world.sleep_until(service.world.now() + service.options.service_time).await;
+    }
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let asked = Asked { method: request.method(), target, fields: request.headers() };
+    let Answer { status, fields, resource } = service.site.answer(&asked);
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = fields;
+    let length = resource.content.length();
+    let fields = response.headers_mut();
+    // RFC 9110 §8.6: a 304 would have to tell the length of what it does not send.
+    if status != StatusCode::NOT_MODIFIED {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
+            fields.insert(CONTENT_TYPE, kind);
+        }
+    }
+    if let Some(wall_clock) = service.options.wall_clock
+        && let Ok(date) = HeaderValue::from_str(&imf_date(wall_clock()))
+    {
+        fields.insert(DATE, date);
+    }
+    let least = head_size(status, fields);
+    fill(fields, resource.head.map_or(0, |head| (bounded_head(head) as usize).saturating_sub(least)));
+    let entry = service.options.log.clone().map(|log| {
+        let access = Access {
+            peer: activity.peer.as_deref().copied(),
+            stream,
+            method: request.method().to_string(),
+            target: target.to_owned(),
+            version: request.version(),
+            status: status.as_u16(),
+            bytes: 0,
+        };
+        Entry { access, log }
+    });
+    let bodiless = request.method() == Method::HEAD || status == StatusCode::NOT_MODIFIED || length == 0;
+    let priority = request.headers().get("priority").and_then(|value| value.to_str().ok());
+    let priority = priority.map_or_else(Priority::default, Priority::read);
+    drop(serving);
+    // A client that has cancelled is not waited for.
+    let sent = respond.send_response(response, bodiless);
+    match (sent, bodiless) {
+        (Ok(send), false) => {
+            let held = Some(Held { entry, _turn: turn, _busy: busy });
+            let body = Body { send, content: resource.content, at: 0, unsent: 0, held };
+            writer.borrow_mut().add(stream, priority, body);
+        }
+        _ => drop(entry.map(|entry| entry.write(0))),
+    }
+}
+
+/// A request is under way, as long as this lives.
+struct Busy(Rc<Activity>);
+
+impl Busy {
+    fn begin(activity: &Rc<Activity>) -> Self {
+        if activity.under_way.get() == 0 {
+            activity.begin();
+        } else {
+            activity.under_way.set(activity.under_way.get() + 1);
+        }
+        Self(activity.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.done();
+    }
+}
+
+/// An answer that h2 or the transport has not whole.
+struct Body {
+    send: SendStream<Bytes>,
+    content: Content,
+    /// How much of it h2 has been given.
+    at: u64,
+    /// How much of that the transport has not.
+    unsent: u64,
+    /// Until h2 has the whole of it.
+    held: Option<Held>,
+}
+
+/// What ends when h2 has an answer.
+struct Held {
+    entry: Option<Entry>,
+    _turn: Option<FifoGuard>,
+    _busy: Busy,
+}
+
+impl Body {
+    fn let_go(&mut self) {
+        if let Some(entry) = self.held.take().and_then(|held| held.entry) {
+            entry.write(self.at);
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// What the answers of a session have yet to write, and whose turn it is.
+#[derive(Default)]
+struct Writer {
+    bodies: BTreeMap<u64, Body>,
+    turns: Turns,
+    /// Bytes of answers that h2 has and the transport has not.
+    unsent: u64,
+    /// The session's task.
+    waker: Option<Waker>,
+}
+
+impl Writer {
+    fn add(&mut self, stream: u64, priority: Priority, body: Body) {
+        self.bodies.insert(stream, body);
+        self.turns.add(stream, priority);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// So many bytes of a stream are with the transport.
+    fn gone(&mut self, stream: u64, bytes: u64) {
+        let Some(body) = self.bodies.get_mut(&stream) else { return };
+        let bytes = bytes.min(body.unsent);
+        body.unsent -= bytes;
+        self.unsent -= bytes;
+        if body.unsent == 0 && body.held.is_none() {
+            self.bodies.remove(&stream);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.unsent < UNSENT as u64
+    }
+
+    /// Gives h2 what it may have; whether that was anything.
+    fn write(&mut self, cx: &mut Context<'_>) -> bool {
+        self.waker = Some(cx.waker().clone());
+        // What h2 has of a stream that the client has cancelled never leaves.
+        let mut cancelled = |body: &mut Body| body.send.poll_reset(cx).is_ready();
+        let cancelled: Vec<u64> =
+            self.bodies.iter_mut().filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
+        cancelled.into_iter().for_each(|stream| self.give_up(stream));
+        let mut any = false;
+        while self.has_room() && self.write_piece(cx) {
+            any = true;
+        }
+        any
+    }
+
+    /// Gives h2 a piece of the first answer in turn that the client grants room for.
+    fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
+        let order: Vec<u64> = self.turns.order().collect();
+        for stream in order {
+            let Some(body) = self.bodies.get_mut(&stream) else { continue };
+            let wanted = body.content.length().saturating_sub(body.at).min(CHUNK as u64) as usize;
+            body.send.reserve_capacity(wanted);
+            if body.send.capacity() == 0 {
+                match body.send.poll_capacity(cx) {
+                    Poll::Pending => continue,
+                    Poll::Ready(Some(Ok(_))) if body.send.capacity() == 0 => continue,
+                    Poll::Ready(Some(Ok(_))) => {}
+                    // The session is over.
+                    Poll::Ready(Some(Err(_)) | None) => {
+                        self.give_up(stream);
+                        return true;
+                    }
+                }
+            }
+            let most = wanted.min(body.send.capacity());
+            let Ok(mut piece) = body.content.piece(body.at, most) else {
+                // What cannot be read on is not whole: the client is told so.
+                body.send.send_reset(Reason::INTERNAL_ERROR);
+                self.give_up(stream);
+                return true;
+            };
+            piece.truncate(most);
+            body.at += piece.len() as u64;
+            body.unsent += piece.len() as u64;
+            self.unsent += piece.len() as u64;
+            let last = body.at == body.content.length();
+            if body.send.send_data(piece, last).is_err() {
+                self.give_up(stream);
+            } else if last {
+                body.let_go();
+                self.turns.remove(stream);
+            } else {
+                self.turns.written(stream);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Nothing more is written of it.
+    fn give_up(&mut self, stream: u64) {
+        self.turns.remove(stream);
+        if let Some(body) = self.bodies.remove(&stream) {
+            self.unsent -= body.unsent;
+        }
+    }
+}

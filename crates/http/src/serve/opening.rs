@@ -1,0 +1,99 @@
+//! Which HTTP a session of one stream speaks, where both are served.
+//!
+//! Over TLS the two ends have agreed (ALPN). In the clear a client that knows the server speaks HTTP/2 begins with its
+//! preface (RFC 9113 §3.3), which is no request of HTTP/1.1.
+
+use super::exchanges::Log;
+use super::{Activity, ExchangePermit, Service, Site, Versions, http2, stream};
+use crate::http2::{ALPN, PREFACE};
+use crate::observe::Observer;
+use anabranch_transport::{Session, Stream};
+use anabranch_world::World;
+use bytes::Bytes;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// What is spoken on a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spoken {
+    Http1,
+    Http2,
+    /// The client's first bytes tell.
+    Unknown,
+}
+
+/// What is spoken, as far as it is known.
+pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> Spoken {
+    match versions {
+        Versions::Http1 => Spoken::Http1,
+        Versions::Http2 => Spoken::Http2,
+        // HTTP/2 is spoken on byte streams.
+        Versions::Both if !stream.half_closes() => Spoken::Http1,
+        Versions::Both => match session.protocol() {
+            Some(name) if name == ALPN => Spoken::Http2,
+            Some(_) => Spoken::Http1,
+            None => Spoken::Unknown,
+        },
+    }
+}
+
+/// Looks at the first bytes, and serves what they are.
+pub(super) async fn serve<W, S, O, N>(
+    service: Rc<Service<W, S, O>>,
+    log: Rc<Log>,
+    (session, mut stream): (N, N::Stream),
+    activity: Rc<Activity>,
+    exchange: ExchangePermit,
+) where
+    W: World,
+    S: Site,
+    O: Observer + 'static,
+    N: Session,
+{
+    let mut seen = Vec::new();
+    let is_http2 = poll_fn(|cx| {
+        let ends = service.options.stop.is_some() && activity.poll_ending(log.stream, cx).is_ready();
+        let told = poll_preface(&mut stream, &mut seen, cx);
+        if told.is_pending() && !seen.is_empty() {
+            // Who begins and does not go on is waited for as for the rest of a head.
+            activity.head_begins(log.stream, service.world.now());
+        }
+        // A server that is ending waits for no first byte.
+        if ends && told.is_pending() { Poll::Ready(None) } else { told.map(Some) }
+    })
+    .await;
+    activity.head_ends(log.stream);
+    let seen = Bytes::from(seen);
+    match is_http2 {
+        None => {
+            activity.forget(log.stream);
+            stream.finish();
+        }
+        Some(false) => {
+            activity.moved(service.world.now(), seen.len());
+            stream::serve(service, log, (session, stream), activity, exchange, seen).await;
+        }
+        Some(true) => http2::serve(service, (session, stream), activity, exchange, seen).await,
+    }
+}
+
+/// Ready when it is clear whether the preface of HTTP/2 comes; `seen` is what has been read.
+fn poll_preface<T: Stream>(stream: &mut T, seen: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<bool> {
+    loop {
+        if !PREFACE.starts_with(seen) {
+            return Poll::Ready(false);
+        }
+        if seen.len() == PREFACE.len() {
+            return Poll::Ready(true);
+        }
+        let mut buffer = [0; PREFACE.len()];
+        let room = PREFACE.len() - seen.len();
+        match stream.poll_read(cx, &mut buffer[..room]) {
+            Poll::Pending => return Poll::Pending,
+            // The end: of HTTP/1.1, which knows what to do with it.
+            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
+            Poll::Ready(Ok(read)) => seen.extend_from_slice(&buffer[..read]),
+        }
+    }
+}

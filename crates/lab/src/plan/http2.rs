@@ -1,0 +1,85 @@
+//! HTTP/2 of a contestant: `http=2`, and with it the windows that its client grants.
+
+use anabranch_base::units::Bytes;
+use anabranch_http::http2::{CLIENTS, Windows};
+use anabranch_transport::Capabilities;
+
+/// HTTP/2 on the connections of a contestant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http2 {
+    /// Whose windows they are.
+    pub client: &'static str,
+    /// The windows, with what was set apart.
+    pub windows: Windows,
+}
+
+impl Http2 {
+    /// What these keys of a contestant ask for, if they ask for any; the transport can do this.
+    ///
+    /// # Errors
+    /// One line with the accepted forms.
+    pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
+        if can.is_multistream() {
+            // Its keys are not the transport's at all.
+            return Ok(None);
+        }
+        let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+        match value("http") {
+            Some("2") => {}
+            None | Some("1") => {
+                let without = OWN.into_iter().find_map(|key| Some((key, value(key)?)));
+                return match without {
+                    Some((key, value)) => Err(format!("{key}={value}: needs http=2")),
+                    None => Ok(None),
+                };
+            }
+            Some(other) => return Err(format!("http={other}: write 1 or 2")),
+        }
+        let wanted = value("windows").unwrap_or(CLIENTS[0].0);
+        let Some((client, mut windows, _)) = CLIENTS.iter().find(|(name, ..)| *name == wanted).copied()
+        else {
+            let names: Vec<&str> = CLIENTS.iter().map(|(name, ..)| *name).collect();
+            return Err(format!("windows={wanted}: write one of {}", names.join(", ")));
+        };
+        let size = |key: &str, least: u64, most: u64, into: &mut u32| match value(key) {
+            None => Ok(()),
+            Some(text) => match text.parse::<Bytes>() {
+                Ok(bytes) if (least..=most).contains(&bytes.0) => {
+                    *into = bytes.0 as u32;
+                    Ok(())
+                }
+                _ => Err(format!("{key}={text}: write a size from {} to {}", Bytes(least), Bytes(most))),
+            },
+        };
+        size("stream-window", 1_000, MOST, &mut windows.stream)?;
+        size("connection-window", 65_535, MOST, &mut windows.connection)?;
+        size("frame", 16_384, (1 << 24) - 1, &mut windows.frame)?;
+        if let Some(text) = value("concurrent") {
+            windows.concurrent = text
+                .parse()
+                .ok()
+                .filter(|n| (1..=128).contains(n))
+                .ok_or_else(|| format!("concurrent={text}: write a number from 1 to 128"))?;
+        }
+        Ok(Some(Self { client, windows }))
+    }
+
+    /// Its keys with their values.
+    #[must_use]
+    pub fn settings(&self) -> [(&'static str, String); 6] {
+        let size = |bytes: u32| Bytes(bytes.into()).to_string();
+        [
+            ("http", "2".to_owned()),
+            ("windows", self.client.to_owned()),
+            ("stream-window", size(self.windows.stream)),
+            ("connection-window", size(self.windows.connection)),
+            ("frame", size(self.windows.frame)),
+            ("concurrent", self.windows.concurrent.to_string()),
+        ]
+    }
+}
+
+/// The keys that go with HTTP/2 alone.
+const OWN: [&str; 5] = ["windows", "stream-window", "connection-window", "frame", "concurrent"];
+/// RFC 9113 §6.9.1.
+const MOST: u64 = (1 << 31) - 1;

@@ -1,0 +1,160 @@
+//! The numbers of a table as they were measured, printed or not: as text, and as CSV in long form.
+
+use super::effect::figure;
+use super::findings::TableFound;
+use super::metric::{Metric, OF_RUNS};
+use super::table::Table;
+use super::text::written;
+use crate::stats::interval;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// One contestant's number at one place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured<'a> {
+    /// Factor to level.
+    pub factors: &'a BTreeMap<String, String>,
+    /// Whose it is.
+    pub contestant: &'a str,
+    /// Which object's, from 1, where it is of one.
+    pub object: Option<usize>,
+    /// Runs that have the number.
+    pub runs: usize,
+    /// Runs in which an object failed or was not done at the deadline.
+    pub unfinished: usize,
+    /// Their mean, and its 95 % interval, whose ends are alike where nothing is drawn from the seed; `None` without a run.
+    pub mean: Option<(f64, [f64; 2])>,
+    /// What is printed in its place.
+    pub printed: Option<f64>,
+}
+
+/// Every number of this metric, in the order of the plan.
+#[must_use]
+pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Measured<'a>> {
+    let mut numbers = Vec::new();
+    for point in &found.figures.points {
+        // In the order of the plan, not of the alphabet.
+        let of = |name: &String| point.contestants.get_key_value(name);
+        for (contestant, runs) in table.names().iter().filter_map(of) {
+            let objects: Vec<Option<usize>> = match metric.is_of_objects() {
+                true => (1..=runs.first().map_or(0, |run| run.objects())).map(Some).collect(),
+                false => vec![None],
+            };
+            for object in objects {
+                let values = point.values(contestant, metric, object);
+                // Of all the cases there are the mean is known.
+                let known = table.definition.enumerated.is_some_and(|cases| cases == values.len() as u64);
+                let around = |mean| interval::ci95(&values).filter(|_| !known).unwrap_or([mean, mean]);
+                let is_printed = |cell: &&super::cell::Cell| {
+                    let own = |(key, label): (&String, &String)| match key.as_str() {
+                        "contestant" => label == contestant,
+                        "object" => object.is_some_and(|object| *label == object.to_string()),
+                        _ => point.factors.get(key) == Some(label),
+                    };
+                    metric == table.definition.metric && cell.labels.iter().all(own)
+                };
+                numbers.push(Measured {
+                    factors: &point.factors,
+                    contestant,
+                    object,
+                    runs: values.len(),
+                    unfinished: runs.iter().filter(|run| !run.is_done()).count(),
+                    mean: interval::mean(&values).map(|mean| (mean, around(mean))),
+                    printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
+                });
+            }
+        }
+    }
+    numbers
+}
+
+/// `tables/TABLE.csv`: first the table's own metric, then all others that a run has.
+#[must_use]
+pub fn csv(table: &Table, found: &TableFound) -> String {
+    let own = table.definition.metric;
+    let keys: Vec<&String> =
+        found.figures.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
+    let rest = [
+        "contestant",
+        "object",
+        "metric",
+        "unit",
+        "runs",
+        "unfinished",
+        "mean",
+        "low",
+        "high",
+        "printed",
+        "added",
+    ];
+    let mut rows =
+        vec![keys.iter().map(|key| key.as_str()).chain(rest).map(str::to_owned).collect::<Vec<_>>()];
+    let objects = [Metric::ObjectEnd, Metric::ObjectTime].into_iter().filter(|_| own.is_of_objects());
+    let others = objects.chain(OF_RUNS).filter(|metric| *metric != own);
+    for metric in std::iter::once(own).chain(others) {
+        for one in all(table, found, metric) {
+            if one.mean.is_none() && metric != own {
+                continue;
+            }
+            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+            let added = table.added.iter().any(|name| name == one.contestant);
+            let mut row: Vec<String> = one.factors.values().cloned().collect();
+            row.extend([
+                one.contestant.to_owned(),
+                one.object.map_or(String::new(), |object| object.to_string()),
+                metric.name(),
+                metric.unit().to_owned(),
+                one.runs.to_string(),
+                one.unfinished.to_string(),
+                number(one.mean.map(|(mean, _)| mean)),
+                number(one.mean.map(|(_, [low, _])| low)),
+                number(one.mean.map(|(_, [_, high])| high)),
+                number(one.printed),
+                if added { "yes" } else { "no" }.to_owned(),
+            ]);
+            rows.push(row);
+        }
+    }
+    written(&rows)
+}
+
+/// A line for each number of the table's own metric; with `added`, of contestants that were added alone.
+#[must_use]
+pub fn text(table: &Table, found: &TableFound, added: bool) -> String {
+    let definition = &table.definition;
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for one in all(table, found, definition.metric) {
+        let is_added = table.added.iter().any(|name| name == one.contestant);
+        if added && !is_added {
+            continue;
+        }
+        let mut labels: Vec<String> =
+            one.factors.iter().map(|(key, level)| format!("{key}={level}")).collect();
+        labels.extend(one.object.map(|object| format!("object={object}")));
+        let name = if is_added { format!("{} (added)", one.contestant) } else { one.contestant.to_owned() };
+        let around = match one.mean {
+            Some((_, [low, high])) if low < high => format!("{}-{}", figure(low), figure(high)),
+            _ => "-".to_owned(),
+        };
+        let mean = one.mean.map_or("-".to_owned(), |(mean, _)| figure(mean));
+        rows.push([name, labels.join(" "), mean, format!("{around:>17}  {:>5}", one.runs)]);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = |at: usize, head: &str| {
+        rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0).max(head.len())
+    };
+    let (names, places) = (width(0, "contestant"), width(1, "at"));
+    let what = if added { "added, without print" } else { "measured; nothing is printed" };
+    let mut out = format!("\n{}: {}; {what}; {}\n\n", table.name, definition.title, definition.unit);
+    let _ = writeln!(
+        out,
+        "{:<names$}  {:<places$}  {:>9}  {:>17}  {:>5}",
+        "contestant", "at", "ours", "95 % interval", "runs"
+    );
+    for [name, place, mean, rest] in &rows {
+        let _ = writeln!(out, "{name:<names$}  {place:<places$}  {mean:>9}  {rest}");
+    }
+    out
+}

@@ -1,0 +1,108 @@
+//! A study with tables left out, or with contestants of one's own. What is left runs with the same seeds to the same
+//! numbers: places of a plan, and contestants at a place, know nothing of each other, but where they race together.
+
+use super::check::Check;
+use super::{Claim, Seeds, Size, Study};
+use crate::plan::Plan;
+use crate::results::label;
+
+impl Study {
+    /// These tables alone, with the causes about them and the claims that need nothing else.
+    ///
+    /// # Errors
+    /// One line: it has no such table; or its readings need others.
+    pub fn only(mut self, names: &[&str]) -> Result<Self, String> {
+        let own: Vec<String> = self.tables.iter().map(|table| table.name.clone()).collect();
+        if let Some(unknown) = names.iter().find(|name| own.iter().all(|own| own != **name)) {
+            let name = &self.definition.name;
+            return Err(format!("study {name}: no table '{unknown}'; there are {}", own.join(", ")));
+        }
+        let has = |table: &str| names.contains(&table);
+        self.tables.retain(|table| has(&table.name));
+        self.causes.retain(|cause| has(&cause.table));
+        let causes = std::mem::take(&mut self.causes);
+        let table_of = |check: &Check| match check {
+            Check::Table { table, .. } | Check::Prediction(table) => Some(has(table)),
+            Check::Cause(id) => Some(causes.iter().any(|cause| cause.id == *id)),
+            Check::Feature { .. } | Check::Undecidable(_) => None,
+        };
+        self.claims.retain(|claim| {
+            let needed: Vec<bool> = claim.checks().filter_map(table_of).collect();
+            !needed.is_empty() && needed.iter().all(|there| *there)
+        });
+        self.causes = causes;
+        for figure in &mut self.definition.figures {
+            figure.tables.retain(|table| names.contains(&table.as_str()));
+            figure.claims.retain(|id| self.claims.iter().any(|claim| claim.id == *id));
+        }
+        self.definition.figures.retain(|figure| !figure.tables.is_empty() || !figure.claims.is_empty());
+        self.readings =
+            self.readings.filter(|readings| readings.table_names().all(|name| names.contains(&name)));
+        self.emulated.retain(|side| names.contains(&side.of.as_str()));
+        self.definition.tables = self.tables.iter().map(|table| table.name.clone()).collect();
+        self.part = Some(self.definition.tables.join(", "));
+        self.page = format!(
+            "# {}\n\nTables alone: {}. The whole study has more, and the page of prose.\n",
+            self.definition.name,
+            self.definition.tables.join(", ")
+        );
+        Ok(self)
+    }
+
+    /// The tables that decide a claim, in the order of the study.
+    #[must_use]
+    pub fn tables_of(&self, claim: &Claim) -> Vec<&str> {
+        let needs = |name: &str| {
+            claim.checks().any(|check| match check {
+                Check::Table { table, .. } | Check::Prediction(table) => table == name,
+                Check::Cause(id) => self.causes.iter().any(|cause| cause.id == *id && cause.table == name),
+                Check::Feature { .. } | Check::Undecidable(_) => false,
+            })
+        };
+        self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
+    }
+
+    /// Races these contestants in every table, too; those whose contestants race together, where one more would change all,
+    /// are left as they are, and their names given back.
+    ///
+    /// # Errors
+    /// One line: a contestant of that name is there already.
+    pub fn also(&mut self, contestants: &[String]) -> Result<Vec<String>, String> {
+        let mut left = Vec::new();
+        for table in &mut self.tables {
+            let plan = &mut table.definition.plan;
+            if plan.get("together").is_some_and(|value| value.as_bool() != Some(false)) {
+                left.push(table.name.clone());
+                continue;
+            }
+            let Some(all) = plan.get_mut("transport").and_then(toml::Value::as_array_mut) else { continue };
+            for text in contestants {
+                let name = label::shown(text);
+                let taken = |one: &toml::Value| one.as_str().is_some_and(|other| label::shown(other) == name);
+                if all.iter().any(taken) {
+                    return Err(format!(
+                        "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:streams=1",
+                        table.name
+                    ));
+                }
+                all.push(toml::Value::String(text.clone()));
+                table.added.push(name.to_owned());
+            }
+        }
+        Ok(left)
+    }
+
+    /// What `race` warns of in the plans of the tables, each with the table's name before it.
+    ///
+    /// # Errors
+    /// One line: a plan is wrong, or a change does not fit.
+    pub fn warnings(&self, size: Size, seeds: &Seeds<'_>) -> Result<Vec<String>, String> {
+        let mut all = Vec::new();
+        for table in &self.tables {
+            let draft = table.draft(size.of(table), seeds.first, &seeds.changes_of(table, &[]))?;
+            let plan = Plan::interpret(draft).map_err(|error| error.to_string())?;
+            all.extend(plan.warnings().into_iter().map(|warning| format!("{}: {warning}", table.name)));
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,124 @@
+//! HTTP/2 as a layer of a contestant, in virtual time: streams of one connection, their order, and what is told of it.
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Run};
+use anabranch_lab::run::{batch, one};
+
+fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
+    let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
+    Plan::interpret(draft).map_err(|error| error.to_string())
+}
+
+/// One run of one contestant, which delivers all; every object's parts add up, and none is sooner than can be.
+fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
+    let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
+    let plan = plan(&flags).expect("a plan");
+    let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);
+    let failed: Vec<_> = run.objects.iter().filter(|object| object.failure.is_some()).collect();
+    assert_eq!(run.outcome, Outcome::Done, "{transport}: {failed:?}");
+    assert!(run.page_ns >= run.limit_ns, "{transport} beats the limit");
+    for object in &run.objects {
+        let why = object.why.expect("delivered");
+        assert!(why.is_whole(), "{transport} {}: {why:?}", object.name);
+        assert_eq!(why.sum(), object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued"));
+    }
+    run
+}
+
+const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
+
+/// Ten requests leave together: two round trips of handshakes, one of the exchange, and the bytes. HTTP/1.1 asks one by one.
+#[test]
+fn requests_are_streams_of_one_connection() {
+    let flags = [NET[0], NET[1], ("objects", "10x1kB")];
+    for transport in ["tcp:http=2,tls=yes", "tcp:http=2"] {
+        let run = run(transport, &flags, 1);
+        let round_trips = if transport.contains("tls") { 3 } else { 2 };
+        let page = run.page_ns.expect("done") / 1_000_000;
+        assert!((round_trips * 100..round_trips * 100 + 40).contains(&page), "{transport}: {page} ms");
+        assert_eq!(run.connections, 1);
+        let streams: Vec<_> = run.objects.iter().map(|object| object.stream.expect("ridden")).collect();
+        assert_eq!(streams, (0..10).map(|n| 2 * n + 1).collect::<Vec<u64>>());
+    }
+    // Heads of 400 and 300 bytes are compressed.
+    let [old, new] = ["tcp", "tcp:http=2"].map(|transport| run(transport, &flags, 1).wire_bytes);
+    assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
+}
+
+/// What is lost of one stream withholds all others: with one object a connection nothing is, with many something.
+#[test]
+fn blocking_is_across_streams() {
+    let blocked = |flags: &[(&str, &str)]| -> u64 {
+        let runs = (1..=10).map(|seed| run("tcp:http=2,tls=yes", flags, seed));
+        runs.flat_map(|run| run.objects)
+            .map(|object| object.why.and_then(|why| why.blocked_ns).expect("known"))
+            .sum()
+    };
+    let [one, many] = ["1x200kB", "20x10kB"]
+        .map(|objects| blocked(&[NET[0], NET[1], ("objects", objects), ("loss", "3%")]));
+    assert_eq!(one, 0);
+    assert!(many > 0);
+}
+
+/// A page's sheets and scripts come before its images, though these were asked for together with them or before.
+#[test]
+fn the_urgent_come_first() {
+    let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
+    let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
+    let page = &plan.points[0].workload.page;
+    // Of objects that were issued together, the last of the urgent and the last image.
+    let first = |kind: &str| -> Vec<(u64, u64)> {
+        let of =
+            page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));
+        of.map(|(_, object)| (object.issued_ns.expect("issued"), object.delivered_ns.expect("delivered")))
+            .collect()
+    };
+    let (sheets, images) = (first("text/css"), first("image/"));
+    assert!(!sheets.is_empty() && !images.is_empty());
+    for (issued, delivered) in sheets {
+        let together: Vec<u64> =
+            images.iter().filter(|image| image.0 == issued).map(|image| image.1).collect();
+        let last = together.iter().max().copied().unwrap_or(u64::MAX);
+        assert!(delivered < last, "a sheet at {delivered}, images until {last}");
+    }
+}
+
+/// A window smaller than what the path holds is what a transfer waits for.
+#[test]
+fn windows_are_in_force() {
+    let page = |windows: &str| {
+        let flags = [("rate", "100mbit"), ("rtt", "100ms"), ("objects", "1x2MB")];
+        run(&format!("tcp:http=2,{windows}"), &flags, 1).page_ns.expect("done") / 1_000_000
+    };
+    let (chromium, rfc) = (page("windows=chromium"), page("windows=rfc"));
+    // 64 KiB a round trip: 31 of them. h2 grants more when half a window is used up.
+    assert!(chromium < 1_500 && rfc > 2_000, "{chromium} {rfc}");
+    let large = page("windows=rfc,stream-window=6MiB,connection-window=15MiB");
+    assert_eq!(large, chromium);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_captures() {
+    let plan =
+        plan(&[("page", "news"), ("transport", "tcp:http=2,tls=yes"), ("loss", "2%")]).expect("a plan");
+    let captures = |seed| one::capture(&batch::scenario(&plan, 0, Some(0), seed)).expect("a capture").1;
+    let first = captures(1);
+    assert!(first == captures(1), "captures repeat byte for byte");
+    assert!(first != captures(2));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_in_one_line() {
+    for (transport, line) in [
+        ("tcp:http=3", "http=3: write 1 or 2"),
+        ("tcp:windows=chromium", "windows=chromium: needs http=2"),
+        ("tcp:http=2,windows=opera", "windows=opera: write one of chromium, firefox, rfc"),
+        ("tcp:http=2,pipeline=yes", "pipeline is of HTTP/1.1: with http=2 each request has a stream"),
+        ("tcp:http=2,frame=1kB", "frame=1kB: write a size from 16384B to "),
+        ("tcp:http=2,concurrent=0", "concurrent=0: write a number from 1 to 128"),
+        ("sctp:http=2", "'http' is a key of tcp"),
+    ] {
+        let error = plan(&[("transport", transport)]).expect_err(transport);
+        assert!(error.contains(line) && !error.contains('\n'), "{transport}: {error}");
+    }
+}

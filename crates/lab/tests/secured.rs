@@ -1,0 +1,108 @@
+//! TLS as a layer of a contestant, in virtual time: what it costs, what of it can be told, and that it repeats.
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Run};
+use anabranch_lab::run::{batch, one};
+
+fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
+    let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
+    Plan::interpret(draft).map_err(|error| error.to_string())
+}
+
+/// One run of one contestant, which delivers all; every object's parts add up.
+fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
+    let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
+    let plan = plan(&flags).expect("a plan");
+    let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);
+    assert_eq!(run.outcome, Outcome::Done, "{transport}");
+    for object in &run.objects {
+        let why = object.why.expect("delivered");
+        assert!(why.is_whole(), "{transport} {}: {why:?}", object.name);
+        assert_eq!(why.sum(), object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued"));
+    }
+    run
+}
+
+const MS: u64 = 1_000_000;
+const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
+
+/// A round trip of TCP, then one of TLS with 3 kB of certificates, which take 2.4 ms of the link; or with a ticket, without.
+#[test]
+fn the_two_handshakes_are_told_apart() {
+    let parts = |transport: &str| {
+        let run = run(transport, &[NET[0], NET[1], ("objects", "1x10kB")], 1);
+        let why = run.objects[0].why.expect("delivered");
+        (why.connect_ns.expect("known"), why.secure_ns.expect("known"), run.wire_bytes.down)
+    };
+    let (connect, secure, bytes) = parts("tcp:tls=yes");
+    assert!((100 * MS..101 * MS).contains(&connect), "{connect}");
+    assert!((103 * MS..106 * MS).contains(&secure), "{secure}");
+    let (_, none, plain) = parts("tcp");
+    assert_eq!(none, 0);
+    let (_, resumed, fewer) = parts("tcp:tls=yes,resume=session");
+    assert!((100 * MS..102 * MS).contains(&resumed), "{resumed}");
+    assert!(plain + 3_000 < bytes && fewer + 3_000 < bytes && plain < fewer, "{plain} {fewer} {bytes}");
+    let (_, long, more) = parts("tcp:tls=yes,chain=9kB");
+    assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
+}
+
+/// What a connection carries by itself is read when its last byte arrives: nothing of it is withheld behind another's, with
+/// TLS as without. Were records not mapped to the engine's bytes, the end of a response would be sought too early.
+#[test]
+fn losses_are_told_as_without_tls() {
+    let flags = [NET[0], NET[1], ("objects", "1x200kB"), ("loss", "3%")];
+    for seed in 1..=10 {
+        let why = run("tcp:tls=yes", &flags, seed).objects[0].why.expect("delivered");
+        assert_eq!(why.blocked_ns, Some(0), "seed {seed}: {why:?}");
+    }
+    let lossy = (1..=10).map(|seed| run("tcp:tls=yes", &flags, seed).objects[0].why.expect("delivered"));
+    assert!(lossy.map(|why| why.stalled_ns.unwrap_or(0) + why.recovery_ns.unwrap_or(0)).sum::<u64>() > 0);
+}
+
+/// Blocks of this type in a capture.
+fn blocks(pcapng: &[u8], kind: u32) -> Vec<&[u8]> {
+    let (mut at, mut found) = (0, Vec::new());
+    let word = |at: usize| u32::from_le_bytes(pcapng[at..at + 4].try_into().expect("four bytes"));
+    while at < pcapng.len() {
+        let length = word(at + 4) as usize;
+        if word(at) == kind {
+            found.push(&pcapng[at..at + length]);
+        }
+        at += length;
+    }
+    found
+}
+
+#[test]
+fn the_same_seed_gives_the_same_captures_with_their_secrets() {
+    for resume in ["full", "session"] {
+        let transport = format!("tcp:connections=3,tls=yes,resume={resume}");
+        let plan = plan(&[("page", "article"), ("transport", &transport), ("loss", "2%")]).expect("a plan");
+        let captures = |seed| one::capture(&batch::scenario(&plan, 0, Some(0), seed)).expect("a capture").1;
+        let first = captures(1);
+        assert!(first == captures(1), "captures repeat byte for byte");
+        assert!(first != captures(2), "secrets hang on the seed");
+        for host in &first {
+            let [secrets] = blocks(&host.pcapng, 10)[..] else { panic!("one block of secrets") };
+            let text = String::from_utf8_lossy(secrets);
+            assert_eq!(text.matches("CLIENT_TRAFFIC_SECRET_0 ").count(), 3, "{resume}: {text}");
+            assert!(!blocks(&host.pcapng, 6).concat().windows(9).any(|bytes| bytes == b"HTTP/1.1 "));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_in_one_line() {
+    for (transport, line) in [
+        ("sctp:tls=yes", "tls needs a byte stream; dtls is to come"),
+        ("tcp:tls=maybe", "tls=maybe: write yes or no"),
+        ("tcp:resume=session", "resume=session: needs tls=yes"),
+        ("tcp:tls=no,chain=4kB", "chain=4kB: needs tls=yes"),
+        ("tcp:tls=yes,resume=0rtt", "resume=0rtt comes in a later version; write full or session"),
+        ("tcp:tls=yes,chain=10B", "chain=10B: write a size from 1500B to 60kB"),
+        ("sctp:chain=4kB", "'chain' is a key of tcp"),
+    ] {
+        let error = plan(&[("transport", transport)]).expect_err(transport);
+        assert!(error.contains(line) && !error.contains('\n'), "{transport}: {error}");
+    }
+}

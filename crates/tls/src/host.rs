@@ -1,0 +1,102 @@
+//! TLS over a host's transport, whichever it is, as long as its sessions are one stream.
+
+use crate::{Client, Server, TlsConnector, TlsListener};
+use anabranch_base::trace::TraceRecord;
+use anabranch_transport::connector::ListenError;
+use anabranch_transport::protocol::Totals;
+use anabranch_transport::{AnyConnector, AnyListener, Host, Piece, Placement, Settings};
+use anabranch_world::World;
+use rustls::pki_types::ServerName;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Where it is noted which record holds which bytes; nowhere, unless somebody asks for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Rc<RefCell<Option<Placement>>>);
+
+impl Notes {
+    /// Notes a record of a session.
+    pub(crate) fn add(&self, session: u64, record: Piece) {
+        if let Some(placement) = &mut *self.0.borrow_mut() {
+            placement.add(session, 0, record);
+        }
+    }
+}
+
+/// A host whose sessions are TLS over those of another.
+pub struct TlsHost<W> {
+    world: W,
+    below: Rc<dyn Host>,
+    client: Client,
+    server: Server,
+    name: ServerName<'static>,
+    notes: Notes,
+}
+
+impl<W: World> TlsHost<W> {
+    /// Over this one; servers that it goes to have certificates of this name.
+    ///
+    /// # Errors
+    /// One line: a name that certificates cannot have.
+    pub fn new(
+        world: W,
+        below: Rc<dyn Host>,
+        client: Client,
+        server: Server,
+        name: &str,
+    ) -> Result<Self, String> {
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| format!("'{name}' is no name that a certificate can be for"))?;
+        Ok(Self { world, below, client, server, name, notes: Notes::default() })
+    }
+}
+
+impl<W: World> Host for TlsHost<W> {
+    fn connector(&self, servers: Vec<anabranch_transport::Server>) -> AnyConnector {
+        let names = servers.iter().map(|_| self.name.clone()).collect();
+        let below = self.below.connector(servers);
+        AnyConnector::new(TlsConnector::to(
+            self.world.clone(),
+            below,
+            self.client.clone(),
+            names,
+            self.notes.clone(),
+        ))
+    }
+
+    fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
+        let below = self.below.listen(port, backlog)?;
+        let listener = TlsListener::new(self.world.clone(), below, self.server.clone());
+        Ok(AnyListener::new(listener.noting(self.notes.clone())))
+    }
+
+    fn settings(&self) -> Option<Box<dyn Settings>> {
+        self.below.settings()
+    }
+
+    fn set_tracing(&self, on: bool) {
+        self.below.set_tracing(on);
+        *self.notes.0.borrow_mut() = on.then(Placement::default);
+    }
+
+    fn take_trace(&self) -> Vec<TraceRecord> {
+        self.below.take_trace()
+    }
+
+    fn take_placement(&self) -> Placement {
+        self.notes.0.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn totals(&self) -> Totals {
+        self.below.totals()
+    }
+
+    fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.below.poll_idle(cx)
+    }
+
+    fn close(&self) {
+        self.below.close();
+    }
+}

@@ -1,0 +1,211 @@
+//! Both ends of an experiment: one authority that the client believes, a chain of certificates as large as is asked for,
+//! visits that have been, and the secrets of all sessions for decoders.
+//!
+//! In virtual time and on a real network the two ends speak the same TLS 1.3 with the same suite, so that both have the same
+//! bytes; only where their secrets come from differs.
+
+use crate::server::Shared;
+use crate::{Client, ClientSettings, Identity, Server, ServerSettings, Surroundings, Trust, Versions, fault};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::{CipherSuite, ClientConfig, ClientConnection, KeyLog, NamedGroup, ServerConnection};
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whether the client has been there before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Visits {
+    /// Every session begins with a full handshake.
+    #[default]
+    Never,
+    /// It has tickets of earlier visits, and takes up their sessions (RFC 8446 §2.2), as many as it keeps.
+    Before,
+}
+
+/// Two ends that know each other.
+#[derive(Clone)]
+pub struct Pair {
+    client: Arc<ClientConfig>,
+    server: Shared,
+    secrets: Arc<Secrets>,
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").finish_non_exhaustive()
+    }
+}
+
+impl Pair {
+    /// What its server is called.
+    pub const NAME: &'static str = "server.test";
+    /// What it speaks, for people.
+    pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
+
+    /// A pair whose server shows `chain` bytes of certificates, and speaks these protocols (ALPN, RFC 7301). The
+    /// surroundings are those of what comes before the experiment.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn new(
+        chain: usize,
+        visits: Visits,
+        protocols: &[&str],
+        before: &Surroundings,
+    ) -> Result<Self, String> {
+        let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let (identity, root) = Identity::simulated(Self::NAME, chain).map_err(|error| error.to_string())?;
+        let server_settings = ServerSettings {
+            versions: Versions::Only13,
+            protocols: protocols.clone(),
+            ..ServerSettings::of(identity)
+        };
+        let server = Server::with(server_settings, before.clone(), provider(before))?;
+        let secrets = Arc::new(Secrets::default());
+        let client_settings = ClientSettings {
+            trust: Trust::Authorities(vec![root]),
+            versions: Versions::Only13,
+            protocols,
+            resumes: visits == Visits::Before,
+            key_log: Some(secrets.clone()),
+        };
+        let client = Client::with(client_settings, before.clone(), provider(before));
+        let client = client.map_err(|error| error.to_string())?;
+        if visits == Visits::Before {
+            // Each visit leaves two tickets, and each ticket is good for one session (RFC 8446 §C.4).
+            for _ in 0..KEPT / 2 {
+                visit(&client, &server).map_err(|error| fault::line(&error))?;
+            }
+            secrets.take();
+        }
+        Ok(Self { client: client.config, server: server.shared(), secrets })
+    }
+
+    /// The client, in these surroundings.
+    #[must_use]
+    pub fn client(&self, surroundings: Surroundings) -> Client {
+        Client { config: self.client.clone(), surroundings }
+    }
+
+    /// The server, in these surroundings.
+    #[must_use]
+    pub fn server(&self, surroundings: Surroundings) -> Server {
+        self.server.clone().within(surroundings)
+    }
+
+    /// The secrets of all sessions that the client has begun so far, a line each, as decoders read them (the format of
+    /// NSS's key log).
+    #[must_use]
+    pub fn secrets(&self) -> String {
+        self.secrets.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The surroundings' own, with nothing but what is spoken here ([`Pair::SPOKEN`]).
+fn provider(surroundings: &Surroundings) -> CryptoProvider {
+    let mut provider = surroundings.provider();
+    provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
+    provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
+    provider
+}
+
+/// One visit, from memory to memory.
+fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
+    let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
+    let mut near: ClientConnection = client.begin(name)?;
+    let mut far: ServerConnection = server.begin()?;
+    // A handshake has two flights each way, tickets the last.
+    for _ in 0..FLIGHTS {
+        let mut sealed = Vec::new();
+        client.surroundings.within(|| while near.wants_write() && near.write_tls(&mut sealed).is_ok() {});
+        let mut unread = &sealed[..];
+        server.surroundings.within(|| {
+            while !unread.is_empty() && far.read_tls(&mut unread).is_ok() {
+                far.process_new_packets()?;
+            }
+            Ok::<_, rustls::Error>(())
+        })?;
+        let mut sealed = Vec::new();
+        server.surroundings.within(|| while far.wants_write() && far.write_tls(&mut sealed).is_ok() {});
+        let mut unread = &sealed[..];
+        client.surroundings.within(|| {
+            while !unread.is_empty() && near.read_tls(&mut unread).is_ok() {
+                near.process_new_packets()?;
+            }
+            Ok::<_, rustls::Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Tickets that a client keeps of a server: what rustls does, and browsers about.
+const KEPT: usize = 8;
+/// Round trips after which a handshake is over.
+const FLIGHTS: usize = 3;
+
+/// Secrets of sessions, as text, in the order in which they came to be.
+#[derive(Debug, Default)]
+struct Secrets(Mutex<String>);
+
+impl Secrets {
+    fn take(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl KeyLog for Secrets {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hex = |text: &mut String, bytes: &[u8]| {
+            bytes.iter().for_each(|byte| {
+                let _ = write!(text, "{byte:02x}");
+            });
+        };
+        text.push_str(label);
+        text.push(' ');
+        hex(&mut text, client_random);
+        text.push(' ');
+        hex(&mut text, secret);
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+    use anabranch_base::{Instant, Rng};
+
+    fn simulated() -> Surroundings {
+        Surroundings::Simulated(Simulation::new(Rng::new(1), || Instant::from_millis(5)))
+    }
+
+    fn meets(pair: &Pair, surroundings: &Surroundings) -> Result<(), rustls::Error> {
+        visit(&pair.client(surroundings.clone()), &pair.server(surroundings.clone()))
+    }
+
+    #[test]
+    fn a_pair_of_virtual_time_is_of_no_use_on_a_real_network() {
+        let pair = |before: &Surroundings| Pair::new(3_000, Visits::Before, &["h2"], before).expect("a pair");
+        for (before, then, meet) in [
+            (simulated(), simulated(), true),
+            (Surroundings::Real, Surroundings::Real, true),
+            (simulated(), Surroundings::Real, false),
+        ] {
+            assert_eq!(meets(&pair(&before), &then).is_ok(), meet, "{before:?} {then:?}");
+        }
+    }
+
+    #[test]
+    fn the_secrets_of_each_session_are_there_once() {
+        let here = simulated();
+        let pair = Pair::new(3_000, Visits::Never, &["http/1.1"], &here).expect("a pair");
+        assert_eq!(pair.secrets(), "", "of what was before nothing is said");
+        for sessions in 1..=2 {
+            meets(&pair, &here).expect("met");
+            let text = pair.secrets();
+            assert_eq!(text.matches("CLIENT_TRAFFIC_SECRET_0 ").count(), sessions, "{text}");
+            assert!(text.lines().all(|line| line.split(' ').count() == 3), "{text}");
+        }
+    }
+}

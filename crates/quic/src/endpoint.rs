@@ -3,25 +3,27 @@
 //! Owns quinn's endpoint and connections, and the order in which they are asked. quinn's clock is an operating system's;
 //! here an instant of ours is a span after the endpoint's birth, so that no result depends on when that was.
 
-use crate::config::{Cc, Config};
+use crate::config::{Cc, Config, Scheduler};
 use crate::identifiers::{Clock, Identifiers, reset_key, token_key};
+use crate::keys::{WatchedClient, WatchedServer};
+use crate::watch::{Trace, Watch};
 use crate::window::Windows;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_base::trace::TraceRecord;
+use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{Ecn, Engine, Packet, Rng, SendBatch};
 use anabranch_congestion::{Kind, cubic, reno};
-use anabranch_tls::{Client, Server, Surroundings};
+use anabranch_tls::{CryptoProvider, Ends, Surroundings};
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint,
-    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError, ServerConfig, Side, StreamEvent, StreamId,
-    Transmit, TransportConfig, VarInt, WriteError,
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId,
+    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError,
+    ServerConfig, Side, StreamEvent, StreamId, Transmit, TransportConfig, VarInt, WriteError,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// A connection's name: never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -35,12 +37,8 @@ pub struct Start {
     pub local: SocketAddr,
     /// Connection ids, keys and all that quinn draws.
     pub rng: Rng,
-    /// Where TLS takes randomness and time from.
-    pub surroundings: Surroundings,
-    /// Whom it believes, when it connects, and the name that it asks for.
-    pub client: Option<(Client, String)>,
-    /// Who it is, when it listens.
-    pub server: Option<Server>,
+    /// Who it is, and whom it believes.
+    pub ends: Ends,
     /// Most packets that leave in one call (GSO).
     pub segments: usize,
 }
@@ -86,23 +84,19 @@ pub enum Event {
 struct Held {
     handle: ConnectionHandle,
     connection: Connection,
+    watch: Arc<Watch>,
     /// The client's side: streams opened so far.
     opened: u64,
-    /// Streams whose end has been read.
+    /// Streams whose end has been read, and that somebody holds.
     ended: BTreeSet<u64>,
     deadline: Option<Instant>,
     /// It may have something to send.
     ready: bool,
     told: bool,
-    /// Where it was begun from, for traces.
-    key: u64,
-}
-
-impl Held {
-    /// Of all streams, what was written and is not known to have arrived; quinn tells it of whole streams alone.
-    fn unacknowledged(&self) -> u64 {
-        self.connection.stats().path.cwnd
-    }
+    /// A server's side: the application knows of it.
+    announced: bool,
+    /// It ends as soon as all that was written has arrived.
+    closing: bool,
 }
 
 /// Packets of quinn's own making: refusals, retries, resets.
@@ -121,11 +115,17 @@ pub struct Endpoint {
     epoch: std::time::Instant,
     clock: Arc<Clock>,
     surroundings: Surroundings,
-    client: Option<(ClientConfig, String)>,
+    client: Option<(Arc<QuicClientConfig>, String)>,
+    server: Option<(Arc<QuicServerConfig>, ServerConfig)>,
+    identifiers: Identifiers,
+    trace: Trace,
     config: Config,
     local: SocketAddr,
     segments: usize,
-    listening: bool,
+    /// The port that sessions are taken in for, whatever that of UDP is.
+    listening: Option<u16>,
+    /// Retransmission timers that ran out on connections that are gone.
+    timeouts: u64,
     connections: BTreeMap<Id, Held>,
     handles: BTreeMap<ConnectionHandle, Id>,
     next: u64,
@@ -148,7 +148,8 @@ impl Endpoint {
     /// # Errors
     /// A line: what of the certificates or settings cannot be used for QUIC.
     pub fn new(start: Start) -> Result<Self, String> {
-        let Start { config, local, mut rng, surroundings, client, server, segments } = start;
+        let Start { config, local, mut rng, ends, segments } = start;
+        let Ends { surroundings, client, server } = ends;
         #[expect(
             clippy::disallowed_methods,
             reason = "quinn's clock is std's; only spans after this are ever used"
@@ -156,7 +157,6 @@ impl Endpoint {
         let epoch = std::time::Instant::now();
         let clock = Arc::new(Clock::default());
         let identifiers = Identifiers::new(rng.fork("connection ids"));
-        let transport = Arc::new(transport(&config, epoch, segments)?);
         let mut seed = [0; 32];
         rng.fill(&mut seed);
         let mut endpoint = EndpointConfig::new(reset_key(&mut rng));
@@ -167,34 +167,39 @@ impl Endpoint {
         let server = match server {
             None => None,
             Some(server) => {
-                let crypto =
-                    QuicServerConfig::try_from(server.rustls()).map_err(|error| error.to_string())?;
-                let mut config = ServerConfig::new(Arc::new(crypto), token_key(&mut rng));
-                config.transport_config(transport.clone()).time_source(clock.clone());
-                Some(Arc::new(config))
+                let config = server.rustls();
+                draws(&surroundings, config.crypto_provider())?;
+                let crypto = QuicServerConfig::try_from(config).map_err(|error| error.to_string())?;
+                let crypto = Arc::new(crypto);
+                let mut config = ServerConfig::new(crypto.clone(), token_key(&mut rng));
+                config.time_source(clock.clone());
+                Some((crypto, config))
             }
         };
         let client = match client {
             None => None,
             Some((client, name)) => {
-                let crypto =
-                    QuicClientConfig::try_from(client.rustls()).map_err(|error| error.to_string())?;
-                let mut config = ClientConfig::new(Arc::new(crypto));
-                config.transport_config(transport);
-                config.initial_dst_cid_provider(Arc::new(move || identifiers.next()));
-                Some((config, name))
+                let config = client.rustls();
+                draws(&surroundings, config.crypto_provider())?;
+                let crypto = QuicClientConfig::try_from(config).map_err(|error| error.to_string())?;
+                Some((Arc::new(crypto), name))
             }
         };
-        Ok(Self {
-            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), server, true, None),
+        let taken = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
+        let endpoint = Self {
+            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), taken, true, None),
             epoch,
             clock,
             surroundings,
             client,
+            server,
+            identifiers,
+            trace: Trace::default(),
             config,
             local,
             segments: segments.max(1),
-            listening: false,
+            listening: None,
+            timeouts: 0,
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
             next: 0,
@@ -202,13 +207,10 @@ impl Endpoint {
             replies: VecDeque::new(),
             events: VecDeque::new(),
             buffer: Vec::new(),
-        })
-    }
-
-    /// Its own port.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.local.port()
+        };
+        // What cannot be set is said here, and not with the first connection.
+        endpoint.transport(endpoint.watch(ConnectionId::new(&[])))?;
+        Ok(endpoint)
     }
 
     /// The settings in force.
@@ -217,9 +219,27 @@ impl Endpoint {
         &self.config
     }
 
-    /// Takes in connections from now on, or no more.
-    pub fn set_listening(&mut self, on: bool) {
-        self.listening = on;
+    /// It has a certificate.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// The port that connections are taken in for; `None`: they are refused.
+    #[must_use]
+    pub fn listening(&self) -> Option<u16> {
+        self.listening
+    }
+
+    /// Takes in connections for a port from now on, or no more.
+    pub fn set_listening(&mut self, port: Option<u16>) {
+        self.listening = port;
+    }
+
+    /// How often a retransmission timer (RFC 9002 §6.2) ran out.
+    #[must_use]
+    pub fn timeouts(&self) -> u64 {
+        self.timeouts + self.connections.values().map(|held| held.watch.timeouts()).sum::<u64>()
     }
 
     /// Begins a connection.
@@ -227,12 +247,36 @@ impl Endpoint {
     /// # Errors
     /// A line.
     pub fn connect(&mut self, now: Instant, target: SocketAddr) -> Result<Id, String> {
-        let (config, name) = self.client.clone().ok_or("no client's settings")?;
+        self.clock.set(now.as_nanos());
+        let (crypto, name) = self.client.clone().ok_or("no client's settings")?;
+        let first = self.identifiers.next();
+        let watch = self.watch(first);
+        let mut config = ClientConfig::new(Arc::new(WatchedClient { inner: crypto, watch: watch.clone() }));
+        config.transport_config(Arc::new(self.transport(watch.clone())?));
+        config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
         let inner = &mut self.inner;
+        watch.note(TraceEvent::Opening);
         let begun = self.surroundings.within(|| inner.connect(at, config, target, &name));
         let (handle, connection) = begun.map_err(|error| error.to_string())?;
-        Ok(self.hold(now, handle, connection))
+        Ok(self.hold(now, handle, connection, watch))
+    }
+
+    /// The watch over a connection that a client begins with this destination.
+    fn watch(&self, first: ConnectionId) -> Arc<Watch> {
+        // Both ends know it. JSON has room for 53 bits.
+        let key = first.iter().take(6).fold(0, |key, byte| key << 8 | u64::from(*byte));
+        Watch::new(self.clock.clone(), key, self.trace.clone())
+    }
+
+    /// What is written before the handshake is done rides with it.
+    #[must_use]
+    pub fn early_data(&self, id: Id) -> bool {
+        self.connections.get(&id).is_some_and(|held| {
+            held.connection.side().is_client()
+                && held.connection.is_handshaking()
+                && held.connection.has_0rtt()
+        })
     }
 
     /// Where the peer is.
@@ -241,16 +285,16 @@ impl Endpoint {
         self.connections.get(&id).map(|held| held.connection.remote_address())
     }
 
-    /// Bytes in flight, as far as congestion control counts them.
+    /// Bytes of streams that were written and are not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
-        self.connections.get(&id).map_or(0, |held| held.unacknowledged())
+        self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
     }
 
-    /// The connection's key in traces.
+    /// The connection's key in traces: of the client's first destination connection id, so both ends know it.
     #[must_use]
     pub fn trace_key(&self, id: Id) -> u64 {
-        self.connections.get(&id).map_or(id.0, |held| held.key)
+        self.connections.get(&id).map_or(id.0, |held| held.watch.key())
     }
 
     /// Reads from a stream: how much, and whether nothing more is there.
@@ -295,7 +339,7 @@ impl Endpoint {
 
     /// Writes to a stream as much as there is room for; `None`: the connection takes nothing any more.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Option<usize> {
-        let held = self.connections.get_mut(&id)?;
+        let held = self.connections.get_mut(&id).filter(|held| !held.closing)?;
         while held.connection.side().is_client() && held.opened <= stream {
             if held.connection.streams().open(Dir::Bi).is_none() {
                 return if held.connection.is_closed() { None } else { Some(0) };
@@ -304,7 +348,10 @@ impl Endpoint {
         }
         let name = StreamId::new(Side::Client, Dir::Bi, stream);
         let written = match held.connection.send_stream(name).write(from) {
-            Ok(written) => Some(written),
+            Ok(written) => {
+                held.watch.wrote(name, written);
+                Some(written)
+            }
             Err(WriteError::Blocked) => Some(0),
             Err(WriteError::Stopped(_) | WriteError::ClosedStream) => None,
         };
@@ -316,15 +363,38 @@ impl Endpoint {
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let name = StreamId::new(Side::Client, Dir::Bi, stream);
-        let _ = held.connection.send_stream(name).finish();
+        if held.connection.send_stream(name).finish().is_ok() {
+            held.watch.finished(name);
+        }
         self.settle(now, id);
     }
 
-    /// Ends the connection: what is acknowledged has arrived, the rest has not (RFC 9000 §10.2).
+    /// Nobody holds the stream any more: what was written goes on its way and ends there, what comes is not wanted.
+    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let name = StreamId::new(Side::Client, Dir::Bi, stream);
+        if held.connection.send_stream(name).finish().is_ok() {
+            held.watch.finished(name);
+        }
+        if !held.ended.remove(&stream) {
+            let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+        }
+        self.settle(now, id);
+    }
+
+    /// Ends the connection in good order, as soon as all that was written has arrived (RFC 9000 §10.2).
     pub fn close(&mut self, now: Instant, id: Id) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        held.closing = true;
+        self.settle(now, id);
+    }
+
+    /// Ends it at once: what is not acknowledged may not have arrived.
+    pub fn abort(&mut self, now: Instant, id: Id) {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
-        held.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
+        held.connection.close(at, ABORTED, bytes::Bytes::from_static(b"aborted"));
+        held.end(&mut self.events, id, Some(ConnectionError::LocallyClosed));
         self.settle(now, id);
     }
 
@@ -336,18 +406,26 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    fn hold(&mut self, now: Instant, handle: ConnectionHandle, connection: Connection) -> Id {
+    fn hold(
+        &mut self,
+        now: Instant,
+        handle: ConnectionHandle,
+        connection: Connection,
+        watch: Arc<Watch>,
+    ) -> Id {
         let id = Id(self.next);
         self.next += 1;
         let held = Held {
             handle,
             connection,
+            watch,
             opened: 0,
             ended: BTreeSet::new(),
             deadline: None,
             ready: true,
             told: false,
-            key: id.0,
+            announced: false,
+            closing: false,
         };
         self.connections.insert(id, held);
         self.handles.insert(handle, id);
@@ -358,8 +436,10 @@ impl Endpoint {
     /// A connection was touched: endpoint and connection tell each other, its events become ours, its deadline is noted.
     fn settle(&mut self, now: Instant, id: Id) {
         self.clock.set(now.as_nanos());
+        let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.ready = true;
+        held.watch.settled();
         while let Some(event) = held.connection.poll_endpoint_events() {
             let gone = event.is_drained();
             if let Some(answer) = self.inner.handle_event(held.handle, event) {
@@ -368,9 +448,8 @@ impl Endpoint {
             }
             if gone {
                 self.handles.remove(&held.handle);
-                if !held.told {
-                    self.events.push_back(Event::Closed { id, reason: None });
-                }
+                held.end(&mut self.events, id, None);
+                self.timeouts += held.watch.timeouts();
                 self.connections.remove(&id);
                 return;
             }
@@ -379,29 +458,45 @@ impl Endpoint {
         while let Some(event) = held.connection.poll() {
             match event {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
+                    held.watch.note(TraceEvent::Established);
+                    if held.opened > 0 && !held.connection.accepted_0rtt() {
+                        // What was sent early is gone, and the streams with it: whoever asked asks again.
+                        held.connection.close(at, ABORTED, bytes::Bytes::new());
+                        held.end(&mut self.events, id, Some(ConnectionError::Reset));
+                        continue;
+                    }
                     self.events.push_back(Event::Connected { id, streams });
                 }
-                quinn_proto::Event::Connected => self.events.push_back(Event::Accepted { id, streams }),
+                quinn_proto::Event::Connected => held.announce(&mut self.events, id, streams),
                 quinn_proto::Event::ConnectionLost { reason } => {
-                    held.told = true;
                     let reason = Some(reason).filter(|reason| !is_orderly(reason));
-                    self.events.push_back(Event::Closed { id, reason });
+                    held.end(&mut self.events, id, reason);
                 }
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     while let Some(name) = held.connection.streams().accept(Dir::Bi) {
+                        // Early data is answered at once (RFC 9001 §4.1.2).
+                        held.announce(&mut self.events, id, streams);
                         self.events.push_back(Event::Readable { id, stream: name.index() });
                     }
                 }
                 quinn_proto::Event::Stream(StreamEvent::Readable { id: name }) => {
                     self.events.push_back(Event::Readable { id, stream: name.index() });
                 }
-                quinn_proto::Event::Stream(
-                    StreamEvent::Writable { .. }
-                    | StreamEvent::Stopped { .. }
-                    | StreamEvent::Available { .. },
-                ) => self.events.push_back(Event::Writable { id }),
+                quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
+                    // RFC 9000 §3.5: nobody reads it.
+                    let _ = held.connection.send_stream(name).reset(error_code);
+                    held.watch.gave_up(name);
+                    self.events.push_back(Event::Writable { id });
+                }
+                quinn_proto::Event::Stream(StreamEvent::Writable { .. } | StreamEvent::Available { .. }) => {
+                    self.events.push_back(Event::Writable { id })
+                }
                 _ => {}
             }
+        }
+        if held.closing && !held.told && held.watch.is_delivered() {
+            held.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
+            held.end(&mut self.events, id, None);
         }
         let deadline = held.connection.poll_timeout();
         let deadline = deadline.map(|at| self.ours(at));
@@ -424,13 +519,21 @@ impl Endpoint {
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        if self.listening {
+        if let Some((crypto, config)) = self.server.clone().filter(|_| self.listening.is_some()) {
+            let watch = self.watch(*incoming.orig_dst_cid());
+            let mut config = config;
+            config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
+            // It was tried when the endpoint began.
+            if let Ok(transport) = self.transport(watch.clone()) {
+                config.transport_config(Arc::new(transport));
+            }
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
-            let accepted = self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, None));
+            let accepted =
+                self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, Some(Arc::new(config))));
             match accepted {
                 Ok((handle, connection)) => {
-                    self.hold(now, handle, connection);
+                    self.hold(now, handle, connection, watch);
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {
@@ -446,6 +549,26 @@ impl Endpoint {
     }
 }
 
+impl Held {
+    /// A peer has begun it, which is told once.
+    fn announce(&mut self, events: &mut VecDeque<Event>, id: Id, streams: u64) {
+        if !std::mem::replace(&mut self.announced, true) {
+            events.push_back(Event::Accepted { id, streams });
+        }
+    }
+
+    /// The connection is over, which is told once.
+    fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
+        if !std::mem::replace(&mut self.told, true) {
+            self.watch.note(TraceEvent::Closed);
+            events.push_back(Event::Closed { id, reason });
+        }
+    }
+}
+
+/// The application's error code of an end that is none in good order (RFC 9000 §20.2 leaves it to us).
+const ABORTED: VarInt = VarInt::from_u32(1);
+
 /// The other side, or this one, has said goodbye.
 fn is_orderly(reason: &ConnectionError) -> bool {
     match reason {
@@ -455,41 +578,43 @@ fn is_orderly(reason: &ConnectionError) -> bool {
     }
 }
 
-/// quinn's settings of a connection.
-fn transport(config: &Config, epoch: std::time::Instant, segments: usize) -> Result<TransportConfig, String> {
-    let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
-    let mut transport = TransportConfig::default();
-    transport
-        .max_concurrent_bidi_streams(number(config.streams)?)
-        .max_concurrent_uni_streams(number(0)?)
-        .stream_receive_window(number(config.stream_window)?)
-        .receive_window(number(config.window)?)
-        .send_window(config.sndbuf)
-        .max_idle_timeout(Some(IdleTimeout::try_from(config.idle).map_err(|error| error.to_string())?))
-        .initial_rtt(config.initial_rtt)
-        .initial_mtu(config.packet as u16)
-        .mtu_discovery_config(config.pmtud.then(MtuDiscoveryConfig::default))
-        .enable_segmentation_offload(segments > 1);
-    let kind = match config.cc {
-        Cc::Cubic => Some(Kind::Cubic(cubic::Config::default())),
-        Cc::Reno => Some(Kind::Reno(reno::Config::default())),
-        Cc::QuinnCubic => None,
-    };
-    match kind {
-        Some(kind) => {
-            transport.congestion_controller_factory(Arc::new(Windows {
-                kind,
-                packets: config.iw as u32,
-                epoch,
-            }));
-        }
-        None => {
-            let mut cubic = quinn_proto::congestion::CubicConfig::default();
-            cubic.initial_window(config.iw * config.packet);
-            transport.congestion_controller_factory(Arc::new(cubic));
-        }
+/// Sees that certificates and keys come with a source of randomness: that of virtual time has none outside of it.
+fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
+    let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
+    drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
+}
+
+impl Endpoint {
+    /// quinn's settings of one connection.
+    fn transport(&self, watch: Arc<Watch>) -> Result<TransportConfig, String> {
+        let config = &self.config;
+        let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(number(config.streams)?)
+            .max_concurrent_uni_streams(number(0)?)
+            .stream_receive_window(number(config.stream_window)?)
+            .receive_window(number(config.window)?)
+            .send_window(config.sndbuf)
+            .max_idle_timeout(Some(IdleTimeout::try_from(config.idle).map_err(|error| error.to_string())?))
+            .initial_rtt(config.initial_rtt)
+            .initial_mtu(config.packet as u16)
+            .mtu_discovery_config(config.pmtud.then(MtuDiscoveryConfig::default))
+            .packet_threshold(config.dupthresh as u32)
+            .send_fairness(config.scheduler == Scheduler::RoundRobin)
+            .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
+            .enable_segmentation_offload(self.segments > 1);
+        // RFC 9002 §7.3.1: slow start counts all that was acknowledged.
+        let counting = reno::Counting::Bytes { limit: 1 << 20 };
+        let kind = match config.cc {
+            Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
+            Cc::Reno => Some(Kind::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::QuinnCubic => None,
+        };
+        let (packets, epoch) = (config.iw as u32, self.epoch);
+        transport.congestion_controller_factory(Arc::new(Windows { kind, packets, epoch, watch }));
+        Ok(transport)
     }
-    Ok(transport)
 }
 
 fn to_ecn(ecn: Option<EcnCodepoint>) -> Ecn {
@@ -536,6 +661,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.clock.set(now.as_nanos());
         let at = self.at(now);
         let due: Vec<Id> = self
             .connections
@@ -558,6 +684,7 @@ impl Engine for Endpoint {
             out.push(&reply.bytes);
             return true;
         }
+        self.clock.set(now.as_nanos());
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
@@ -582,7 +709,12 @@ impl Engine for Endpoint {
             if let Some(held) = self.connections.get_mut(&id) {
                 held.deadline = deadline;
             }
-            let Some(transmit) = transmit else { continue };
+            let Some(transmit) = transmit else {
+                if let Some(held) = self.connections.get(&id) {
+                    held.watch.stands_still(u64::from(held.connection.current_mtu()));
+                }
+                continue;
+            };
             let source = transmit.src_ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()));
             (out.source, out.target, out.ecn) = (source, transmit.destination, to_ecn(transmit.ecn));
             out.put_segments(&buffer[..transmit.size], transmit.segment_size.unwrap_or(transmit.size));
@@ -608,9 +740,12 @@ impl Engine for Endpoint {
             || self.connections.values().any(|held| held.ready)
     }
 
-    fn set_tracing(&mut self, _: bool) {}
+    fn set_tracing(&mut self, on: bool) {
+        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = on.then(Vec::new);
+    }
 
     fn take_trace(&mut self) -> Vec<TraceRecord> {
-        Vec::new()
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

@@ -12,6 +12,8 @@ pub enum Cc {
     Cubic,
     /// RFC 9002 §7, ours.
     Reno,
+    /// BBR (draft-ietf-ccwg-bbr), ours, with its own pace.
+    Bbr,
     /// quinn's CUBIC.
     QuinnCubic,
 }
@@ -94,8 +96,13 @@ anabranch_base::knobs! {
     pub struct Config {
         /// Congestion control.
         cc: Cc = Cc::Cubic, "RFC 9438; RFC 9002 §7 allows any",
-            Names(&[("cubic", Cc::Cubic), ("reno", Cc::Reno), ("quinn-cubic", Cc::QuinnCubic)]),
-            "congestion control: cubic or reno (ours, as tcp and sctp have them) or quinn-cubic";
+            Names(&[
+                ("cubic", Cc::Cubic),
+                ("reno", Cc::Reno),
+                ("bbr", Cc::Bbr),
+                ("quinn-cubic", Cc::QuinnCubic),
+            ]),
+            "congestion control: cubic, reno or bbr (ours, as tcp and sctp have them) or quinn-cubic";
         /// The first window.
         iw: u64 = 10, "RFC 9002 §7.2: ten packets",
             Number(1, 100), "initial window: packets from 1 to 100";

@@ -11,7 +11,7 @@ use crate::window::Windows;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{Ecn, Engine, Packet, Rng, SendBatch};
-use anabranch_congestion::{Kind, cubic, reno};
+use anabranch_congestion::{Kind, Pacer, cubic, reno};
 use anabranch_tls::{CryptoProvider, Ends, Surroundings};
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -85,6 +85,8 @@ struct Held {
     handle: ConnectionHandle,
     connection: Connection,
     watch: Arc<Watch>,
+    /// Of a controller that has a pace of its own.
+    pacer: Pacer,
     /// The client's side: streams opened so far.
     opened: u64,
     /// Streams whose end has been read, and that somebody holds.
@@ -419,6 +421,7 @@ impl Endpoint {
             handle,
             connection,
             watch,
+            pacer: Pacer::default(),
             opened: 0,
             ended: BTreeSet::new(),
             deadline: None,
@@ -440,18 +443,12 @@ impl Endpoint {
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.ready = true;
         held.watch.settled();
+        let mut gone = false;
         while let Some(event) = held.connection.poll_endpoint_events() {
-            let gone = event.is_drained();
+            gone |= event.is_drained();
             if let Some(answer) = self.inner.handle_event(held.handle, event) {
                 let connection = &mut held.connection;
                 self.surroundings.within(|| connection.handle_event(answer));
-            }
-            if gone {
-                self.handles.remove(&held.handle);
-                held.end(&mut self.events, id, None);
-                self.timeouts += held.watch.timeouts();
-                self.connections.remove(&id);
-                return;
             }
         }
         let streams = self.config.streams;
@@ -493,6 +490,14 @@ impl Endpoint {
                 }
                 _ => {}
             }
+        }
+        // Why comes before that it is gone.
+        if gone {
+            self.handles.remove(&held.handle);
+            held.end(&mut self.events, id, None);
+            self.timeouts += held.watch.timeouts();
+            self.connections.remove(&id);
+            return;
         }
         if held.closing && !held.told && held.watch.is_delivered() {
             held.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
@@ -609,6 +614,7 @@ impl Endpoint {
         let kind = match config.cc {
             Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
             Cc::Reno => Some(Kind::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::Bbr => Some(Kind::Bbr),
             Cc::QuinnCubic => None,
         };
         let (packets, epoch) = (config.iw as u32, self.epoch);
@@ -700,11 +706,24 @@ impl Engine for Endpoint {
         let mut sent = false;
         for id in order {
             let Some(held) = self.connections.get_mut(&id) else { continue };
+            let rate = held.watch.rate();
+            // quinn has a pacer, but none that can be told a rate: it is not asked before the next packet is due, with which
+            // acknowledgements go, too.
+            if rate.is_some() && held.pacer.ready_at() > now {
+                let due = held.pacer.ready_at();
+                held.ready = false;
+                held.deadline = Some(held.deadline.map_or(due, |deadline| deadline.min(due)));
+                continue;
+            }
             buffer.clear();
             let connection = &mut held.connection;
             let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
             let deadline = held.connection.poll_timeout();
             held.ready = transmit.is_some();
+            if let (Some(rate), Some(transmit)) = (rate, &transmit) {
+                let mtu = u64::from(held.connection.current_mtu());
+                held.pacer.on_sent_at_rate(now, transmit.size as u64, rate, mtu);
+            }
             let deadline = deadline.map(|at| self.ours(at));
             if let Some(held) = self.connections.get_mut(&id) {
                 held.deadline = deadline;

@@ -14,8 +14,8 @@
 use crate::frames::{Frame, Frames};
 use crate::identifiers::Clock;
 use crate::ranges::Ranges;
-use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
+use anabranch_base::{BitRate, Instant};
 use quinn_proto::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -75,6 +75,10 @@ struct Seen {
     /// When the last of them was.
     last_timeout: Option<Instant>,
     window: u64,
+    /// The controller's own pace, if it has one.
+    rate: Option<BitRate>,
+    /// Bytes of packets with data that left since this was last asked.
+    left: u64,
     limit: Option<Limit>,
 }
 
@@ -237,6 +241,7 @@ impl Watch {
         if level == Level::Data && eliciting {
             let size = size as u64;
             seen.in_flight += size;
+            seen.left += size;
             seen.sent.insert(number, Sent { size, probes_mtu: pings && padded && !others, pieces });
         }
         drop(seen);
@@ -320,6 +325,30 @@ impl Watch {
         if before != bytes {
             self.note(TraceEvent::Window(bytes));
         }
+    }
+
+    /// Losses of a window are being made good.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.seen().recovery_from.is_some()
+    }
+
+    /// The pace at which packets are to leave, where the controller gives one.
+    pub(crate) fn rate(&self) -> Option<BitRate> {
+        self.seen().rate
+    }
+
+    pub(crate) fn set_rate(&self, rate: Option<BitRate>) {
+        self.seen().rate = rate;
+    }
+
+    /// Bytes of packets with data that left since this was last asked, acknowledgements alone not counted.
+    pub(crate) fn take_left(&self) -> u64 {
+        std::mem::take(&mut self.seen().left)
+    }
+
+    /// Bytes of packets with data that are not acknowledged, nor taken for lost.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.seen().in_flight
     }
 
     /// Nothing more leaves for now: notes what keeps it, where that has changed. The next packet would have so many bytes.
@@ -482,11 +511,11 @@ mod tests {
         for number in 0..3 {
             watch.leaves(Level::Data, number, &stream(0, number * 100, 100), 140);
         }
-        assert_eq!((watch.unacknowledged(), watch.seen().in_flight), (300, 420));
+        assert_eq!((watch.unacknowledged(), watch.in_flight()), (300, 420));
         // The third arrives; quinn takes the first for lost, not the second.
         watch.arrives(Level::Data, 0, &[0x02, 2, 0, 0, 0]);
         watch.lost(now, now, 140);
-        assert_eq!((watch.unacknowledged(), watch.seen().in_flight), (200, 140));
+        assert_eq!((watch.unacknowledged(), watch.in_flight()), (200, 140));
         watch.leaves(Level::Data, 3, &stream(0, 0, 100), 140);
         watch.leaves(Level::Data, 4, &stream(0, 100, 100), 140);
         assert_eq!(
@@ -505,7 +534,7 @@ mod tests {
         let spurious = trace.lock().expect("a trace").take().unwrap_or_default();
         assert!(spurious.iter().any(|record| record.event == TraceEvent::Spurious));
         watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
-        assert_eq!((watch.unacknowledged(), watch.seen().in_flight, watch.is_delivered()), (0, 0, true));
+        assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use crate::watch::Watch;
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
-use anabranch_congestion::{Acked, Algorithm, Controller as _, InitialWindow, Kind, Params};
+use anabranch_congestion::{Acked, Algorithm, Controller as _, InitialWindow, Kind, Params, Report};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
 use std::any::Any;
@@ -124,20 +124,36 @@ struct Window {
     acked: u64,
     limited: bool,
     rtt: Option<std::time::Duration>,
+    /// What of the path the acknowledgements of one packet have shown, for a controller that models it.
+    delivered: u64,
+    newest: Option<std::time::Instant>,
 }
 
 impl Window {
     fn new(made: Windows, kind: Kind, mtu: u64) -> Self {
-        let params = Params::new(mtu, InitialWindow::Packets(made.packets));
+        let params = Params::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
+        let algorithm = Algorithm::new(kind, params);
+        made.watch.set_rate(algorithm.pacing_rate());
         Self {
             made,
             kind,
             mtu,
-            algorithm: Algorithm::new(kind, params),
+            algorithm,
             recovery_from: None,
             acked: 0,
             limited: false,
             rtt: None,
+            delivered: 0,
+            newest: None,
+        }
+    }
+
+    /// Tells a controller that models the path what was delivered or lost; its pace may be another then.
+    fn report(&mut self, now: Instant, report: Report) {
+        if self.algorithm.wants_reports() {
+            let recovering = self.made.watch.is_recovering();
+            self.algorithm.on_report(now, &Report { recovering, ..report });
+            self.made.watch.set_rate(self.algorithm.pacing_rate());
         }
     }
 
@@ -147,6 +163,14 @@ impl Window {
 }
 
 impl Controller for Window {
+    fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
+        // quinn counts packets that only acknowledge, too.
+        let bytes = self.made.watch.take_left();
+        if bytes > 0 {
+            self.algorithm.on_sent(self.at(now), bytes);
+        }
+    }
+
     fn on_ack(
         &mut self,
         _: std::time::Instant,
@@ -161,27 +185,37 @@ impl Controller for Window {
         }
         self.limited |= app_limited;
         self.rtt = Some(rtt.get());
+        self.delivered += bytes;
+        self.newest = self.newest.max(Some(sent));
     }
 
     fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
         let bytes = std::mem::take(&mut self.acked);
         let limited = std::mem::take(&mut self.limited) || app_limited;
-        if bytes == 0 {
-            return;
+        let at = self.at(now);
+        if bytes > 0 {
+            self.algorithm.on_acked(
+                at,
+                Acked {
+                    bytes,
+                    flight_before: in_flight + bytes,
+                    cumulative: true,
+                    in_recovery: false,
+                    window_limited: !limited,
+                    conservative: false,
+                    rtt: self.rtt,
+                },
+            );
         }
-        let now = self.at(now);
-        self.algorithm.on_acked(
-            now,
-            Acked {
-                bytes,
-                flight_before: in_flight + bytes,
-                cumulative: true,
-                in_recovery: false,
-                window_limited: !limited,
-                conservative: false,
-                rtt: self.rtt,
-            },
-        );
+        let delivered = std::mem::take(&mut self.delivered);
+        if let Some(newest) = self.newest.take() {
+            let rtt = Some(now.saturating_duration_since(newest));
+            let newest = Some(self.at(newest));
+            self.report(at, Report { delivered, newest, rtt, in_flight, ..Report::default() });
+        }
+        if app_limited {
+            self.algorithm.on_application_limited();
+        }
     }
 
     fn on_congestion_event(
@@ -202,6 +236,8 @@ impl Controller for Window {
             self.recovery_from = Some(now);
             self.algorithm.on_loss(at, flight, lost_bytes == 0);
         }
+        let (newest_lost, in_flight) = (Some(self.at(sent)), self.made.watch.in_flight());
+        self.report(at, Report { lost: lost_bytes, newest_lost, in_flight, ..Report::default() });
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {

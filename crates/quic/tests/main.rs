@@ -3,11 +3,11 @@
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
-use anabranch_quic::{Config, QuicConnector, QuicSession, start};
+use anabranch_quic::{Config, Endpoint, QuicConnector, QuicSession, Start, start};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
-    Client, ClientSettings, Ends, Fingerprint, Identity, Server, ServerSettings, Simulation, Surroundings,
-    Trust, Versions,
+    Client, ClientSettings, Ends, Fingerprint, Identity, Pair, Server, ServerSettings, Simulation,
+    Surroundings, Trust, Versions, Visits,
 };
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
 use anabranch_world::{Detach, World};
@@ -60,14 +60,20 @@ async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConn
             }
         })
         .detach();
-    let trust =
-        if trusted { Trust::Authorities(vec![root]) } else { Trust::Certificate(Fingerprint([0; 32])) };
-    let settings = ClientSettings { trust, protocols: vec![PROTOCOL.to_vec()], ..ClientSettings::default() };
-    let client = Client::new(settings, surroundings(&here)).expect("a client");
-    let near =
-        Ends { surroundings: surroundings(&here), client: Some((client, NAME.to_owned())), server: None };
+    let near = if trusted { client_with(&here, Trust::Authorities(vec![root])) } else { client_of(&here) };
     let host = start(here.clone(), 0, config.clone(), near).await.expect("a host");
     QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)])
+}
+
+/// A client that believes one certificate, which nobody has.
+fn client_of(here: &SimWorld) -> Ends {
+    client_with(here, Trust::Certificate(Fingerprint([0; 32])))
+}
+
+fn client_with(here: &SimWorld, trust: Trust) -> Ends {
+    let settings = ClientSettings { trust, protocols: vec![PROTOCOL.to_vec()], ..ClientSettings::default() };
+    let client = Client::new(settings, surroundings(here)).expect("a client");
+    Ends { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None }
 }
 
 async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
@@ -161,7 +167,7 @@ fn a_server_that_is_not_believed_gets_nothing() {
 
 #[test]
 fn every_controller_brings_a_transfer_to_its_end() {
-    let times: Vec<u64> = ["cubic", "reno", "quinn-cubic"]
+    let times: Vec<u64> = ["cubic", "reno", "bbr", "quinn-cubic"]
         .into_iter()
         .map(|cc| {
             let mut config = Config::default();
@@ -173,4 +179,91 @@ fn every_controller_brings_a_transfer_to_its_end() {
         .collect();
     // 1 MB takes 0.8 s each way at 10 Mbit/s, and goes both ways at once.
     assert!(times.iter().all(|ms| (800..4_000).contains(ms)), "{times:?}");
+}
+
+/// Of what was written nothing is lost when the session ends in good order, and until then it counts as not acknowledged.
+#[test]
+fn an_end_in_good_order_waits_for_what_was_written() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
+        let [here, there] = worlds.clone();
+        let connector = ends(worlds, &Config::default(), true).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        let mut stream = session.open(0).expect("a stream");
+        stream.write_all(&[7; 100_000]).await.expect("written");
+        stream.finish();
+        let before = (session.unacknowledged(), here.now());
+        session.close();
+        let reason = session.closed().await;
+        (before, reason, session.unacknowledged(), here.now(), there.now())
+    });
+    let ((unacknowledged, begun), reason, rest, ended, _) = came;
+    assert_eq!((unacknowledged, reason, rest), (100_000, CloseReason::Finished, 0));
+    // 100 kB take 80 ms of the link.
+    assert!(ended - begun >= Duration::from_millis(100), "{begun} {ended}");
+}
+
+#[test]
+fn an_abort_is_told_as_one() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let world = worlds[0].clone();
+        let connector = ends(worlds, &Config::default(), true).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        session.abort();
+        let closed = world.timeout(Some(Duration::from_millis(1)), session.closed()).await;
+        // Nobody answers for a port without a socket.
+        let nowhere = QuicConnector::new(
+            start(world.clone(), 0, Config::default(), client_of(&world)).await.expect("a host"),
+            vec![SocketAddr::new(SERVER, 9)],
+        );
+        let silent = nowhere.connect(0).expect("begun");
+        (closed, silent.established().await)
+    });
+    assert_eq!(came.0, Some(CloseReason::Aborted));
+    assert!(matches!(came.1, Err(CloseReason::TimedOut(_))), "{:?}", came.1);
+}
+
+/// A thousand exchanges, each on a stream of its own, while two are under way at most.
+#[test]
+fn streams_come_and_go() {
+    let (came, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
+        let mut config = Config::default();
+        config.set("streams", "2").expect("a number");
+        let connector = ends(worlds, &config, true).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        for number in 0..1_000u64 {
+            let mut stream = session.open(number).expect("a stream");
+            stream.write_all(&number.to_be_bytes()).await.expect("written");
+            stream.finish();
+            let (mut back, mut buffer) = (Vec::new(), [0; 100]);
+            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                back.extend_from_slice(&buffer[..read]);
+            }
+            assert_eq!(back, number.to_be_bytes());
+        }
+        session.streams()
+    });
+    assert_eq!(came, 2);
+}
+
+/// A certificate of virtual time comes with a provider that has no randomness elsewhere: nothing begins with it.
+#[test]
+fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
+    let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
+    let pair = Pair::new(3_000, Visits::Never, &["test"], &simulated).expect("a pair");
+    let begin = |surroundings: &Surroundings| {
+        Endpoint::new(Start {
+            config: Config::default(),
+            local: SocketAddr::new(SERVER, 443),
+            rng: anabranch_base::Rng::new(1),
+            ends: pair.ends(surroundings),
+            segments: 1,
+        })
+        .map(|_| ())
+    };
+    assert_eq!(begin(&simulated), Ok(()));
+    let refused = begin(&Surroundings::Real).expect_err("refused");
+    assert!(refused.contains("of virtual time"), "{refused}");
 }

@@ -123,3 +123,28 @@ fn tshark_reads_a_capture() {
         assert!(requests.split([',', '\n']).any(|id| id == stream), "stream {stream}: {requests}");
     }
 }
+
+#[test]
+fn messages_are_refused_in_one_line() {
+    let flags = [("transport", "quic"), ("messages", "10/s"), ("size", "300B"), ("for", "1s")];
+    let draft = Draft::from_flags(flags).expect("flags");
+    let error = Plan::interpret(draft).expect_err("refused").to_string();
+    assert!(
+        error.contains("messages go on streams that the server begins") && !error.contains('\n'),
+        "{error}"
+    );
+}
+
+/// A timer runs out where a packet is lost at the end and nothing comes behind it, and not for every loss.
+#[test]
+fn losses_on_a_slow_link_are_no_timeouts() {
+    let flags =
+        [("rate", "1mbit"), ("rtt", "100ms"), ("bulk", "300kB"), ("loss", "2%"), ("transport", "quic")];
+    let plan = plan(&flags);
+    let runs: Vec<Run> = (1..=5)
+        .map(|seed| one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0))
+        .collect();
+    let lost: u64 = runs.iter().map(|run| run.packets.down.lost).sum();
+    let timeouts: u64 = runs.iter().map(|run| run.events.timeouts).sum();
+    assert!(lost > 20 && timeouts < lost / 4, "{lost} lost, {timeouts} timeouts");
+}

@@ -462,6 +462,7 @@ impl Endpoint {
                         held.end(&mut self.events, id, Some(ConnectionError::Reset));
                         continue;
                     }
+                    let streams = streams.min(held.watch.granted_streams());
                     self.events.push_back(Event::Connected { id, streams });
                 }
                 quinn_proto::Event::Connected => held.announce(&mut self.events, id, streams),

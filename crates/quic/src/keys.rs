@@ -3,7 +3,7 @@
 //! What they do is rustls' and quinn's own; only their packets are looked at, before they are sealed and after they are
 //! opened.
 
-use crate::watch::{Level, Watch};
+use crate::watch::{Grants, Level, Watch};
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::crypto::{
@@ -110,8 +110,7 @@ impl Session for Watched {
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let params = self.inner.transport_parameters()?;
         if let Some(params) = &params {
-            let (max_data, max_stream_data) = grants(params, self.side);
-            self.watch.granted(max_data, max_stream_data);
+            self.watch.granted(grants(params, self.side));
         }
         Ok(params)
     }
@@ -141,9 +140,8 @@ impl Session for Watched {
     }
 }
 
-/// What a peer grants at first (RFC 9000 §18.2): initial_max_data, and to whom sends from `side` on a stream that the
-/// client has begun both ways.
-fn grants(params: &TransportParameters, side: Side) -> (u64, u64) {
+/// What a peer grants at first to whom sends from `side` (RFC 9000 §18.2).
+fn grants(params: &TransportParameters, side: Side) -> Grants {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
@@ -152,16 +150,17 @@ fn grants(params: &TransportParameters, side: Side) -> (u64, u64) {
         // initial_max_stream_data_bidi_local.
         Side::Server => 0x05,
     };
-    let (mut max_data, mut max_stream_data) = (0, 0);
+    let mut grants = Grants::default();
     let mut rest = crate::frames::Frames(&bytes);
     while let Some((key, value)) = rest.parameter() {
         match key {
-            0x04 => max_data = value,
-            key if key == stream => max_stream_data = value,
+            0x04 => grants.data = value,
+            0x08 => grants.streams = value,
+            key if key == stream => grants.stream_data = value,
             _ => {}
         }
     }
-    (max_data, max_stream_data)
+    grants
 }
 
 /// Seals and opens packets.

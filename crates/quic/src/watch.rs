@@ -56,8 +56,8 @@ struct Seen {
     /// First transmissions, all streams: what the connection's flow control counts.
     transmitted: u64,
     max_data: u64,
-    /// What the peer grants each stream that the client begins, at first.
-    max_stream_data: u64,
+    /// The peer's grants, as it began.
+    granted: Grants,
     /// What has come, by stream id, while a trace is kept.
     incoming: BTreeMap<u64, Ranges>,
     /// Numbers of packets that were taken for lost, the newest.
@@ -120,6 +120,19 @@ impl Outgoing {
     }
 }
 
+/// What a peer grants at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Grants {
+    /// Bytes on all streams.
+    pub(crate) data: u64,
+    /// Bytes on each stream that the client begins both ways.
+    pub(crate) stream_data: u64,
+    /// Streams both ways at a time.
+    pub(crate) streams: u64,
+}
+
+/// Packets that are padded to no more than this are no search for the path's MTU (RFC 9000 §14.1).
+const LARGEST_AT_FIRST: u64 = 1_200;
 /// Packets whose loss is remembered, to know of a needless repeat.
 const REMEMBERED: usize = 256;
 /// A stream's units in the trace: room for so many bytes of it.
@@ -197,33 +210,34 @@ impl Watch {
         self.seen().timeouts
     }
 
-    /// What the peer grants at first: on the connection, and on each stream that the client begins.
-    pub(crate) fn granted(&self, max_data: u64, max_stream_data: u64) {
+    /// What the peer grants at first.
+    pub(crate) fn granted(&self, grants: Grants) {
         let mut seen = self.seen();
-        seen.max_data = seen.max_data.max(max_data);
-        seen.max_stream_data = seen.max_stream_data.max(max_stream_data);
+        seen.max_data = seen.max_data.max(grants.data);
+        seen.granted = grants;
+    }
+
+    /// Streams both ways that the peer grants at a time.
+    pub(crate) fn granted_streams(&self) -> u64 {
+        self.seen().granted.streams
     }
 
     /// A packet of so many bytes is about to leave.
     pub(crate) fn leaves(&self, level: Level, number: u64, payload: &[u8], size: usize) {
         let at = self.clock.instant();
         let mut seen = self.seen();
-        let (mut pieces, mut eliciting, mut padded, mut pings, mut others) =
-            (Vec::new(), false, false, false, false);
+        let (mut pieces, mut eliciting, mut padded) = (Vec::new(), false, false);
         let mut events = Vec::new();
         for frame in Frames(payload) {
             eliciting |= frame.is_ack_eliciting();
             match frame {
                 Frame::Padding => padded = true,
-                Frame::Ping => pings = true,
                 Frame::Stream { id, offset, length, fin } if level == Level::Data => {
-                    others = true;
                     let bytes = offset..offset + length;
                     seen.send(at, id, &bytes, number, &mut events);
                     pieces.push(Piece { id, bytes, fin });
                 }
                 Frame::Crypto { offset, length } => {
-                    others = true;
                     let space = match level {
                         Level::Initial => 0,
                         Level::Handshake => 1,
@@ -234,15 +248,15 @@ impl Watch {
                     }
                     seen.handshake[space] = seen.handshake[space].max(offset + length);
                 }
-                Frame::Ack(_) => {}
-                _ => others = true,
+                _ => {}
             }
         }
         if level == Level::Data && eliciting {
             let size = size as u64;
             seen.in_flight += size;
             seen.left += size;
-            seen.sent.insert(number, Sent { size, probes_mtu: pings && padded && !others, pieces });
+            let probes_mtu = pieces.is_empty() && padded && size > LARGEST_AT_FIRST;
+            seen.sent.insert(number, Sent { size, probes_mtu, pieces });
         }
         drop(seen);
         events.into_iter().for_each(|event| self.note(event));
@@ -463,7 +477,7 @@ impl Seen {
         if self.recovery_from.is_some() {
             return Limit::Recovery;
         }
-        let most = |stream: &Outgoing| stream.most.unwrap_or(0).max(self.max_stream_data);
+        let most = |stream: &Outgoing| stream.most.unwrap_or(0).max(self.granted.stream_data);
         if !repairs
             && (self.transmitted >= self.max_data || waiting.all(|stream| stream.high >= most(stream)))
         {

@@ -45,8 +45,8 @@ impl Protocol for Quic {
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
-        // quinn-proto 0.11: max_ack_delay is 25 ms and no setting; RFC 9002 §6.2.1 knows no least timeout but the granularity.
-        &[("delack", "25ms"), ("rto_min", "1ms")]
+        // quinn-proto 0.11: max_ack_delay is no setting. A least timeout there is none: RFC 9002 §6.2.1 adds that delay.
+        &[("delack", "25ms")]
     }
 
     fn caveat(&self) -> Option<&'static str> {

@@ -11,11 +11,11 @@ const WRONG: &[(&str, &str)] = &[
     // Unknown transport, key, profile, value.
     (
         "race --transport quick",
-        "--transport quick: unknown transport 'quick'; accepted: tcp, sctp, mptcp, sctp-kernel",
+        "--transport quick: unknown transport 'quick' (did you mean 'quic'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
     ),
     (
         "race --transport tpc",
-        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, mptcp, sctp-kernel",
+        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
     ),
     (
         "race --transport tcp:conections=6",

@@ -399,7 +399,7 @@ fn wrong_moves_are_answered_in_one_line() {
         --tunnel: adds to the packets of one client, and others share its network; leave together and cross out
         --transport tcp:reconnect=yes: reconnect=yes needs handover: nobody moves; leave it out
         --transport tcp:reconnect=yes: reconnect=yes needs a page: nothing else is asked for again; leave it out
-        --transport sctp:reconnect=yes: 'reconnect' is a key of tcp, mptcp, sctp-kernel
+        --transport sctp:reconnect=yes: 'reconnect' is a key of tcp, quic, mptcp, sctp-kernel
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 

@@ -83,7 +83,7 @@ impl Surroundings {
     }
 
     /// Runs `work`, which may draw randomness and look at the clock.
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self::Simulated(simulation) = self else { return work() };
         let _inside = Inside(SCOPE.replace(Some(simulation.clone())));
         work()

@@ -94,6 +94,7 @@ trait SessionObject {
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
     fn early_data(&self) -> bool;
     fn streams(&self) -> u64;
+    fn fresh_streams(&self) -> bool;
     fn grow(&self, more: u64);
     fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
     fn open(&self, number: StreamId) -> Result<AnyStream, OpenError>;
@@ -127,6 +128,10 @@ impl<S: Session> SessionObject for S {
 
     fn streams(&self) -> u64 {
         Session::streams(self)
+    }
+
+    fn fresh_streams(&self) -> bool {
+        Session::fresh_streams(self)
     }
 
     fn grow(&self, more: u64) {
@@ -206,6 +211,10 @@ impl Session for AnySession {
         self.0.streams()
     }
 
+    fn fresh_streams(&self) -> bool {
+        self.0.fresh_streams()
+    }
+
     fn grow(&self, more: u64) {
         self.0.grow(more);
     }
@@ -243,6 +252,7 @@ impl Session for AnySession {
 trait ConnectorObject {
     fn connect(&self, server: usize) -> Result<AnySession, ConnectError>;
     fn streams(&self) -> u64;
+    fn fresh_streams(&self) -> bool;
 }
 
 impl<C: Connector> ConnectorObject for C {
@@ -252,6 +262,10 @@ impl<C: Connector> ConnectorObject for C {
 
     fn streams(&self) -> u64 {
         Connector::streams(self)
+    }
+
+    fn fresh_streams(&self) -> bool {
+        Connector::fresh_streams(self)
     }
 }
 
@@ -281,6 +295,10 @@ impl Connector for AnyConnector {
 
     fn streams(&self) -> u64 {
         self.0.streams()
+    }
+
+    fn fresh_streams(&self) -> bool {
+        self.0.fresh_streams()
     }
 }
 

@@ -117,7 +117,8 @@ where
         mapping: Mapping::new(
             &policy,
             policy.http2.map_or(connector.streams(), |windows| windows.concurrent.into()),
-        ),
+        )
+        .fresh(connector.fresh_streams()),
         queue: VecDeque::new(),
         failures: 0,
     };
@@ -219,7 +220,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
         // `Connection: close` ends a TCP connection; of an association it ends one exchange.
-        let single = self.connections[connection].session.streams() == 1;
+        let session = &self.connections[connection].session;
+        let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
             self.servers[server].mapping.retire(connection);
             self.connections[connection].session.close();

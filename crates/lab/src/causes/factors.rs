@@ -205,7 +205,8 @@ fn changes(
             Part::Requests(_) | Part::No(_) => continue,
         };
         let (Some(was), Some(value)) = (mine.get(key), value) else { continue };
-        if was == value {
+        // What no knob sets cannot be as the rival has it.
+        if was == value || subject.transport.fixed().iter().any(|(fixed, _)| *fixed == key) {
             continue;
         }
         let Some(value) = settable(subject, key, was, value) else { continue };

@@ -15,7 +15,7 @@ use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
 use anabranch_sim::Cost;
 use anabranch_tls::{Pair, Surroundings};
-use anabranch_transport::capabilities::Feature;
+use anabranch_transport::capabilities::{Feature, Streams};
 use anabranch_transport::kernel::KernelSettings;
 use anabranch_transport::{Capabilities, Delivery, Protocol, Reliability, Settings};
 use std::collections::BTreeMap;
@@ -76,17 +76,14 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key("tls", ONE_STREAM, "TLS 1.3 on each connection: yes or no; default no"),
     key(
         "resume",
-        ONE_STREAM,
-        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go); default full",
+        TLS,
+        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go), and over \
+         quic 0rtt (requests ride with the handshake of such a session); default full",
     ),
-    key(
-        "chain",
-        ONE_STREAM,
-        "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB",
-    ),
+    key("chain", TLS, "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB"),
     key(
         "when-full",
-        Capabilities::is_multistream,
+        |can| can.streams == Streams::Reusable,
         "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
     ),
     key("paths", |can| can.paths, "paths to use, from 1; default all of the network"),
@@ -132,6 +129,9 @@ const ALL: fn(&Capabilities) -> bool = |_| true;
 
 /// Those whose connections carry one stream have it.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
+
+/// Those that have TLS over them or inside.
+const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {
     /// Whether a transport has it.
@@ -199,11 +199,7 @@ impl Contestant {
         }
         let (name, rest) = spec.split_once(':').map_or((spec, None), |(name, rest)| (name, Some(rest)));
         let Some(transport) = transports.find(name) else {
-            let what = match name {
-                "quic" => format!("quic comes in a later version; accepted now: {}", names.join(", ")),
-                _ => unknown("transport", name, &names),
-            };
-            return Err(PlanError::at(&place, what));
+            return Err(PlanError::at(&place, unknown("transport", name, &names)));
         };
         let pairs = pairs(rest, &place, transports)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
@@ -414,9 +410,14 @@ impl Contestant {
     /// # Errors
     /// One line.
     pub fn pair(&self, before: &Surroundings) -> Result<Option<Pair>, String> {
-        self.security
-            .map(|security| security.pair(if self.http2.is_some() { "h2" } else { "http/1.1" }, before))
-            .transpose()
+        let protocol = match (&self.http2, self.transport.capabilities().secure) {
+            (Some(_), _) => "h2",
+            (None, false) => "http/1.1",
+            // One exchange of HTTP/1.1 on each stream, which nobody has registered a name for.
+            (None, true) => "h1-quic",
+        };
+        let ours = (&*self.transport, &*self.engine);
+        self.security.map(|security| security.pair(ours, protocol, before)).transpose()
     }
 
     /// Everything it runs with, as text.
@@ -428,6 +429,9 @@ impl Contestant {
         let mut set = |key: &str, value: String| settings.insert(key.to_owned(), value);
         if let Some(kernel_cc) = &self.kernel_cc {
             set("cc", kernel_cc.name.clone());
+        }
+        for (key, value) in self.transport.fixed() {
+            set(key, (*value).to_owned());
         }
         set("transport", self.transport.name().to_owned());
         set("profile", self.profile.clone());
@@ -451,9 +455,15 @@ impl Contestant {
             set(key, format_span(span));
         }
         let can = self.transport.capabilities();
-        if can.is_multistream() {
+        if can.streams == Streams::Reusable {
             set("when-full", policy.when_full.to_string());
-        } else {
+        }
+        if can.secure {
+            for (key, value) in self.security.iter().flat_map(Security::settings) {
+                set(key, value);
+            }
+        }
+        if !can.is_multistream() {
             match &self.http2 {
                 None => {
                     set("pipeline", yes_no(policy.pipelines()));

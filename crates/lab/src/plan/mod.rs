@@ -224,6 +224,12 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
         return Err(PlanError::at(&contestant.place, what));
     }
     if point.workload.messages.is_some()
+        && contestant.transport.capabilities().streams == anabranch_transport::Streams::Fresh
+    {
+        let what = "messages go on streams that the server begins, which is to come; race a page or bulk";
+        return Err(PlanError::at(&contestant.place, what));
+    }
+    if point.workload.messages.is_some()
         && let Some(key) = contestant.fetch_keys().first()
     {
         let what = format!("{key} is about requests, and messages have none; leave it out");

@@ -98,11 +98,15 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     }
 
     fn early_data(&self) -> bool {
-        self.with_engine(|engine, _| engine.early_data())
+        self.with_engine(|engine, id| engine.early_data(id))
     }
 
     fn streams(&self) -> u64 {
         self.with(|session| session.streams).unwrap_or(0)
+    }
+
+    fn fresh_streams(&self) -> bool {
+        E::FRESH_STREAMS
     }
 
     fn grow(&self, more: u64) {
@@ -134,7 +138,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
                 return Err(OpenError::Closed(reason.clone()));
             }
             let streams = session.streams;
-            if number >= streams {
+            if number >= streams && !E::FRESH_STREAMS {
                 return Err(OpenError::NoSuchStream { number, streams });
             }
             if session.stream_state(number).open {
@@ -208,6 +212,10 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
     fn drop(&mut self) {
         let (id, number) = (self.held.id, self.number);
         let mut shared = self.held.host.shared.borrow_mut();
+        if E::FRESH_STREAMS {
+            shared.let_go_of_stream(self.held.host.world.now(), id, number);
+            return;
+        }
         let unread = shared.engine.has_unread(id, number);
         if let Some(session) = shared.sessions.get_mut(&id) {
             session.give_back(number);

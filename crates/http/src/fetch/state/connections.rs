@@ -101,10 +101,13 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             return self.speak_http2(name, windows);
         }
         let streams = connection.session.streams();
+        self.servers[server].mapping.established(name, streams);
+        if connection.session.fresh_streams() {
+            return self.dispatch(server);
+        }
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        self.servers[server].mapping.established(name, streams);
         // What rode with the handshake on streams that the server has not granted goes on others.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
             if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
@@ -248,7 +251,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.connections[name].pipelines.insert(stream, pipeline.clone());
         match self.connections[name].session.open(stream) {
             Ok(opened) => {
-                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened);
+                let fresh = self.connections[name].session.fresh_streams();
+                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
             // The end of the session is reported by its own task; nothing else must leave objects waiting.
@@ -258,7 +262,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// A pipeline's stream has ended.
-    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, end: PipelineEnd) {
+    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
+        if self.connections[connection].session.fresh_streams() {
+            self.connections[connection].pipelines.remove(&stream);
+        }
         match end {
             PipelineEnd::Closed => {}
             PipelineEnd::Finished => {

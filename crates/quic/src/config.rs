@@ -1,0 +1,192 @@
+//! The knobs of QUIC: key, meaning, unit, text form and source.
+
+use anabranch_base::Bytes;
+use anabranch_base::knobs::{Form, KnobError, Profile, Table, names};
+use anabranch_base::time::Duration;
+use anabranch_base::units::{format_span, parse_span};
+
+/// Which law the congestion window follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cc {
+    /// CUBIC (RFC 9438), ours, as TCP and SCTP have it.
+    Cubic,
+    /// RFC 9002 §7, ours.
+    Reno,
+    /// BBR (draft-ietf-ccwg-bbr), ours, with its own pace.
+    Bbr,
+    /// quinn's CUBIC.
+    QuinnCubic,
+}
+
+/// Whose bytes go next, of several streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheduler {
+    /// Each stream's in turn.
+    RoundRobin,
+    /// Those of the stream that came first.
+    Fcfs,
+}
+
+/// One of several names.
+struct Names<T: 'static>(&'static [(&'static str, T)]);
+
+impl<T: Copy + PartialEq> Form<T> for Names<T> {
+    fn show(&self, value: &T) -> String {
+        self.0.iter().find(|(_, known)| known == value).map_or("?", |(name, _)| name).to_owned()
+    }
+
+    fn read(&self, text: &str) -> Result<T, String> {
+        self.0.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
+            format!("'{text}' is not one of {}", names.join(", "))
+        })
+    }
+}
+
+/// A number from the first to the second.
+struct Number(u64, u64);
+
+impl Form<u64> for Number {
+    fn show(&self, value: &u64) -> String {
+        value.to_string()
+    }
+
+    fn read(&self, text: &str) -> Result<u64, String> {
+        let Self(least, most) = self;
+        let number = text.parse().ok().filter(|number| (least..=most).contains(&number));
+        number.ok_or_else(|| format!("'{text}' is not a number from {least} to {most}"))
+    }
+}
+
+/// A number of bytes from the first to the second.
+struct Size(u64, u64);
+
+impl Form<u64> for Size {
+    fn show(&self, value: &u64) -> String {
+        Bytes(*value).to_string()
+    }
+
+    fn read(&self, text: &str) -> Result<u64, String> {
+        let Self(least, most) = self;
+        let Bytes(bytes) =
+            text.parse().map_err(|error: anabranch_base::units::UnitError| error.to_string())?;
+        if (least..=most).contains(&&bytes) {
+            return Ok(bytes);
+        }
+        Err(format!("'{text}' is not from {} to {}", Bytes(*least), Bytes(*most)))
+    }
+}
+
+/// A span of time.
+struct Span;
+
+impl Form<Duration> for Span {
+    fn show(&self, value: &Duration) -> String {
+        format_span(*value)
+    }
+
+    fn read(&self, text: &str) -> Result<Duration, String> {
+        parse_span(text).map_err(|error| error.to_string())
+    }
+}
+
+anabranch_base::knobs! {
+    /// All settings of an endpoint.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Config {
+        /// Congestion control.
+        cc: Cc = Cc::Cubic, "RFC 9438; RFC 9002 §7 allows any",
+            Names(&[
+                ("cubic", Cc::Cubic),
+                ("reno", Cc::Reno),
+                ("bbr", Cc::Bbr),
+                ("quinn-cubic", Cc::QuinnCubic),
+            ]),
+            "congestion control: cubic, reno or bbr (ours, as tcp and sctp have them) or quinn-cubic";
+        /// The first window.
+        iw: u64 = 10, "RFC 9002 §7.2: ten packets",
+            Number(1, 100), "initial window: packets from 1 to 100";
+        /// initial_max_streams_bidi (RFC 9000 §18.2).
+        streams: u64 = 100, "RFC 9114 §6.1: no fewer than 100",
+            Number(1, 65_535), "streams that a client may have open at once: 1 to 65535";
+        /// initial_max_stream_data (RFC 9000 §4.1).
+        stream_window: u64 = 6_291_456, "Chromium: 6 MiB a stream",
+            Size(1_200, 1 << 30), "flow control: bytes that a stream may have unread, such as 6MiB";
+        /// initial_max_data (RFC 9000 §4.1).
+        window: u64 = 15_728_640, "Chromium: 15 MiB a connection",
+            Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
+        /// What an application may write before it is acknowledged.
+        sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
+            Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
+        /// Whose bytes go next.
+        scheduler: Scheduler = Scheduler::RoundRobin, "quinn-proto 0.11, TransportConfig::default",
+            Names(&[("rr", Scheduler::RoundRobin), ("fcfs", Scheduler::Fcfs)]),
+            "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";
+        /// max_idle_timeout (RFC 9000 §10.1).
+        idle: Duration = Duration::from_secs(30), "RFC 9308 §3.2: 30 s",
+            Span, "a connection ends after so long without a packet, such as 30s";
+        /// kInitialRtt (RFC 9002 §6.2.2).
+        initial_rtt: Duration = Duration::from_millis(333), "RFC 9002 §6.2.2",
+            Span, "the round trip that is assumed before one was measured, such as 333ms";
+        /// The largest packet before the path was probed, payload of UDP (RFC 9000 §14.1).
+        packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
+            Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
+        /// kPacketThreshold (RFC 9002 §6.1.1).
+        dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
+            Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
+        /// The sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
+        ack_frequency: bool = false, "RFC 9000 §13.2.2: one for two packets",
+            Names(&[("yes", true), ("no", false)]),
+            "the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency): yes or no";
+        /// Larger packets are searched for (RFC 8899).
+        pmtud: bool = true, "RFC 9000 §14.3",
+            Names(&[("yes", true), ("no", false)]), "packets grow to what the path takes (RFC 8899): yes or no";
+    }
+    beside {}
+}
+
+/// Chromium's flow control on the RFCs' defaults.
+const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
+
+/// What a program gets that sets nothing.
+const QUINN: Profile = Profile {
+    name: "quinn",
+    parent: None,
+    rows: &[
+        ("cc", "quinn-cubic", QUINN_SOURCE),
+        ("stream_window", "1250000B", QUINN_SOURCE),
+        ("window", "4GiB", "quinn-proto 0.11, TransportConfig::default: no limit; here the largest there is"),
+        ("sndbuf", "10MB", QUINN_SOURCE),
+    ],
+};
+const QUINN_SOURCE: &str = "quinn-proto 0.11, TransportConfig::default";
+
+const ALL: &[&Profile; 2] = &[&MODERN, &QUINN];
+
+/// The profiles by name.
+pub const PROFILES: [&str; 2] = names(ALL);
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::defaults()
+    }
+}
+
+impl Config {
+    /// The profile `name`, one of [`PROFILES`].
+    #[must_use]
+    pub fn profile(name: &str) -> Option<Self> {
+        ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
+    }
+
+    /// Sets the knob `key` from text.
+    ///
+    /// # Errors
+    /// One line that names the accepted forms, when the key is unknown or the value is not one of them.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
+        let Some(at) = Self::position(key) else {
+            return Err(KnobError(format!("'{key}' is not a knob of quic; there are {}", Self::keys())));
+        };
+        self.set_row(at, value, "set by the user").map_err(|why| KnobError(format!("{key}: {why}")))
+    }
+}

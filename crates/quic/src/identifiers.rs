@@ -1,0 +1,84 @@
+//! What must not be foreseen: connection ids, the keys of resets and tokens; and the time that tokens and traces are dated
+//! by.
+//!
+//! On a real network a seed comes from the operating system, in virtual time from the run; nothing here asks either by
+//! itself.
+
+use anabranch_base::Rng;
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, TimeSource};
+use ring::{hkdf, hmac};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// RFC 9000 §5.1: long enough that nobody guesses one.
+const LENGTH: usize = 8;
+
+/// Connection ids from a generator.
+#[derive(Clone, Debug)]
+pub(crate) struct Identifiers(Arc<Mutex<Rng>>);
+
+impl Identifiers {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self(Arc::new(Mutex::new(rng)))
+    }
+
+    pub(crate) fn next(&self) -> ConnectionId {
+        let mut bytes = [0; LENGTH];
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes);
+        ConnectionId::new(&bytes)
+    }
+}
+
+impl ConnectionIdGenerator for Identifiers {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.next()
+    }
+
+    fn cid_len(&self) -> usize {
+        LENGTH
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// The key that stateless resets are made with (RFC 9000 §10.3.2).
+pub(crate) fn reset_key(rng: &mut Rng) -> Arc<hmac::Key> {
+    let mut key = [0; 64];
+    rng.fill(&mut key);
+    Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &key))
+}
+
+/// The key that tokens are sealed with (RFC 9000 §8.1.1).
+pub(crate) fn token_key(rng: &mut Rng) -> Arc<hkdf::Prk> {
+    let mut key = [0; 64];
+    rng.fill(&mut key);
+    Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key))
+}
+
+/// The endpoint's time as quinn's tokens want it: nanoseconds since the endpoint began.
+#[derive(Debug, Default)]
+pub(crate) struct Clock(AtomicU64);
+
+impl Clock {
+    pub(crate) fn set(&self, nanos: u64) {
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+}
+
+impl Clock {
+    pub(crate) fn instant(&self) -> anabranch_base::Instant {
+        anabranch_base::Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl TimeSource for Clock {
+    fn now(&self) -> SystemTime {
+        // 1 January 2026: tokens only compare such times with each other.
+        SystemTime::UNIX_EPOCH
+            + Duration::from_secs(1_767_225_600)
+            + Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}

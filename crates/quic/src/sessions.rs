@@ -1,0 +1,163 @@
+//! QUIC's endpoint as an engine of sessions: a connection is a session, the client's streams both ways are its streams.
+
+use crate::config::Config;
+use crate::endpoint::{Endpoint, Event, Id};
+use anabranch_base::knobs::Table;
+use anabranch_base::time::Instant;
+use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
+use anabranch_transport::protocol::Totals;
+use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
+use quinn_proto::{ConnectionError, TransportErrorCode};
+use std::net::SocketAddr;
+
+impl SessionEngine for Endpoint {
+    type Id = Id;
+    type Marks = ();
+
+    const ONE_STREAM: bool = false;
+    const HALF_CLOSE: bool = true;
+    const FRESH_STREAMS: bool = true;
+    const NAME: &'static str = "quic";
+
+    fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Event) {
+        match event {
+            Event::Connected { id, streams } => host.established(id, streams),
+            Event::Accepted { id, streams } => match host.engine.listening() {
+                Some(port) => host.accepted(now, id, port, streams),
+                None => host.engine.abort(now, id),
+            },
+            Event::Readable { id, stream } => host.readable(id, stream),
+            Event::Writable { id } => host.writable(id),
+            Event::Closed { id, reason } => host.closed(now, id, to_close_reason(reason)),
+        }
+    }
+
+    fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
+        // The port of UDP is the transport's, where one was given.
+        let remote = server.addresses.first().copied().filter(|at| at.port() != 0).or(server.first());
+        let remote = remote.ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
+        Self::connect(self, now, remote).map_err(ConnectError::Refused)
+    }
+
+    fn listen(&mut self, port: u16, _: u32) -> Result<(), ListenError> {
+        if let Some(port) = self.listening() {
+            return Err(ListenError::PortInUse(port));
+        }
+        if !self.is_server() {
+            return Err(ListenError::Refused("QUIC listens with a certificate only".to_owned()));
+        }
+        self.set_listening(Some(port));
+        Ok(())
+    }
+
+    fn close_listener(&mut self, port: u16) {
+        if self.listening() == Some(port) {
+            self.set_listening(None);
+        }
+    }
+
+    fn trace_key(&self, id: Id) -> u64 {
+        Self::trace_key(self, id)
+    }
+
+    fn peer(&self, id: Id) -> Option<SocketAddr> {
+        Self::peer(self, id)
+    }
+
+    fn unacknowledged(&self, id: Id) -> u64 {
+        Self::unacknowledged(self, id)
+    }
+
+    fn streams(&self) -> u64 {
+        self.config().streams
+    }
+
+    fn early_data(&self, id: Id) -> bool {
+        Self::early_data(self, id)
+    }
+
+    fn recv(&mut self, now: Instant, id: Id, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
+        Self::recv(self, now, id, stream, into)
+    }
+
+    fn is_finished(&self, id: Id, stream: StreamId) -> bool {
+        Self::is_finished(self, id, stream)
+    }
+
+    fn send(&mut self, now: Instant, id: Id, write: Write<()>, from: &[u8]) -> Result<usize, Refusal> {
+        Self::send(self, now, id, write.stream, from).ok_or(Refusal::Closed)
+    }
+
+    fn finish(&mut self, now: Instant, id: Id, stream: StreamId) {
+        Self::finish(self, now, id, stream);
+    }
+
+    fn close(&mut self, now: Instant, id: Id) {
+        Self::close(self, now, id);
+    }
+
+    fn abort(&mut self, now: Instant, id: Id) {
+        Self::abort(self, now, id);
+    }
+
+    fn let_go(&mut self, now: Instant, id: Id, stream: StreamId) {
+        Self::let_go(self, now, id, stream);
+    }
+
+    fn settings(&self) -> Box<dyn Settings> {
+        Box::new(self.config().clone())
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { timeouts: self.timeouts(), path_changes: Vec::new() }
+    }
+}
+
+impl Settings for Config {
+    fn knobs(&self) -> Vec<Knob> {
+        self.list()
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        Self::set(self, key, value).map_err(|error| error.to_string())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.stream_window > self.window {
+            return Err(format!(
+                "stream_window={}: a stream cannot have more unread than its connection, window={}",
+                anabranch_base::Bytes(self.stream_window),
+                anabranch_base::Bytes(self.window)
+            ));
+        }
+        Ok(())
+    }
+
+    fn streams(&self) -> u64 {
+        self.streams
+    }
+}
+
+/// What the application learns of quinn's reason.
+fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
+    // RFC 9001 §4.8: an alert of TLS.
+    let is_alert = |code: TransportErrorCode| (0x100..0x200).contains(&u64::from(code));
+    match reason {
+        None => CloseReason::Finished,
+        Some(ConnectionError::LocallyClosed) => CloseReason::Aborted,
+        Some(ConnectionError::TimedOut) => CloseReason::TimedOut(String::new()),
+        Some(ConnectionError::Reset) => CloseReason::Reset(String::new()),
+        Some(ConnectionError::ConnectionClosed(close)) => match close.error_code {
+            TransportErrorCode::CONNECTION_REFUSED => CloseReason::Refused,
+            _ => CloseReason::Reset(close.to_string()),
+        },
+        Some(ConnectionError::TransportError(error)) if is_alert(error.code) => {
+            CloseReason::Untrusted(error.reason)
+        }
+        Some(ConnectionError::TransportError(error)) => CloseReason::Protocol(error.to_string()),
+        Some(error @ (ConnectionError::VersionMismatch | ConnectionError::CidsExhausted)) => {
+            CloseReason::Protocol(error.to_string())
+        }
+        Some(other) => CloseReason::Reset(other.to_string()),
+    }
+}

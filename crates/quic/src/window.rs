@@ -1,0 +1,265 @@
+//! A congestion controller of ours in the place of quinn's, and what is told to any controller.
+//!
+//! The window follows the law that TCP and SCTP follow here. What stays quinn's: which packets are lost (RFC 9002 §6), the
+//! pacer, that a loss found spurious is not undone, and when a sender counts as limited by its application.
+//!
+//! Home of RFC 9002 §7 as far as windows are concerned.
+
+use crate::watch::Watch;
+use anabranch_base::Instant;
+use anabranch_base::time::nanos;
+use anabranch_congestion::{Acked, Algorithm, Controller as _, InitialWindow, Kind, Params, Report};
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Makes the controllers of one connection.
+#[derive(Clone)]
+pub(crate) struct Windows {
+    /// Ours of this kind, or quinn's CUBIC.
+    pub(crate) kind: Option<Kind>,
+    /// The first window, in packets.
+    pub(crate) packets: u32,
+    pub(crate) epoch: std::time::Instant,
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl ControllerFactory for Windows {
+    fn build(self: Arc<Self>, now: std::time::Instant, mtu: u16) -> Box<dyn Controller> {
+        let inner: Box<dyn Controller> = match self.kind {
+            Some(kind) => Box::new(Window::new((*self).clone(), kind, u64::from(mtu))),
+            None => {
+                let mut cubic = CubicConfig::default();
+                cubic.initial_window(InitialWindow::Packets(self.packets).bytes(u64::from(mtu)));
+                Arc::new(cubic).build(now, mtu)
+            }
+        };
+        let watched = Watched { inner, watch: self.watch.clone() };
+        watched.watch.window(watched.window());
+        Box::new(watched)
+    }
+}
+
+/// Any controller; its connection's watch hears what it is told.
+struct Watched {
+    inner: Box<dyn Controller>,
+    watch: Arc<Watch>,
+}
+
+impl Controller for Watched {
+    fn on_sent(&mut self, now: std::time::Instant, bytes: u64, last_packet_number: u64) {
+        self.inner.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.watch.acknowledged_of(sent);
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: std::time::Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.watch.window(self.window());
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        self.watch.lost(now, sent, lost_bytes);
+        self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        self.watch.window(self.window());
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.inner.on_mtu_update(mtu);
+        self.watch.window(self.window());
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}
+
+/// A controller of ours.
+struct Window {
+    made: Windows,
+    kind: Kind,
+    mtu: u64,
+    algorithm: Algorithm,
+    /// Losses of what left before this are of the same window (RFC 9002 §7.3.2).
+    recovery_from: Option<std::time::Instant>,
+    acked: u64,
+    limited: bool,
+    rtt: Option<std::time::Duration>,
+    /// What of the path the acknowledgements of one packet have shown, for a controller that models it.
+    delivered: u64,
+    newest: Option<std::time::Instant>,
+}
+
+impl Window {
+    fn new(made: Windows, kind: Kind, mtu: u64) -> Self {
+        let params = Params::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
+        let algorithm = Algorithm::new(kind, params);
+        made.watch.set_rate(algorithm.pacing_rate());
+        Self {
+            made,
+            kind,
+            mtu,
+            algorithm,
+            recovery_from: None,
+            acked: 0,
+            limited: false,
+            rtt: None,
+            delivered: 0,
+            newest: None,
+        }
+    }
+
+    /// Tells a controller that models the path what was delivered or lost; its pace may be another then.
+    fn report(&mut self, now: Instant, report: Report) {
+        if self.algorithm.wants_reports() {
+            let recovering = self.made.watch.is_recovering();
+            self.algorithm.on_report(now, &Report { recovering, ..report });
+            self.made.watch.set_rate(self.algorithm.pacing_rate());
+        }
+    }
+
+    fn at(&self, now: std::time::Instant) -> Instant {
+        Instant::from_nanos(nanos(now.saturating_duration_since(self.made.epoch)))
+    }
+}
+
+impl Controller for Window {
+    fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
+        // quinn counts packets that only acknowledge, too.
+        let bytes = self.made.watch.take_left();
+        if bytes > 0 {
+            self.algorithm.on_sent(self.at(now), bytes);
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        _: std::time::Instant,
+        sent: std::time::Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        // RFC 9002 §7.3.2: what left before the recovery began does not let the window grow.
+        if self.recovery_from.is_none_or(|from| sent > from) {
+            self.acked += bytes;
+        }
+        self.limited |= app_limited;
+        self.rtt = Some(rtt.get());
+        self.delivered += bytes;
+        self.newest = self.newest.max(Some(sent));
+    }
+
+    fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
+        let bytes = std::mem::take(&mut self.acked);
+        let limited = std::mem::take(&mut self.limited) || app_limited;
+        let at = self.at(now);
+        if bytes > 0 {
+            self.algorithm.on_acked(
+                at,
+                Acked {
+                    bytes,
+                    flight_before: in_flight + bytes,
+                    cumulative: true,
+                    in_recovery: false,
+                    window_limited: !limited,
+                    conservative: false,
+                    rtt: self.rtt,
+                },
+            );
+        }
+        let delivered = std::mem::take(&mut self.delivered);
+        if let Some(newest) = self.newest.take() {
+            let rtt = Some(now.saturating_duration_since(newest));
+            let newest = Some(self.at(newest));
+            self.report(at, Report { delivered, newest, rtt, in_flight, ..Report::default() });
+        }
+        if app_limited {
+            self.algorithm.on_application_limited();
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        let at = self.at(now);
+        // RFC 9002 §7.3.2: the threshold is a share of the window, not of what was in flight.
+        let flight = self.window();
+        if is_persistent_congestion {
+            // RFC 9002 §7.6.2: as after a timeout.
+            self.recovery_from = None;
+            self.algorithm.on_timeout(at, flight);
+        } else if self.recovery_from.is_none_or(|from| sent > from) {
+            self.recovery_from = Some(now);
+            self.algorithm.on_loss(at, flight, lost_bytes == 0);
+        }
+        let (newest_lost, in_flight) = (Some(self.at(sent)), self.made.watch.in_flight());
+        self.report(at, Report { lost: lost_bytes, newest_lost, in_flight, ..Report::default() });
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.mtu = u64::from(mtu);
+        self.algorithm.set_mss(self.mtu);
+    }
+
+    fn window(&self) -> u64 {
+        // RFC 9002 §7.2: no less than two packets.
+        self.algorithm.window().max(2 * self.mtu)
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        // Another path: what is known of this one says nothing of it.
+        Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
+    }
+
+    fn initial_window(&self) -> u64 {
+        InitialWindow::Packets(self.made.packets).bytes(self.mtu)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

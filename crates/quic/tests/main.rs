@@ -1,0 +1,269 @@
+//! Connections and streams in virtual time.
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_link::LinkSpec;
+use anabranch_quic::{Config, Endpoint, QuicConnector, QuicSession, Start, start};
+use anabranch_sim::{Network, SimWorld};
+use anabranch_tls::{
+    Client, ClientSettings, Ends, Fingerprint, Identity, Pair, Server, ServerSettings, Simulation,
+    Surroundings, Trust, Versions, Visits,
+};
+use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
+use anabranch_world::{Detach, World};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+
+const NAME: &str = "server.test";
+const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+const PROTOCOL: &[u8] = b"test";
+
+fn surroundings(world: &SimWorld) -> Surroundings {
+    let clock = world.clone();
+    Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
+}
+
+/// What `program` comes to on two hosts with this link between them, and the client's capture.
+fn run<T, F: Future<Output = T>>(
+    seed: u64,
+    link: &str,
+    program: impl FnOnce([SimWorld; 2]) -> F,
+) -> (T, Vec<u8>) {
+    let network = Network::new(seed);
+    let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
+        .map(|(name, address)| network.host(name, &[address]));
+    network.link(client, server, &LinkSpec::parse(link).expect("a link")).expect("linked");
+    network.capture(client);
+    let worlds = [network.world(client), network.world(server)];
+    let came = network.run(program(worlds), Instant::ZERO + Duration::from_secs(600)).expect_done();
+    (came, network.finish_capture(client).expect("captured"))
+}
+
+/// A client's connector, and a server that sends back what comes on each stream.
+async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
+    let [here, there] = worlds;
+    let (identity, root) = Identity::simulated(NAME, 3_000).expect("a chain");
+    let settings = ServerSettings {
+        versions: Versions::Only13,
+        protocols: vec![PROTOCOL.to_vec()],
+        ..ServerSettings::of(identity)
+    };
+    let server = Server::new(settings, surroundings(&there)).expect("a server");
+    let far = Ends { surroundings: surroundings(&there), client: None, server: Some(server) };
+    let host = start(there.clone(), 443, config.clone(), far).await.expect("a host");
+    let mut listener = host.listen_with(443, 0).expect("listening");
+    let world = there.clone();
+    there
+        .spawn("server", async move {
+            while let Ok(session) = listener.accept().await {
+                world.spawn("session", echo(world.clone(), session)).detach();
+            }
+        })
+        .detach();
+    let near = if trusted { client_with(&here, Trust::Authorities(vec![root])) } else { client_of(&here) };
+    let host = start(here.clone(), 0, config.clone(), near).await.expect("a host");
+    QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)])
+}
+
+/// A client that believes one certificate, which nobody has.
+fn client_of(here: &SimWorld) -> Ends {
+    client_with(here, Trust::Certificate(Fingerprint([0; 32])))
+}
+
+fn client_with(here: &SimWorld, trust: Trust) -> Ends {
+    let settings = ClientSettings { trust, protocols: vec![PROTOCOL.to_vec()], ..ClientSettings::default() };
+    let client = Client::new(settings, surroundings(here)).expect("a client");
+    Ends { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None }
+}
+
+async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
+    while let Ok(mut stream) = session.accept().await {
+        world
+            .spawn("stream", async move {
+                let mut buffer = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                    if stream.write_all(&buffer[..read]).await.is_err() {
+                        return;
+                    }
+                }
+                stream.finish();
+            })
+            .detach();
+    }
+}
+
+/// Sends `bytes` on each of `streams` streams at once and reads them back: when the connection stood, and when all was back.
+async fn talk(
+    worlds: [SimWorld; 2],
+    config: Config,
+    streams: u64,
+    bytes: usize,
+) -> Result<[Instant; 2], CloseReason> {
+    let world = worlds[0].clone();
+    let connector = ends(worlds, &config, true).await;
+    let session = connector.connect(0).expect("begun");
+    session.established().await?;
+    let ready = world.now();
+    let mut tasks = Vec::new();
+    for number in 0..streams {
+        let mut stream = session.open(number).expect("a stream");
+        tasks.push(world.spawn("talk", async move {
+            let said: Vec<u8> = (0..bytes).map(|at| (at as u64 * 7 + number) as u8).collect();
+            stream.write_all(&said).await.expect("written");
+            stream.finish();
+            let (mut back, mut buffer) = (Vec::new(), [0; 10_000]);
+            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                back.extend_from_slice(&buffer[..read]);
+            }
+            assert!(back == said, "stream {number}: {} of {bytes} bytes", back.len());
+        }));
+    }
+    for task in tasks {
+        task.await;
+    }
+    let done = world.now();
+    session.close();
+    Ok([ready, done])
+}
+
+#[test]
+fn a_connection_stands_after_one_round_trip_and_its_streams_carry_bytes_both_ways() {
+    let (came, capture) =
+        run(1, "rate=10mbit,rtt=40ms", |worlds| talk(worlds, Config::default(), 10, 20_000));
+    let [ready, done] = came.expect("talked");
+    // One round trip and the server's flight, which amplification protection (RFC 9000 §8.1) lets go in one, too.
+    assert!((40..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
+    assert!(done.as_nanos() < 2_000_000_000, "{done}");
+    assert!(!capture.is_empty());
+}
+
+#[test]
+fn losses_are_made_good() {
+    for seed in 1..=5 {
+        let (came, _) =
+            run(seed, "rate=10mbit,rtt=40ms,loss=5%", |worlds| talk(worlds, Config::default(), 5, 50_000));
+        came.expect("talked");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let capture = |seed| {
+        run(seed, "rate=10mbit,rtt=40ms,loss=2%", |worlds| talk(worlds, Config::default(), 3, 30_000)).1
+    };
+    assert!(capture(1) == capture(1), "two runs of one seed differ");
+    assert!(capture(1) != capture(2), "two seeds give the same");
+}
+
+#[test]
+fn a_server_that_is_not_believed_gets_nothing() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let connector = ends(worlds, &Config::default(), false).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await
+    });
+    assert!(matches!(came, Err(CloseReason::Untrusted(_))), "{came:?}");
+}
+
+#[test]
+fn every_controller_brings_a_transfer_to_its_end() {
+    let times: Vec<u64> = ["cubic", "reno", "bbr", "quinn-cubic"]
+        .into_iter()
+        .map(|cc| {
+            let mut config = Config::default();
+            config.set("cc", cc).expect("a controller");
+            let (came, _) =
+                run(3, "rate=10mbit,rtt=40ms,queue=100p", |worlds| talk(worlds, config, 1, 1_000_000));
+            came.expect("talked")[1].as_nanos() / 1_000_000
+        })
+        .collect();
+    // 1 MB takes 0.8 s each way at 10 Mbit/s, and goes both ways at once.
+    assert!(times.iter().all(|ms| (800..4_000).contains(ms)), "{times:?}");
+}
+
+/// Of what was written nothing is lost when the session ends in good order, and until then it counts as not acknowledged.
+#[test]
+fn an_end_in_good_order_waits_for_what_was_written() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
+        let [here, there] = worlds.clone();
+        let connector = ends(worlds, &Config::default(), true).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        let mut stream = session.open(0).expect("a stream");
+        stream.write_all(&[7; 100_000]).await.expect("written");
+        stream.finish();
+        let before = (session.unacknowledged(), here.now());
+        session.close();
+        let reason = session.closed().await;
+        (before, reason, session.unacknowledged(), here.now(), there.now())
+    });
+    let ((unacknowledged, begun), reason, rest, ended, _) = came;
+    assert_eq!((unacknowledged, reason, rest), (100_000, CloseReason::Finished, 0));
+    // 100 kB take 80 ms of the link.
+    assert!(ended - begun >= Duration::from_millis(100), "{begun} {ended}");
+}
+
+#[test]
+fn an_abort_is_told_as_one() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let world = worlds[0].clone();
+        let connector = ends(worlds, &Config::default(), true).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        session.abort();
+        let closed = world.timeout(Some(Duration::from_millis(1)), session.closed()).await;
+        // Nobody answers for a port without a socket.
+        let nowhere = QuicConnector::new(
+            start(world.clone(), 0, Config::default(), client_of(&world)).await.expect("a host"),
+            vec![SocketAddr::new(SERVER, 9)],
+        );
+        let silent = nowhere.connect(0).expect("begun");
+        (closed, silent.established().await)
+    });
+    assert_eq!(came.0, Some(CloseReason::Aborted));
+    assert!(matches!(came.1, Err(CloseReason::TimedOut(_))), "{:?}", came.1);
+}
+
+/// A thousand exchanges, each on a stream of its own, while two are under way at most.
+#[test]
+fn streams_come_and_go() {
+    let (came, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
+        let mut config = Config::default();
+        config.set("streams", "2").expect("a number");
+        let connector = ends(worlds, &config, true).await;
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        for number in 0..1_000u64 {
+            let mut stream = session.open(number).expect("a stream");
+            stream.write_all(&number.to_be_bytes()).await.expect("written");
+            stream.finish();
+            let (mut back, mut buffer) = (Vec::new(), [0; 100]);
+            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                back.extend_from_slice(&buffer[..read]);
+            }
+            assert_eq!(back, number.to_be_bytes());
+        }
+        session.streams()
+    });
+    assert_eq!(came, 2);
+}
+
+/// A certificate of virtual time comes with a provider that has no randomness elsewhere: nothing begins with it.
+#[test]
+fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
+    let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
+    let pair = Pair::new(3_000, Visits::Never, &["test"], &simulated).expect("a pair");
+    let begin = |surroundings: &Surroundings| {
+        Endpoint::new(Start {
+            config: Config::default(),
+            local: SocketAddr::new(SERVER, 443),
+            rng: anabranch_base::Rng::new(1),
+            ends: pair.ends(surroundings),
+            segments: 1,
+        })
+        .map(|_| ())
+    };
+    assert_eq!(begin(&simulated), Ok(()));
+    let refused = begin(&Surroundings::Real).expect_err("refused");
+    assert!(refused.contains("of virtual time"), "{refused}");
+}

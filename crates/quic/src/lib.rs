@@ -1,8 +1,9 @@
 //! QUIC (RFC 9000, RFC 9001, RFC 9002), by `quinn-proto`, as an engine of sessions.
 //!
-//! A connection is a session; its streams are those that the client begins, both ways, by their order of creation. The
-//! state machine is quinn's; what is here gives it packets, time, randomness and keys as any engine here has them, so that
-//! the same code runs on a real network and in virtual time. The window's law may be one of ours ([`window`]).
+//! A connection is a session; its streams are those that the client begins, both ways, by their order of creation, and apart
+//! from them those of one way, which either end begins. The state machine is quinn's; what is here gives it packets, time,
+//! randomness and keys as any engine here has them, so that the same code runs on a real network and in virtual time. The
+//! window's law may be one of ours ([`window`]).
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines

@@ -20,7 +20,7 @@ use quinn_proto::{
     EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError, ServerConfig, Side, StreamEvent, StreamId,
     Transmit, TransportConfig, VarInt, WriteError,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -116,6 +116,10 @@ struct Held {
     opened: u64,
     /// Streams that have begun and that somebody holds, or may come to hold.
     open: BTreeMap<u64, Open>,
+    /// Streams that are finished here, and of which the peer has not acknowledged all.
+    finishing: BTreeSet<u64>,
+    /// The connection ends when there are none.
+    closing: bool,
     /// Bytes that may wait to leave beyond the congestion window, if that is limited.
     unsent: Option<u64>,
     deadline: Option<Instant>,
@@ -371,10 +375,21 @@ impl Endpoint {
         }
     }
 
+    /// What streams of a lower rank have goes first; those of one rank take turns.
+    pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(name) = held.name(stream, false) else { return };
+        // A stream that is over has nothing to send.
+        let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
+    }
+
     /// Cancels what we read of a stream, or what we write (RFC 9000 §19.4, §19.5).
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, reading) else { return };
+        if !reading {
+            held.finishing.remove(&stream);
+        }
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         // What is over cannot be cancelled, and need not be.
         let _ = if reading {
@@ -416,7 +431,9 @@ impl Endpoint {
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
-        let _ = held.connection.send_stream(name).finish();
+        if held.connection.send_stream(name).finish().is_ok() {
+            held.finishing.insert(stream);
+        }
         self.settle(now, id);
     }
 
@@ -428,12 +445,16 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Ends the connection: what is acknowledged has arrived, the rest has not (RFC 9000 §10.2).
+    /// Ends the connection when the peer has acknowledged all streams that are finished here.
     pub fn close(&mut self, now: Instant, id: Id) {
-        self.close_with(now, id, 0, "");
+        if let Some(held) = self.connections.get_mut(&id) {
+            held.closing = true;
+        }
+        self.settle(now, id);
     }
 
-    /// Ends the connection, and tells the peer's application why.
+    /// Ends the connection at once, and tells the peer's application why: what is acknowledged has arrived, the rest has not
+    /// (RFC 9000 §10.2).
     pub fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
@@ -458,6 +479,8 @@ impl Endpoint {
             connection,
             opened: 0,
             open: BTreeMap::new(),
+            finishing: BTreeSet::new(),
+            closing: false,
             unsent: None,
             deadline: None,
             ready: true,
@@ -473,6 +496,7 @@ impl Endpoint {
     /// A connection was touched: endpoint and connection tell each other, its events become ours, its deadline is noted.
     fn settle(&mut self, now: Instant, id: Id) {
         self.clock.set(now.as_nanos());
+        let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.ready = true;
         if let Some(beyond) = held.unsent {
@@ -506,10 +530,14 @@ impl Endpoint {
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
                     // RFC 9000 §3.5: what is not wanted is not sent.
                     let _ = held.connection.send_stream(name).reset(error_code);
+                    held.finishing.remove(&number(name));
                     if let Some(open) = held.open.get_mut(&number(name)) {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
+                }
+                quinn_proto::Event::Stream(StreamEvent::Finished { id: name }) => {
+                    held.finishing.remove(&number(name));
                 }
                 quinn_proto::Event::Stream(StreamEvent::Writable { .. }) => {
                     self.events.push_back(Event::Writable { id });
@@ -520,6 +548,9 @@ impl Endpoint {
                 }
                 _ => {}
             }
+        }
+        if held.closing && held.finishing.is_empty() && !held.connection.is_closed() {
+            held.connection.close(at, VarInt::from_u32(0), Bytes::new());
         }
         // After what the application learns: with the last of them the connection is forgotten.
         while let Some(event) = held.connection.poll_endpoint_events() {

@@ -83,6 +83,10 @@ impl SessionEngine for Endpoint {
         true
     }
 
+    fn set_rank(&mut self, id: Id, stream: StreamId, rank: u32) {
+        Self::set_rank(self, id, stream, rank);
+    }
+
     fn cancel_direction(&mut self, now: Instant, id: Id, stream: StreamId, reading: bool, code: u64) {
         Self::cancel(self, now, id, stream, reading, code);
     }
@@ -100,7 +104,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn abort(&mut self, now: Instant, id: Id) {
-        Self::close(self, now, id);
+        Self::close_with(self, now, id, 0, "");
     }
 
     fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {

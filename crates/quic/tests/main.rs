@@ -307,3 +307,24 @@ fn what_waits_to_leave_is_bounded() {
 async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStream<SimWorld>, OpenError> {
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
+
+/// A session that is closed delivers what was written to streams that are finished.
+#[test]
+fn a_close_waits_for_what_was_written() {
+    let (came, _) = run(1, "rate=1mbit,rtt=40ms,loss=2%", |worlds| async move {
+        let ([client, server], _) = pair(worlds).await;
+        let mut stream = begin(&server, true).await.expect("begun");
+        stream.write_all(&[7; 300_000]).await.expect("written");
+        stream.finish();
+        server.close();
+        let mut stream = poll_fn(|cx| client.poll_accept_one_way(cx)).await.expect("accepted");
+        let (mut read, mut buffer) = (0, [0; 10_000]);
+        while let Ok(more @ 1..) = stream.read(&mut buffer).await {
+            read += more;
+        }
+        assert_eq!((read, client.closed().await, server.closed().await), (300_000, FINISHED, FINISHED));
+    });
+    came
+}
+
+const FINISHED: CloseReason = CloseReason::Finished;

@@ -199,6 +199,11 @@ pub trait SessionEngine: Engine + Sized + 'static {
         false
     }
 
+    /// What streams of a lower rank have goes first.
+    fn set_rank(&mut self, id: Self::Id, stream: StreamId, rank: u32) {
+        let _ = (id, stream, rank);
+    }
+
     /// Cancels one direction of a stream: what we read, or what we write.
     fn cancel_direction(&mut self, now: Instant, id: Self::Id, stream: StreamId, reading: bool, code: u64) {
         let _ = (now, id, stream, reading, code);

@@ -77,6 +77,10 @@ impl Stream for AnyStream {
         (**self).poll_reset(cx)
     }
 
+    fn set_rank(&mut self, rank: u32) {
+        (**self).set_rank(rank);
+    }
+
     fn cancel_writing(&mut self, code: u64) {
         (**self).cancel_writing(code);
     }

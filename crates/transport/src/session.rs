@@ -352,6 +352,12 @@ pub trait Stream: 'static {
         Poll::Ready(false)
     }
 
+    /// What streams of a lower rank have goes first, and streams of one rank take turns, where the transport can order what
+    /// waits to leave; else nothing changes.
+    fn set_rank(&mut self, rank: u32) {
+        let _ = rank;
+    }
+
     /// What was written need not arrive any more, and nothing more is written: the peer reads
     /// [`CloseReason::Cancelled`], where the transport can cancel one direction (RFC 9000 §19.4).
     fn cancel_writing(&mut self, code: u64) {

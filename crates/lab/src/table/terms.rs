@@ -200,6 +200,8 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
+    } else if requests && setting("http") == "3" {
+        terms.push(format!("HTTP/3 with {} requests at once", setting("streams")));
     } else if requests && setting("http") == "2" {
         terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
     } else if requests {

@@ -446,6 +446,10 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
         }
     }
 
+    fn set_rank(&mut self, rank: u32) {
+        self.held.host.shared.borrow_mut().engine.set_rank(self.held.id, self.number, rank);
+    }
+
     fn cancel_writing(&mut self, code: u64) {
         self.cancel(false, code);
     }

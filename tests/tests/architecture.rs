@@ -19,6 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sim", &["base", "wire", "link", "world"]),
     ("transport", &["base", "wire", "sctp", "tcp", "world"]),
     ("tls", &["base", "world", "transport"]),
+    ("quic", &["base", "congestion", "world", "transport", "tls"]),
     ("http", &["base", "world", "transport"]),
     ("gateway", &["base", "world", "transport", "http"]),
     ("load", &["base", "world", "transport", "http"]),
@@ -27,7 +28,21 @@ const EDGES: &[(&str, &[&str])] = &[
     // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
     (
         "lab",
-        &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "tls", "http", "load", "emu"],
+        &[
+            "base",
+            "wire",
+            "sctp",
+            "tcp",
+            "sim",
+            "link",
+            "world",
+            "transport",
+            "tls",
+            "quic",
+            "http",
+            "load",
+            "emu",
+        ],
     ),
     (
         "cli",
@@ -63,6 +78,7 @@ const PORTABLE: &[&str] = &[
     "sim",
     "transport",
     "tls",
+    "quic",
     "http",
     "gateway",
     "load",
@@ -247,11 +263,11 @@ const NAMED: &[(&str, &str)] = &[
 fn names_a_transport(line: &str) -> bool {
     let code = line.split("// ").next().unwrap_or_default();
     // A text that begins with its name or with a scheme; flags such as "sctp-port" are words of their own.
-    let names = ["tcp", "sctp", "mptcp", "sctp-kernel", "sctp-ip"];
+    let names = ["tcp", "sctp", "quic", "mptcp", "sctp-kernel", "sctp-ip"];
     let literal =
         names.iter().any(|name| ["\"", ":"].iter().any(|end| code.contains(&format!("\"{name}{end}"))));
     let words: Vec<&str> = code.split(|c: char| !c.is_ascii_alphanumeric() && c != ':').collect();
-    let case = |word: &&str| ["::Tcp", "::Sctp", "::Mptcp"].iter().any(|case| word.ends_with(case));
+    let case = |word: &&str| ["::Tcp", "::Sctp", "::Quic", "::Mptcp"].iter().any(|case| word.ends_with(case));
     literal || words.iter().any(case)
 }
 

@@ -20,7 +20,8 @@ pub struct TraceRecord {
 
 /// What happened. A *unit* is a range in sequence space, counted from 0 at the
 /// first byte (TCP, after the SYN) or the first TSN (SCTP, one per DATA chunk),
-/// never wrapping.
+/// never wrapping. Where streams have no sequence in common (QUIC) each has a part
+/// of the space, in which a unit is a byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
     /// The handshake began (first SYN or INIT sent).

@@ -341,6 +341,9 @@ where
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let whole = (session.clone(), stream);
+            // What does not come again is not remembered.
+            let mut once = BTreeMap::new();
+            let logs = if session.fresh_streams() { &mut once } else { logs };
             match opening::spoken(service.options.versions, &whole) {
                 Spoken::Http1 => {
                     let log = exchanges::Log::of(logs, session.id(), &whole.1);

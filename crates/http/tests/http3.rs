@@ -10,10 +10,10 @@ use anabranch_http::observe::{Record, Recorder, Unobserved};
 use anabranch_http::page::{Object, Page};
 use anabranch_http::serve::{self, PageSite, Stop, Versions};
 use anabranch_link::LinkSpec;
-use anabranch_quic::{Config, Ends, QuicConnector, QuicListener, QuicSession, QuicStream, start};
+use anabranch_quic::{Config, QuicConnector, QuicListener, QuicSession, QuicStream, start};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
-    Client, ClientSettings, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
+    Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
     Versions as Tls,
 };
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};

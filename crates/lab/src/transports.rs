@@ -3,11 +3,13 @@
 //! A transport is a line of [`Transports::standard`]; one from outside is added by [`Transports::with`]. Everything else
 //! asks this list, and what a transport is asked are its capabilities.
 
+use anabranch_quic::Quic;
 use anabranch_sim::SimWorld;
+use anabranch_tls::{Client, Server};
 use anabranch_transport::kernel::Kernel;
 use anabranch_transport::sctp::Sctp;
 use anabranch_transport::tcp::Tcp;
-use anabranch_transport::{Protocol, Runs};
+use anabranch_transport::{Protocol, Runs, Settings};
 use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,25 +27,41 @@ pub struct Transport {
     simulated: Option<Arc<dyn Runs<SimWorld>>>,
     emulated: Option<Arc<Emulated>>,
     protocol: Arc<dyn Protocol>,
+    visit: Option<Visit>,
 }
+
+/// A visit of a client to a server before an experiment, which leaves it tickets: of a transport that is secure by itself.
+pub type Visit = fn(&dyn Settings, &Client, &Server) -> Result<(), String>;
 
 impl Transport {
     /// One that runs in the virtual world.
     pub fn simulated(protocol: impl Runs<SimWorld> + 'static) -> Self {
         let simulated: Arc<dyn Runs<SimWorld>> = Arc::new(protocol);
-        Self { protocol: simulated.clone(), simulated: Some(simulated), emulated: None }
+        Self { protocol: simulated.clone(), simulated: Some(simulated), emulated: None, visit: None }
     }
 
     /// One that runs in the emulated world only.
     #[must_use]
     pub fn emulated(protocol: Arc<Emulated>) -> Self {
-        Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol) }
+        Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
     /// A transport with what runs in its name in the emulated world.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
+    }
+
+    /// A transport that is secure by itself, whose visits are such.
+    #[must_use]
+    pub fn with_visits(self, visit: Visit) -> Self {
+        Self { visit: Some(visit), ..self }
+    }
+
+    /// A visit over it, where it is secure by itself.
+    #[must_use]
+    pub fn visit(&self) -> Option<Visit> {
+        self.visit
     }
 
     /// What runs in the virtual world, if it does there.
@@ -99,6 +117,7 @@ impl Transports {
         Self::default()
             .with(Transport::simulated(Tcp).and_emulated(Arc::new(Kernel(KernelProtocol::Tcp))))
             .with(Transport::simulated(Sctp).and_emulated(Arc::new(Sctp)))
+            .with(Transport::simulated(Quic).with_visits(anabranch_quic::visit))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }

@@ -9,6 +9,7 @@ mod messages;
 mod pages;
 mod parts;
 mod plan;
+mod quic;
 mod race;
 mod schema;
 mod secured;

@@ -161,7 +161,7 @@ fn a_contestant_may_have_a_name() {
             --transport =tcp: '': write a name of at most 22 letters, digits, and the signs - _ . + as in six=tcp:connections=6
             --transport a/b=tcp: 'a/b': write a name of at most 22 letters, digits, and the signs - _ . + as in six=tcp:connections=6
             --transport six=tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
-            --transport six=connections=6: unknown transport 'connections=6'; accepted: tcp, sctp, mptcp, sctp-kernel
+            --transport six=connections=6: unknown transport 'connections=6'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
         "#]],
     );
 }
@@ -408,7 +408,7 @@ fn wrong_workloads() {
 fn wrong_contestants_and_runs() {
     wrong(
         &[
-            "--transport quic",
+            "--transport dccp",
             "--transport tpc",
             "--transport tcp,sctp:streams=4",
             "--transport tcp:connections=6,sctp",
@@ -436,9 +436,9 @@ fn wrong_contestants_and_runs() {
             "--together=perhaps",
         ],
         expect![[r#"
-            --transport quic: quic comes in a later version; accepted now: tcp, sctp, mptcp, sctp-kernel
-            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, mptcp, sctp-kernel
-            --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp, mptcp, sctp-kernel
+            --transport dccp: unknown transport 'dccp'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
+            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel
+            --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
             --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
             --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
@@ -495,7 +495,7 @@ fn wrong_plan_files() {
             plan.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: rate: the list is empty
             plan.toml: rate: a text or number was expected, not a table
-            plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp, mptcp, sctp-kernel
+            plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp, quic, mptcp, sctp-kernel
             plan.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: path: [[path]] tables were expected
             plan.toml: [[fail]] 1: path 3: there is one path, numbered from 1

@@ -98,9 +98,13 @@ fn what_does_not_go_together_is_refused_in_one_line() {
         ("tcp:tls=maybe", "tls=maybe: write yes or no"),
         ("tcp:resume=session", "resume=session: needs tls=yes"),
         ("tcp:tls=no,chain=4kB", "chain=4kB: needs tls=yes"),
-        ("tcp:tls=yes,resume=0rtt", "resume=0rtt comes in a later version; write full or session"),
+        ("tcp:tls=yes,resume=0rtt", "resume=0rtt is of quic; over tcp write full or session"),
         ("tcp:tls=yes,chain=10B", "chain=10B: write a size from 1500B to 60kB"),
-        ("sctp:chain=4kB", "'chain' is a key of tcp"),
+        ("sctp:chain=4kB", "'chain' is a key of tcp, quic"),
+        ("quic:tls=yes", "tls: it has TLS 1.3 inside, always; leave it out"),
+        ("quic:resume=never", "resume=never: write full, session or 0rtt"),
+        ("quic:when-full=rr", "'when-full' is a key of sctp"),
+        ("quic:stream_window=20MiB", "a stream cannot have more unread than its connection"),
     ] {
         let error = plan(&[("transport", transport)]).expect_err(transport);
         assert!(error.contains(line) && !error.contains('\n'), "{transport}: {error}");

@@ -1,7 +1,7 @@
 //! The knobs of QUIC: key, meaning, unit, text form and source.
 
 use anabranch_base::Bytes;
-use anabranch_base::knobs::{Form, KnobError, Table};
+use anabranch_base::knobs::{Form, KnobError, Profile, Table, names};
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 
@@ -14,6 +14,15 @@ pub enum Cc {
     Reno,
     /// quinn's CUBIC.
     QuinnCubic,
+}
+
+/// Whose bytes go next, of several streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheduler {
+    /// Each stream's in turn.
+    RoundRobin,
+    /// Those of the stream that came first.
+    Fcfs,
 }
 
 /// One of several names.
@@ -102,6 +111,10 @@ anabranch_base::knobs! {
         /// What an application may write before it is acknowledged.
         sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
+        /// Whose bytes go next.
+        scheduler: Scheduler = Scheduler::RoundRobin, "quinn-proto 0.11, TransportConfig::default",
+            Names(&[("rr", Scheduler::RoundRobin), ("fcfs", Scheduler::Fcfs)]),
+            "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";
         /// max_idle_timeout (RFC 9000 §10.1).
         idle: Duration = Duration::from_secs(30), "RFC 9308 §3.2: 30 s",
             Span, "a connection ends after so long without a packet, such as 30s";
@@ -111,6 +124,13 @@ anabranch_base::knobs! {
         /// The largest packet before the path was probed, payload of UDP (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
+        /// kPacketThreshold (RFC 9002 §6.1.1).
+        dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
+            Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
+        /// The sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
+        ack_frequency: bool = false, "RFC 9000 §13.2.2: one for two packets",
+            Names(&[("yes", true), ("no", false)]),
+            "the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency): yes or no";
         /// Larger packets are searched for (RFC 8899).
         pmtud: bool = true, "RFC 9000 §14.3",
             Names(&[("yes", true), ("no", false)]), "packets grow to what the path takes (RFC 8899): yes or no";
@@ -118,8 +138,26 @@ anabranch_base::knobs! {
     beside {}
 }
 
+/// Chromium's flow control on the RFCs' defaults.
+const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
+
+/// What a program gets that sets nothing.
+const QUINN: Profile = Profile {
+    name: "quinn",
+    parent: None,
+    rows: &[
+        ("cc", "quinn-cubic", QUINN_SOURCE),
+        ("stream_window", "1250000B", QUINN_SOURCE),
+        ("window", "4GiB", "quinn-proto 0.11, TransportConfig::default: no limit; here the largest there is"),
+        ("sndbuf", "10MB", QUINN_SOURCE),
+    ],
+};
+const QUINN_SOURCE: &str = "quinn-proto 0.11, TransportConfig::default";
+
+const ALL: &[&Profile; 2] = &[&MODERN, &QUINN];
+
 /// The profiles by name.
-pub const PROFILES: [&str; 1] = ["modern"];
+pub const PROFILES: [&str; 2] = names(ALL);
 
 impl Default for Config {
     fn default() -> Self {
@@ -128,6 +166,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The profile `name`, one of [`PROFILES`].
+    #[must_use]
+    pub fn profile(name: &str) -> Option<Self> {
+        ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
+    }
+
     /// Sets the knob `key` from text.
     ///
     /// # Errors

@@ -3,27 +3,29 @@
 //! Owns quinn's endpoint and connections, and the order in which they are asked. quinn's clock is an operating system's;
 //! here an instant of ours is a span after the endpoint's birth, so that no result depends on when that was.
 
-use crate::config::{Cc, Config};
+use crate::config::{Cc, Config, Scheduler};
 use crate::identifiers::{Clock, Identifiers, reset_key, token_key};
+use crate::keys::{WatchedClient, WatchedServer};
+use crate::watch::{Trace, Watch};
 use crate::window::Windows;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_base::trace::TraceRecord;
+use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{Ecn, Engine, Packet, Rng, SendBatch};
 use anabranch_congestion::{Kind, cubic, reno};
-use anabranch_tls::{Client, Server, Surroundings};
+use anabranch_tls::{CryptoProvider, Ends, Surroundings};
 use anabranch_transport::engine::Refusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint,
-    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError, ServerConfig, Side, StreamEvent, StreamId,
-    Transmit, TransportConfig, VarInt, WriteError,
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId,
+    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError,
+    ServerConfig, Side, StreamEvent, StreamId, Transmit, TransportConfig, VarInt, WriteError,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// A connection's name: never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -37,12 +39,8 @@ pub struct Start {
     pub local: SocketAddr,
     /// Connection ids, keys and all that quinn draws.
     pub rng: Rng,
-    /// Where TLS takes randomness and time from.
-    pub surroundings: Surroundings,
-    /// Whom it believes, when it connects, and the name that it asks for.
-    pub client: Option<(Client, String)>,
-    /// Who it is, when it listens.
-    pub server: Option<Server>,
+    /// Who it is, and whom it believes.
+    pub ends: Ends,
     /// Most packets that leave in one call (GSO).
     pub segments: usize,
 }
@@ -112,39 +110,21 @@ struct Open {
 struct Held {
     handle: ConnectionHandle,
     connection: Connection,
+    watch: Arc<Watch>,
     /// The client's side: streams opened so far.
     opened: u64,
     /// Streams that have begun and that somebody holds, or may come to hold.
     open: BTreeMap<u64, Open>,
-    /// Streams that are finished here, and of which the peer has not acknowledged all.
-    finishing: BTreeSet<u64>,
-    /// The connection ends when there are none.
-    closing: bool,
     /// Bytes that may wait to leave beyond the congestion window, if that is limited.
     unsent: Option<u64>,
     deadline: Option<Instant>,
     /// It may have something to send.
     ready: bool,
     told: bool,
-    /// Where it was begun from, for traces.
-    key: u64,
-}
-
-impl Held {
-    /// quinn's name of a stream; `None`: that end has no say in it, as a stream that goes one way has none for the other.
-    fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
-        if stream & ONE_WAY == 0 {
-            return Some(StreamId::new(Side::Client, Dir::Bi, stream));
-        }
-        let initiator = if stream & 1 == 0 { Side::Client } else { Side::Server };
-        let ours = initiator == self.connection.side();
-        (ours != reading).then(|| StreamId::new(initiator, Dir::Uni, (stream & !ONE_WAY) >> 1))
-    }
-
-    /// Of all streams, what was written and is not known to have arrived; quinn tells it of whole streams alone.
-    fn unacknowledged(&self) -> u64 {
-        self.connection.stats().path.cwnd
-    }
+    /// A server's side: the application knows of it.
+    announced: bool,
+    /// It ends as soon as all that was written has arrived.
+    closing: bool,
 }
 
 /// Packets of quinn's own making: refusals, retries, resets.
@@ -163,11 +143,17 @@ pub struct Endpoint {
     epoch: std::time::Instant,
     clock: Arc<Clock>,
     surroundings: Surroundings,
-    client: Option<(ClientConfig, String)>,
+    client: Option<(Arc<QuicClientConfig>, String)>,
+    server: Option<(Arc<QuicServerConfig>, ServerConfig)>,
+    identifiers: Identifiers,
+    trace: Trace,
     config: Config,
     local: SocketAddr,
     segments: usize,
-    listening: bool,
+    /// The port that sessions are taken in for, whatever that of UDP is.
+    listening: Option<u16>,
+    /// Retransmission timers that ran out on connections that are gone.
+    timeouts: u64,
     connections: BTreeMap<Id, Held>,
     handles: BTreeMap<ConnectionHandle, Id>,
     next: u64,
@@ -190,7 +176,8 @@ impl Endpoint {
     /// # Errors
     /// A line: what of the certificates or settings cannot be used for QUIC.
     pub fn new(start: Start) -> Result<Self, String> {
-        let Start { config: settings, local, mut rng, surroundings, client, server, segments } = start;
+        let Start { config, local, mut rng, ends, segments } = start;
+        let Ends { surroundings, client, server } = ends;
         #[expect(
             clippy::disallowed_methods,
             reason = "quinn's clock is std's; only spans after this are ever used"
@@ -208,36 +195,39 @@ impl Endpoint {
         let server = match server {
             None => None,
             Some(server) => {
-                let crypto =
-                    QuicServerConfig::try_from(server.rustls()).map_err(|error| error.to_string())?;
-                let mut config = ServerConfig::new(Arc::new(crypto), token_key(&mut rng));
-                let transport = transport(&settings, epoch, segments, settings.streams)?;
-                config.transport_config(Arc::new(transport)).time_source(clock.clone());
-                Some(Arc::new(config))
+                let config = server.rustls();
+                draws(&surroundings, config.crypto_provider())?;
+                let crypto = QuicServerConfig::try_from(config).map_err(|error| error.to_string())?;
+                let crypto = Arc::new(crypto);
+                let mut config = ServerConfig::new(crypto.clone(), token_key(&mut rng));
+                config.time_source(clock.clone());
+                Some((crypto, config))
             }
         };
         let client = match client {
             None => None,
             Some((client, name)) => {
-                let crypto =
-                    QuicClientConfig::try_from(client.rustls()).map_err(|error| error.to_string())?;
-                let mut config = ClientConfig::new(Arc::new(crypto));
-                // A server begins no stream both ways: their numbers are the client's.
-                config.transport_config(Arc::new(transport(&settings, epoch, segments, 0)?));
-                config.initial_dst_cid_provider(Arc::new(move || identifiers.next()));
-                Some((config, name))
+                let config = client.rustls();
+                draws(&surroundings, config.crypto_provider())?;
+                let crypto = QuicClientConfig::try_from(config).map_err(|error| error.to_string())?;
+                Some((Arc::new(crypto), name))
             }
         };
-        Ok(Self {
-            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), server, true, None),
+        let taken = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
+        let endpoint = Self {
+            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), taken, true, None),
             epoch,
             clock,
             surroundings,
             client,
-            config: settings,
+            server,
+            identifiers,
+            trace: Trace::default(),
+            config,
             local,
             segments: segments.max(1),
-            listening: false,
+            listening: None,
+            timeouts: 0,
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
             next: 0,
@@ -245,13 +235,10 @@ impl Endpoint {
             replies: VecDeque::new(),
             events: VecDeque::new(),
             buffer: Vec::new(),
-        })
-    }
-
-    /// Its own port.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.local.port()
+        };
+        // What cannot be set is said here, and not with the first connection.
+        endpoint.transport(endpoint.watch(ConnectionId::new(&[])), endpoint.config.streams)?;
+        Ok(endpoint)
     }
 
     /// The settings in force.
@@ -260,9 +247,27 @@ impl Endpoint {
         &self.config
     }
 
-    /// Takes in connections from now on, or no more.
-    pub fn set_listening(&mut self, on: bool) {
-        self.listening = on;
+    /// It has a certificate.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// The port that connections are taken in for; `None`: they are refused.
+    #[must_use]
+    pub fn listening(&self) -> Option<u16> {
+        self.listening
+    }
+
+    /// Takes in connections for a port from now on, or no more.
+    pub fn set_listening(&mut self, port: Option<u16>) {
+        self.listening = port;
+    }
+
+    /// How often a retransmission timer (RFC 9002 §6.2) ran out.
+    #[must_use]
+    pub fn timeouts(&self) -> u64 {
+        self.timeouts + self.connections.values().map(|held| held.watch.timeouts()).sum::<u64>()
     }
 
     /// Begins a connection.
@@ -270,12 +275,37 @@ impl Endpoint {
     /// # Errors
     /// A line.
     pub fn connect(&mut self, now: Instant, target: SocketAddr) -> Result<Id, String> {
-        let (config, name) = self.client.clone().ok_or("no client's settings")?;
+        self.clock.set(now.as_nanos());
+        let (crypto, name) = self.client.clone().ok_or("no client's settings")?;
+        let first = self.identifiers.next();
+        let watch = self.watch(first);
+        let mut config = ClientConfig::new(Arc::new(WatchedClient { inner: crypto, watch: watch.clone() }));
+        // A server begins no stream both ways: their numbers are the client's.
+        config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
+        config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
         let inner = &mut self.inner;
+        watch.note(TraceEvent::Opening);
         let begun = self.surroundings.within(|| inner.connect(at, config, target, &name));
         let (handle, connection) = begun.map_err(|error| error.to_string())?;
-        Ok(self.hold(now, handle, connection))
+        Ok(self.hold(now, handle, connection, watch))
+    }
+
+    /// The watch over a connection that a client begins with this destination.
+    fn watch(&self, first: ConnectionId) -> Arc<Watch> {
+        // Both ends know it. JSON has room for 53 bits.
+        let key = first.iter().take(6).fold(0, |key, byte| key << 8 | u64::from(*byte));
+        Watch::new(self.clock.clone(), key, self.trace.clone())
+    }
+
+    /// What is written before the handshake is done rides with it.
+    #[must_use]
+    pub fn early_data(&self, id: Id) -> bool {
+        self.connections.get(&id).is_some_and(|held| {
+            held.connection.side().is_client()
+                && held.connection.is_handshaking()
+                && held.connection.has_0rtt()
+        })
     }
 
     /// Where the peer is.
@@ -284,16 +314,16 @@ impl Endpoint {
         self.connections.get(&id).map(|held| held.connection.remote_address())
     }
 
-    /// Bytes in flight, as far as congestion control counts them.
+    /// Bytes of streams that were written and are not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
-        self.connections.get(&id).map_or(0, |held| held.unacknowledged())
+        self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
     }
 
-    /// The connection's key in traces.
+    /// The connection's key in traces: of the client's first destination connection id, so both ends know it.
     #[must_use]
     pub fn trace_key(&self, id: Id) -> u64 {
-        self.connections.get(&id).map_or(id.0, |held| held.key)
+        self.connections.get(&id).map_or(id.0, |held| held.watch.key())
     }
 
     /// Reads from a stream: how much, and whether nothing more is there.
@@ -368,11 +398,20 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Nobody holds the stream any more.
-    pub fn release_stream(&mut self, id: Id, stream: u64) {
-        if let Some(held) = self.connections.get_mut(&id) {
-            held.open.remove(&stream);
+    /// Nobody holds the stream any more: what was written goes on its way and ends there, what comes is not wanted. What goes
+    /// to the peer alone ends when its writer says so, else with the connection.
+    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi)
+            && held.connection.send_stream(name).finish().is_ok()
+        {
+            held.watch.finished(name);
         }
+        let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
+        if let Some(name) = held.name(stream, true).filter(|_| !ended) {
+            let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+        }
+        self.settle(now, id);
     }
 
     /// What streams of a lower rank have goes first; those of one rank take turns.
@@ -387,14 +426,12 @@ impl Endpoint {
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, reading) else { return };
-        if !reading {
-            held.finishing.remove(&stream);
-        }
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         // What is over cannot be cancelled, and need not be.
         let _ = if reading {
             held.connection.recv_stream(name).stop(code)
         } else {
+            held.watch.gave_up(name);
             held.connection.send_stream(name).reset(code)
         };
         self.settle(now, id);
@@ -405,7 +442,7 @@ impl Endpoint {
     /// # Errors
     /// The connection takes nothing any more, or the peer has cancelled the stream.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
-        let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
+        let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
         while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
             if held.connection.streams().open(Dir::Bi).is_none() {
                 return if held.connection.is_closed() { Err(Refusal::Closed) } else { Ok(0) };
@@ -418,7 +455,10 @@ impl Endpoint {
         }
         let name = held.name(stream, false).ok_or(Refusal::Closed)?;
         let written = match held.connection.send_stream(name).write(from) {
-            Ok(written) => Ok(written),
+            Ok(written) => {
+                held.watch.wrote(name, written);
+                Ok(written)
+            }
             Err(WriteError::Blocked) => Ok(0),
             Err(WriteError::Stopped(_)) => Err(Refusal::Failed(CloseReason::Cancelled)),
             Err(WriteError::ClosedStream) => Err(Refusal::Closed),
@@ -432,7 +472,7 @@ impl Endpoint {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
         if held.connection.send_stream(name).finish().is_ok() {
-            held.finishing.insert(stream);
+            held.watch.finished(name);
         }
         self.settle(now, id);
     }
@@ -445,21 +485,25 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Ends the connection when the peer has acknowledged all streams that are finished here.
+    /// Ends the connection in good order, as soon as all that was written has arrived (RFC 9000 §10.2).
     pub fn close(&mut self, now: Instant, id: Id) {
-        if let Some(held) = self.connections.get_mut(&id) {
-            held.closing = true;
-        }
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        held.closing = true;
         self.settle(now, id);
     }
 
-    /// Ends the connection at once, and tells the peer's application why: what is acknowledged has arrived, the rest has not
-    /// (RFC 9000 §10.2).
+    /// Ends it at once: what is not acknowledged may not have arrived.
+    pub fn abort(&mut self, now: Instant, id: Id) {
+        self.close_with(now, id, ABORTED.into_inner(), "aborted");
+    }
+
+    /// Ends it at once, and tells the peer's application why.
     pub fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         held.connection.close(at, code, Bytes::copy_from_slice(reason.as_bytes()));
+        held.end(&mut self.events, id, Some(ConnectionError::LocallyClosed));
         self.settle(now, id);
     }
 
@@ -471,21 +515,27 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    fn hold(&mut self, now: Instant, handle: ConnectionHandle, connection: Connection) -> Id {
+    fn hold(
+        &mut self,
+        now: Instant,
+        handle: ConnectionHandle,
+        connection: Connection,
+        watch: Arc<Watch>,
+    ) -> Id {
         let id = Id(self.next);
         self.next += 1;
         let held = Held {
             handle,
             connection,
+            watch,
             opened: 0,
             open: BTreeMap::new(),
-            finishing: BTreeSet::new(),
-            closing: false,
             unsent: None,
             deadline: None,
             ready: true,
             told: false,
-            key: id.0,
+            announced: false,
+            closing: false,
         };
         self.connections.insert(id, held);
         self.handles.insert(handle, id);
@@ -499,6 +549,7 @@ impl Endpoint {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.ready = true;
+        held.watch.settled();
         if let Some(beyond) = held.unsent {
             let window = held.connection.congestion_state().window().saturating_add(beyond);
             held.connection.set_send_window(window.min(self.config.sndbuf));
@@ -507,16 +558,26 @@ impl Endpoint {
         while let Some(event) = held.connection.poll() {
             match event {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
+                    held.watch.note(TraceEvent::Established);
+                    if held.opened > 0 && !held.connection.accepted_0rtt() {
+                        // What was sent early is gone, and the streams with it: whoever asked asks again.
+                        held.connection.close(at, ABORTED, bytes::Bytes::new());
+                        held.end(&mut self.events, id, Some(ConnectionError::Reset));
+                        continue;
+                    }
                     self.events.push_back(Event::Connected { id, streams });
                 }
-                quinn_proto::Event::Connected => self.events.push_back(Event::Accepted { id, streams }),
+                quinn_proto::Event::Connected => held.announce(&mut self.events, id, streams),
                 quinn_proto::Event::ConnectionLost { reason } => {
-                    held.told = true;
                     let reason = Some(reason).filter(|reason| !is_orderly(reason));
-                    self.events.push_back(Event::Closed { id, reason });
+                    held.end(&mut self.events, id, reason);
                 }
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
                     while let Some(name) = held.connection.streams().accept(dir) {
+                        if held.connection.side().is_server() {
+                            // Early data is answered at once (RFC 9001 §4.1.2).
+                            held.announce(&mut self.events, id, streams);
+                        }
                         held.open.insert(number(name), Open::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -528,16 +589,13 @@ impl Endpoint {
                     self.events.push_back(Event::Readable { id, stream: number(name) });
                 }
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
-                    // RFC 9000 §3.5: what is not wanted is not sent.
+                    // RFC 9000 §3.5: nobody reads it.
                     let _ = held.connection.send_stream(name).reset(error_code);
-                    held.finishing.remove(&number(name));
+                    held.watch.gave_up(name);
                     if let Some(open) = held.open.get_mut(&number(name)) {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                }
-                quinn_proto::Event::Stream(StreamEvent::Finished { id: name }) => {
-                    held.finishing.remove(&number(name));
                 }
                 quinn_proto::Event::Stream(StreamEvent::Writable { .. }) => {
                     self.events.push_back(Event::Writable { id });
@@ -549,8 +607,9 @@ impl Endpoint {
                 _ => {}
             }
         }
-        if held.closing && held.finishing.is_empty() && !held.connection.is_closed() {
-            held.connection.close(at, VarInt::from_u32(0), Bytes::new());
+        if held.closing && !held.told && held.watch.is_delivered() {
+            held.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
+            held.end(&mut self.events, id, None);
         }
         // After what the application learns: with the last of them the connection is forgotten.
         while let Some(event) = held.connection.poll_endpoint_events() {
@@ -561,9 +620,8 @@ impl Endpoint {
             }
             if gone {
                 self.handles.remove(&held.handle);
-                if !held.told {
-                    self.events.push_back(Event::Closed { id, reason: None });
-                }
+                held.end(&mut self.events, id, None);
+                self.timeouts += held.watch.timeouts();
                 self.connections.remove(&id);
                 return;
             }
@@ -589,13 +647,21 @@ impl Endpoint {
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        if self.listening {
+        if let Some((crypto, config)) = self.server.clone().filter(|_| self.listening.is_some()) {
+            let watch = self.watch(*incoming.orig_dst_cid());
+            let mut config = config;
+            config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
+            // It was tried when the endpoint began.
+            if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
+                config.transport_config(Arc::new(transport));
+            }
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
-            let accepted = self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, None));
+            let accepted =
+                self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, Some(Arc::new(config))));
             match accepted {
                 Ok((handle, connection)) => {
-                    self.hold(now, handle, connection);
+                    self.hold(now, handle, connection, watch);
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {
@@ -611,8 +677,41 @@ impl Endpoint {
     }
 }
 
+impl Held {
+    /// quinn's name of a stream; `None`: that end has no say in it, as a stream that goes one way has none for the other.
+    fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
+        if stream & ONE_WAY == 0 {
+            return Some(StreamId::new(Side::Client, Dir::Bi, stream));
+        }
+        let initiator = if stream & 1 == 0 { Side::Client } else { Side::Server };
+        let ours = initiator == self.connection.side();
+        (ours != reading).then(|| StreamId::new(initiator, Dir::Uni, (stream & !ONE_WAY) >> 1))
+    }
+
+    /// A peer has begun it, which is told once.
+    fn announce(&mut self, events: &mut VecDeque<Event>, id: Id, streams: u64) {
+        if !std::mem::replace(&mut self.announced, true) {
+            events.push_back(Event::Accepted { id, streams });
+        }
+    }
+
+    /// The connection is over, which is told once.
+    fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
+        if !std::mem::replace(&mut self.told, true) {
+            self.watch.note(TraceEvent::Closed);
+            events.push_back(Event::Closed { id, reason });
+        }
+    }
+}
+
+/// The application's error code of an end that is none in good order (RFC 9000 §20.2 leaves it to us).
+const ABORTED: VarInt = VarInt::from_u32(1);
+
 /// What HTTP/3 says goodbye with (RFC 9114 §8.1); others have no common code, and 0 is nobody's error.
 const NO_ERROR: u64 = 0x100;
+
+/// Streams of one way that a peer may have open: RFC 9114 §6.2 has three, and some of types that are to be ignored.
+const ONE_WAY_STREAMS: u64 = 16;
 
 /// The other side, or this one, has said goodbye.
 fn is_orderly(reason: &ConnectionError) -> bool {
@@ -623,50 +722,43 @@ fn is_orderly(reason: &ConnectionError) -> bool {
     }
 }
 
-/// Streams of one way that a peer may have open: RFC 9114 §6.2 has three, and some of types that are to be ignored.
-const ONE_WAY_STREAMS: u64 = 16;
+/// Sees that certificates and keys come with a source of randomness: that of virtual time has none outside of it.
+fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
+    let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
+    drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
+}
 
-/// quinn's settings of a connection.
-fn transport(
-    config: &Config,
-    epoch: std::time::Instant,
-    segments: usize,
-    // Streams both ways that the peer may have open.
-    streams: u64,
-) -> Result<TransportConfig, String> {
-    let varint = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
-    let mut transport = TransportConfig::default();
-    transport
-        .max_concurrent_bidi_streams(varint(streams)?)
-        .max_concurrent_uni_streams(varint(ONE_WAY_STREAMS)?)
-        .stream_receive_window(varint(config.stream_window)?)
-        .receive_window(varint(config.window)?)
-        .send_window(config.sndbuf)
-        .max_idle_timeout(Some(IdleTimeout::try_from(config.idle).map_err(|error| error.to_string())?))
-        .initial_rtt(config.initial_rtt)
-        .initial_mtu(config.packet as u16)
-        .mtu_discovery_config(config.pmtud.then(MtuDiscoveryConfig::default))
-        .enable_segmentation_offload(segments > 1);
-    let kind = match config.cc {
-        Cc::Cubic => Some(Kind::Cubic(cubic::Config::default())),
-        Cc::Reno => Some(Kind::Reno(reno::Config::default())),
-        Cc::QuinnCubic => None,
-    };
-    match kind {
-        Some(kind) => {
-            transport.congestion_controller_factory(Arc::new(Windows {
-                kind,
-                packets: config.iw as u32,
-                epoch,
-            }));
-        }
-        None => {
-            let mut cubic = quinn_proto::congestion::CubicConfig::default();
-            cubic.initial_window(config.iw * config.packet);
-            transport.congestion_controller_factory(Arc::new(cubic));
-        }
+impl Endpoint {
+    /// quinn's settings of one connection, whose peer may have so many streams both ways open.
+    fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
+        let config = &self.config;
+        let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(number(streams)?)
+            .max_concurrent_uni_streams(number(ONE_WAY_STREAMS)?)
+            .stream_receive_window(number(config.stream_window)?)
+            .receive_window(number(config.window)?)
+            .send_window(config.sndbuf)
+            .max_idle_timeout(Some(IdleTimeout::try_from(config.idle).map_err(|error| error.to_string())?))
+            .initial_rtt(config.initial_rtt)
+            .initial_mtu(config.packet as u16)
+            .mtu_discovery_config(config.pmtud.then(MtuDiscoveryConfig::default))
+            .packet_threshold(config.dupthresh as u32)
+            .send_fairness(config.scheduler == Scheduler::RoundRobin)
+            .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
+            .enable_segmentation_offload(self.segments > 1);
+        // RFC 9002 §7.3.1: slow start counts all that was acknowledged.
+        let counting = reno::Counting::Bytes { limit: 1 << 20 };
+        let kind = match config.cc {
+            Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
+            Cc::Reno => Some(Kind::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::QuinnCubic => None,
+        };
+        let (packets, epoch) = (config.iw as u32, self.epoch);
+        transport.congestion_controller_factory(Arc::new(Windows { kind, packets, epoch, watch }));
+        Ok(transport)
     }
-    Ok(transport)
 }
 
 fn to_ecn(ecn: Option<EcnCodepoint>) -> Ecn {
@@ -713,6 +805,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.clock.set(now.as_nanos());
         let at = self.at(now);
         let due: Vec<Id> = self
             .connections
@@ -735,6 +828,7 @@ impl Engine for Endpoint {
             out.push(&reply.bytes);
             return true;
         }
+        self.clock.set(now.as_nanos());
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
@@ -759,7 +853,12 @@ impl Engine for Endpoint {
             if let Some(held) = self.connections.get_mut(&id) {
                 held.deadline = deadline;
             }
-            let Some(transmit) = transmit else { continue };
+            let Some(transmit) = transmit else {
+                if let Some(held) = self.connections.get(&id) {
+                    held.watch.stands_still(u64::from(held.connection.current_mtu()));
+                }
+                continue;
+            };
             let source = transmit.src_ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()));
             (out.source, out.target, out.ecn) = (source, transmit.destination, to_ecn(transmit.ecn));
             out.put_segments(&buffer[..transmit.size], transmit.segment_size.unwrap_or(transmit.size));
@@ -785,9 +884,12 @@ impl Engine for Endpoint {
             || self.connections.values().any(|held| held.ready)
     }
 
-    fn set_tracing(&mut self, _: bool) {}
+    fn set_tracing(&mut self, on: bool) {
+        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = on.then(Vec::new);
+    }
 
     fn take_trace(&mut self) -> Vec<TraceRecord> {
-        Vec::new()
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

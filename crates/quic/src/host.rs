@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Start};
-use anabranch_tls::{Client, Server, Surroundings};
+use anabranch_tls::Ends;
 use anabranch_transport::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
 use anabranch_world::{Datagrams, Local, World};
 use std::io;
@@ -18,16 +18,6 @@ pub type QuicSession<W> = EngineSession<W, Endpoint>;
 /// A stream of a connection, both ways.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
-/// Who a host is, and whom it believes.
-pub struct Ends {
-    /// Where TLS takes randomness and time from.
-    pub surroundings: Surroundings,
-    /// Whom it believes when it connects, and the name that it asks for.
-    pub client: Option<(Client, String)>,
-    /// Who it is when it listens.
-    pub server: Option<Server>,
-}
-
 /// Starts QUIC on a UDP port, 0 for any.
 ///
 /// # Errors
@@ -36,8 +26,7 @@ pub async fn start<W: World>(world: W, port: u16, config: Config, ends: Ends) ->
     let socket = world.bind(Local::Udp { port }).await?;
     let local = socket.local().first().copied();
     let local = local.ok_or_else(|| io::Error::other("this host has no address"))?;
-    let Ends { surroundings, client, server } = ends;
-    let start = Start { config, local, rng: world.rng("quic"), surroundings, client, server, segments: 1 };
+    let start = Start { config, local, rng: world.rng("quic"), ends, segments: 1 };
     let engine = Endpoint::new(start).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }

@@ -1,4 +1,5 @@
-//! What must not be foreseen: connection ids, the keys of resets and tokens; and the time that tokens are dated by.
+//! What must not be foreseen: connection ids, the keys of resets and tokens; and the time that tokens and traces are dated
+//! by.
 //!
 //! On a real network a seed comes from the operating system, in virtual time from the run; nothing here asks either by
 //! itself.
@@ -64,6 +65,12 @@ pub(crate) struct Clock(AtomicU64);
 impl Clock {
     pub(crate) fn set(&self, nanos: u64) {
         self.0.store(nanos, Ordering::Relaxed);
+    }
+}
+
+impl Clock {
+    pub(crate) fn instant(&self) -> anabranch_base::Instant {
+        anabranch_base::Instant::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -3,22 +3,40 @@
 //! A connection is a session; its streams are those that the client begins, both ways, by their order of creation, and apart
 //! from them those of one way, which either end begins. The state machine is quinn's; what is here gives it packets, time,
 //! randomness and keys as any engine here has them, so that the same code runs on a real network and in virtual time. The
-//! window's law may be one of ours ([`window`]).
+//! window's law may be one of ours (`window`).
+//!
+//! What stays quinn's own, whichever law the window follows: which packets are lost and when a timer runs out (RFC 9002
+//! §6), the pacer, which cannot be turned off, acknowledgements (one for two packets, or after 25 ms), and whether a sender
+//! counts as limited by its application. A reduction of the window for a loss that turns out to be none is not undone.
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines
+//! - `frames`: the frames of a packet, to be looked at
 //! - `host`: a host's QUIC in a world
 //! - `identifiers`: connection ids, keys and the time of tokens, from a seed
+//! - `keys`: keys that show what they seal and open
+//! - `protocol`: QUIC among the transports
+//! - `ranges`: sets of byte ranges
 //! - `sessions`: what its events and commands mean to sessions
+//! - `visits`: tickets of connections that were before
+//! - `watch`: what a connection has under way, and its trace
 //! - `window`: a controller of ours in quinn's place
 
 mod config;
 mod endpoint;
+mod frames;
 mod host;
 mod identifiers;
+mod keys;
+mod protocol;
+mod ranges;
 mod sessions;
+mod visits;
+mod watch;
 mod window;
 
-pub use config::{Cc, Config, PROFILES};
+pub use config::{Cc, Config, PROFILES, Scheduler};
 pub use endpoint::{Endpoint, Event, Id, Start};
-pub use host::{Ends, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, start};
+pub use host::{QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, start};
+pub use protocol::Quic;
+pub use visits::visit;

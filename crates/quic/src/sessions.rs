@@ -7,7 +7,7 @@ use anabranch_base::time::Instant;
 use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
 use anabranch_transport::protocol::Totals;
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
-use quinn_proto::ConnectionError;
+use quinn_proto::{ConnectionError, TransportErrorCode};
 use std::net::SocketAddr;
 
 impl SessionEngine for Endpoint {
@@ -16,15 +16,16 @@ impl SessionEngine for Endpoint {
 
     const ONE_STREAM: bool = false;
     const HALF_CLOSE: bool = true;
+    const FRESH_STREAMS: bool = true;
     const NAME: &'static str = "quic";
 
     fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Event) {
         match event {
             Event::Connected { id, streams } => host.established(id, streams),
-            Event::Accepted { id, streams } => {
-                let port = host.engine.port();
-                host.accepted(now, id, port, streams);
-            }
+            Event::Accepted { id, streams } => match host.engine.listening() {
+                Some(port) => host.accepted(now, id, port, streams),
+                None => host.engine.abort(now, id),
+            },
             Event::Readable { id, stream } => host.readable(id, stream),
             Event::Writable { id } => host.writable(id),
             Event::Available { id } => host.streams_available(id),
@@ -33,17 +34,27 @@ impl SessionEngine for Endpoint {
     }
 
     fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
-        let remote = server.first().ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
+        // The port of UDP is the transport's, where one was given.
+        let remote = server.addresses.first().copied().filter(|at| at.port() != 0).or(server.first());
+        let remote = remote.ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
         Self::connect(self, now, remote).map_err(ConnectError::Refused)
     }
 
-    fn listen(&mut self, _: u16, _: u32) -> Result<(), ListenError> {
-        self.set_listening(true);
+    fn listen(&mut self, port: u16, _: u32) -> Result<(), ListenError> {
+        if let Some(port) = self.listening() {
+            return Err(ListenError::PortInUse(port));
+        }
+        if !self.is_server() {
+            return Err(ListenError::Refused("QUIC listens with a certificate only".to_owned()));
+        }
+        self.set_listening(Some(port));
         Ok(())
     }
 
-    fn close_listener(&mut self, _: u16) {
-        self.set_listening(false);
+    fn close_listener(&mut self, port: u16) {
+        if self.listening() == Some(port) {
+            self.set_listening(None);
+        }
     }
 
     fn trace_key(&self, id: Id) -> u64 {
@@ -62,6 +73,10 @@ impl SessionEngine for Endpoint {
         self.config().streams
     }
 
+    fn early_data(&self, id: Id) -> bool {
+        Self::early_data(self, id)
+    }
+
     fn recv(&mut self, now: Instant, id: Id, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
         Self::recv(self, now, id, stream, into)
     }
@@ -76,11 +91,6 @@ impl SessionEngine for Endpoint {
 
     fn begin_stream(&mut self, _: Instant, id: Id, one_way: bool) -> Result<Option<StreamId>, Refusal> {
         Self::begin_stream(self, id, one_way)
-    }
-
-    fn release_stream(&mut self, _: Instant, id: Id, stream: StreamId) -> bool {
-        Self::release_stream(self, id, stream);
-        true
     }
 
     fn set_rank(&mut self, id: Id, stream: StreamId, rank: u32) {
@@ -104,7 +114,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn abort(&mut self, now: Instant, id: Id) {
-        Self::close_with(self, now, id, 0, "");
+        Self::abort(self, now, id);
     }
 
     fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
@@ -115,12 +125,16 @@ impl SessionEngine for Endpoint {
         Self::limit_unsent(self, now, id, bytes);
     }
 
+    fn let_go(&mut self, now: Instant, id: Id, stream: StreamId) {
+        Self::let_go(self, now, id, stream);
+    }
+
     fn settings(&self) -> Box<dyn Settings> {
         Box::new(self.config().clone())
     }
 
     fn totals(&self) -> Totals {
-        Totals::default()
+        Totals { timeouts: self.timeouts(), path_changes: Vec::new() }
     }
 }
 
@@ -134,22 +148,41 @@ impl Settings for Config {
     }
 
     fn check(&self) -> Result<(), String> {
+        if self.stream_window > self.window {
+            return Err(format!(
+                "stream_window={}: a stream cannot have more unread than its connection, window={}",
+                anabranch_base::Bytes(self.stream_window),
+                anabranch_base::Bytes(self.window)
+            ));
+        }
         Ok(())
+    }
+
+    fn streams(&self) -> u64 {
+        self.streams
     }
 }
 
 /// What the application learns of quinn's reason.
 fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
+    // RFC 9001 §4.8: an alert of TLS.
+    let is_alert = |code: TransportErrorCode| (0x100..0x200).contains(&u64::from(code));
     match reason {
         None => CloseReason::Finished,
+        Some(ConnectionError::LocallyClosed) => CloseReason::Aborted,
         Some(ConnectionError::TimedOut) => CloseReason::TimedOut(String::new()),
         Some(ConnectionError::Reset) => CloseReason::Reset(String::new()),
-        Some(ConnectionError::ConnectionClosed(close)) => {
-            let text = close.to_string();
-            if text.contains("refused") { CloseReason::Refused } else { CloseReason::Reset(text) }
+        Some(ConnectionError::ConnectionClosed(close)) => match close.error_code {
+            TransportErrorCode::CONNECTION_REFUSED => CloseReason::Refused,
+            _ => CloseReason::Reset(close.to_string()),
+        },
+        Some(ConnectionError::TransportError(error)) if is_alert(error.code) => {
+            CloseReason::Untrusted(error.reason)
         }
-        // RFC 9001 §4.8: an alert of TLS.
-        Some(ConnectionError::TransportError(error)) => CloseReason::Untrusted(error.reason),
+        Some(ConnectionError::TransportError(error)) => CloseReason::Protocol(error.to_string()),
+        Some(error @ (ConnectionError::VersionMismatch | ConnectionError::CidsExhausted)) => {
+            CloseReason::Protocol(error.to_string())
+        }
         Some(other) => CloseReason::Reset(other.to_string()),
     }
 }

@@ -1,37 +1,124 @@
-//! A congestion controller of ours in the place of quinn's.
+//! A congestion controller of ours in the place of quinn's, and what is told to any controller.
 //!
 //! The window follows the law that TCP and SCTP follow here. What stays quinn's: which packets are lost (RFC 9002 §6), the
 //! pacer, that a loss found spurious is not undone, and when a sender counts as limited by its application.
 //!
 //! Home of RFC 9002 §7 as far as windows are concerned.
 
+use crate::watch::Watch;
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_congestion::{Acked, Algorithm, Controller as _, InitialWindow, Kind, Params};
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory};
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Makes controllers of a kind.
-#[derive(Clone, Copy, Debug)]
+/// Makes the controllers of one connection.
+#[derive(Clone)]
 pub(crate) struct Windows {
-    pub(crate) kind: Kind,
+    /// Ours of this kind, or quinn's CUBIC.
+    pub(crate) kind: Option<Kind>,
+    /// The first window, in packets.
     pub(crate) packets: u32,
     pub(crate) epoch: std::time::Instant,
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl ControllerFactory for Windows {
-    fn build(self: Arc<Self>, _: std::time::Instant, mtu: u16) -> Box<dyn Controller> {
-        Box::new(Window::new(*self, u64::from(mtu)))
+    fn build(self: Arc<Self>, now: std::time::Instant, mtu: u16) -> Box<dyn Controller> {
+        let inner: Box<dyn Controller> = match self.kind {
+            Some(kind) => Box::new(Window::new((*self).clone(), kind, u64::from(mtu))),
+            None => {
+                let mut cubic = CubicConfig::default();
+                cubic.initial_window(InitialWindow::Packets(self.packets).bytes(u64::from(mtu)));
+                Arc::new(cubic).build(now, mtu)
+            }
+        };
+        let watched = Watched { inner, watch: self.watch.clone() };
+        watched.watch.window(watched.window());
+        Box::new(watched)
     }
 }
 
+/// Any controller; its connection's watch hears what it is told.
+struct Watched {
+    inner: Box<dyn Controller>,
+    watch: Arc<Watch>,
+}
+
+impl Controller for Watched {
+    fn on_sent(&mut self, now: std::time::Instant, bytes: u64, last_packet_number: u64) {
+        self.inner.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.watch.acknowledged_of(sent);
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: std::time::Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.watch.window(self.window());
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        self.watch.lost(now, sent, lost_bytes);
+        self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        self.watch.window(self.window());
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.inner.on_mtu_update(mtu);
+        self.watch.window(self.window());
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}
+
+/// A controller of ours.
 struct Window {
     made: Windows,
+    kind: Kind,
     mtu: u64,
     algorithm: Algorithm,
-    in_flight: u64,
     /// Losses of what left before this are of the same window (RFC 9002 §7.3.2).
     recovery_from: Option<std::time::Instant>,
     acked: u64,
@@ -40,13 +127,13 @@ struct Window {
 }
 
 impl Window {
-    fn new(made: Windows, mtu: u64) -> Self {
+    fn new(made: Windows, kind: Kind, mtu: u64) -> Self {
         let params = Params::new(mtu, InitialWindow::Packets(made.packets));
         Self {
             made,
+            kind,
             mtu,
-            algorithm: Algorithm::new(made.kind, params),
-            in_flight: 0,
+            algorithm: Algorithm::new(kind, params),
             recovery_from: None,
             acked: 0,
             limited: false,
@@ -60,10 +147,6 @@ impl Window {
 }
 
 impl Controller for Window {
-    fn on_sent(&mut self, _: std::time::Instant, bytes: u64, _: u64) {
-        self.in_flight += bytes;
-    }
-
     fn on_ack(
         &mut self,
         _: std::time::Instant,
@@ -83,8 +166,6 @@ impl Controller for Window {
     fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
         let bytes = std::mem::take(&mut self.acked);
         let limited = std::mem::take(&mut self.limited) || app_limited;
-        let flight_before = in_flight + bytes;
-        self.in_flight = in_flight;
         if bytes == 0 {
             return;
         }
@@ -93,7 +174,7 @@ impl Controller for Window {
             now,
             Acked {
                 bytes,
-                flight_before,
+                flight_before: in_flight + bytes,
                 cumulative: true,
                 in_recovery: false,
                 window_limited: !limited,
@@ -111,15 +192,16 @@ impl Controller for Window {
         lost_bytes: u64,
     ) {
         let at = self.at(now);
+        // RFC 9002 §7.3.2: the threshold is a share of the window, not of what was in flight.
+        let flight = self.window();
         if is_persistent_congestion {
             // RFC 9002 §7.6.2: as after a timeout.
             self.recovery_from = None;
-            self.algorithm.on_timeout(at, self.in_flight);
+            self.algorithm.on_timeout(at, flight);
         } else if self.recovery_from.is_none_or(|from| sent > from) {
             self.recovery_from = Some(now);
-            self.algorithm.on_loss(at, self.in_flight, lost_bytes == 0);
+            self.algorithm.on_loss(at, flight, lost_bytes == 0);
         }
-        self.in_flight = self.in_flight.saturating_sub(lost_bytes);
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {
@@ -134,7 +216,7 @@ impl Controller for Window {
 
     fn clone_box(&self) -> Box<dyn Controller> {
         // Another path: what is known of this one says nothing of it.
-        Box::new(Self::new(self.made, self.mtu))
+        Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
     }
 
     fn initial_window(&self) -> u64 {

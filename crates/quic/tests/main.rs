@@ -3,11 +3,11 @@
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
-use anabranch_quic::{Config, Ends, QuicConnector, QuicListener, QuicSession, QuicStream, start};
+use anabranch_quic::{Config, QuicConnector, QuicListener, QuicSession, QuicStream, start};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
-    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
-    Versions,
+    Client, ClientSettings, Ends, Fingerprint, Identity, Server, ServerSettings, Simulation, Surroundings,
+    Trust, Versions,
 };
 use anabranch_transport::{CloseReason, Connector, Listener, ONE_WAY, OpenError, Session, Stream};
 use anabranch_world::{Detach, World};

@@ -24,6 +24,8 @@ pub struct ClientSettings {
     pub protocols: Vec<Vec<u8>>,
     /// It resumes sessions with servers that it has been at (RFC 8446 §2.2).
     pub resumes: bool,
+    /// What it sends first rides with the handshake of a resumed session (RFC 8446 §2.3), where the transport can: QUIC.
+    pub early_data: bool,
     /// Where the secrets of sessions are written for decoders, if anywhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
@@ -35,6 +37,7 @@ impl Default for ClientSettings {
             versions: Versions::default(),
             protocols: Vec::new(),
             resumes: true,
+            early_data: false,
             key_log: None,
         }
     }
@@ -83,6 +86,7 @@ impl Client {
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         config.alpn_protocols = settings.protocols;
+        config.enable_early_data = settings.early_data;
         config.resumption = if settings.resumes {
             Resumption::in_memory_sessions(REMEMBERED)
         } else {
@@ -94,7 +98,12 @@ impl Client {
         Ok(Self { config: Arc::new(config), surroundings })
     }
 
-    /// Begins a session with the server of this name.
+    /// Where its randomness and its time come from.
+    #[must_use]
+    pub fn surroundings(&self) -> Surroundings {
+        self.surroundings.clone()
+    }
+
     /// The settings, for a transport that has TLS inside (RFC 9001). Its handshakes happen within the
     /// [`Surroundings`] that these were made for.
     #[must_use]
@@ -102,6 +111,7 @@ impl Client {
         self.config.clone()
     }
 
+    /// Begins a session with the server of this name.
     pub(crate) fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
         self.surroundings.within(|| ClientConnection::new(self.config.clone(), name))
     }

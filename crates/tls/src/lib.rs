@@ -27,11 +27,12 @@ mod trust;
 
 pub use client::{Client, ClientSettings};
 pub use connector::{TlsConnector, TlsListener};
+pub use rustls::crypto::CryptoProvider;
 pub use rustls::{KeyLog, KeyLogFile};
 
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
-pub use pair::{Pair, Visits};
+pub use pair::{Ends, Pair, Visits};
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};
 pub use simulation::{Simulation, Surroundings};

@@ -20,6 +20,19 @@ pub enum Visits {
     Never,
     /// It has tickets of earlier visits, and takes up their sessions (RFC 8446 §2.2), as many as it keeps.
     Before,
+    /// And what it asks for rides with the handshake (RFC 8446 §2.3).
+    Early,
+}
+
+/// Who a host is, and whom it believes.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    /// Where TLS takes randomness and time from.
+    pub surroundings: Surroundings,
+    /// Whom it believes when it connects, and the name that it asks for.
+    pub client: Option<(Client, String)>,
+    /// Who it is when it listens.
+    pub server: Option<Server>,
 }
 
 /// Two ends that know each other.
@@ -53,11 +66,29 @@ impl Pair {
         protocols: &[&str],
         before: &Surroundings,
     ) -> Result<Self, String> {
+        Self::with_visits(chain, visits, protocols, before, &|client, server| {
+            visit(client, server).map_err(|error| fault::line(&error))
+        })
+    }
+
+    /// The same, where visits that were before are those of another transport: `visit` is one.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn with_visits(
+        chain: usize,
+        visits: Visits,
+        protocols: &[&str],
+        before: &Surroundings,
+        visit: &dyn Fn(&Client, &Server) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        let early_data = visits == Visits::Early;
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let (identity, root) = Identity::simulated(Self::NAME, chain).map_err(|error| error.to_string())?;
         let server_settings = ServerSettings {
             versions: Versions::Only13,
             protocols: protocols.clone(),
+            early_data,
             ..ServerSettings::of(identity)
         };
         let server = Server::with(server_settings, before.clone(), provider(before))?;
@@ -66,15 +97,16 @@ impl Pair {
             trust: Trust::Authorities(vec![root]),
             versions: Versions::Only13,
             protocols,
-            resumes: visits == Visits::Before,
+            resumes: visits != Visits::Never,
+            early_data,
             key_log: Some(secrets.clone()),
         };
         let client = Client::with(client_settings, before.clone(), provider(before));
         let client = client.map_err(|error| error.to_string())?;
-        if visits == Visits::Before {
+        if visits != Visits::Never {
             // Each visit leaves two tickets, and each ticket is good for one session (RFC 8446 §C.4).
             for _ in 0..KEPT / 2 {
-                visit(&client, &server).map_err(|error| fault::line(&error))?;
+                visit(&client, &server)?;
             }
             secrets.take();
         }
@@ -91,6 +123,16 @@ impl Pair {
     #[must_use]
     pub fn server(&self, surroundings: Surroundings) -> Server {
         self.server.clone().within(surroundings)
+    }
+
+    /// A client and a server of it in these surroundings, for a transport that is secure by itself.
+    #[must_use]
+    pub fn ends(&self, surroundings: &Surroundings) -> Ends {
+        Ends {
+            surroundings: surroundings.clone(),
+            client: Some((self.client(surroundings.clone()), Self::NAME.to_owned())),
+            server: Some(self.server(surroundings.clone())),
+        }
     }
 
     /// The secrets of all sessions that the client has begun so far, a line each, as decoders read them (the format of

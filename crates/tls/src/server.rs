@@ -24,6 +24,9 @@ pub struct ServerSettings {
     pub protocols: Vec<Vec<u8>>,
     /// Sessions can be resumed (RFC 8446 §2.2).
     pub resumes: bool,
+    /// Takes what rides with the handshake of a resumed session (RFC 8446 §2.3). Whoever answers it has to bear that a
+    /// stranger sends it once more (RFC 8446 §8). Sessions are remembered for that, and in this process only.
+    pub early_data: bool,
     /// Where the secrets of sessions are written for decoders, if anywhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
@@ -32,7 +35,14 @@ impl ServerSettings {
     /// The defaults, of this identity.
     #[must_use]
     pub fn of(identity: Identity) -> Self {
-        Self { identity, versions: Versions::default(), protocols: Vec::new(), resumes: true, key_log: None }
+        Self {
+            identity,
+            versions: Versions::default(),
+            protocols: Vec::new(),
+            resumes: true,
+            early_data: false,
+            key_log: None,
+        }
     }
 }
 
@@ -114,12 +124,17 @@ impl Server {
         if !settings.resumes {
             config.send_tls13_tickets = 0;
             config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-        } else if let Surroundings::Simulated(_) = surroundings {
-            // Keys of tickets are drawn from the operating system: here sessions are remembered instead.
+        } else if settings.early_data || matches!(surroundings, Surroundings::Simulated(_)) {
+            // Early data is for tickets of one use. And keys of tickets are drawn from the operating system: in virtual time
+            // sessions are remembered instead.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
             // Nothing is kept of a session, and every thread can resume it.
             config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| fault::line(&error))?;
+        }
+        if settings.early_data && settings.resumes {
+            // RFC 9001 §4.6.1: QUIC says how much by its own flow control.
+            config.max_early_data_size = u32::MAX;
         }
         if let Some(log) = settings.key_log {
             config.key_log = log;
@@ -133,7 +148,12 @@ impl Server {
         Shared(self.config.clone(), self.shown.clone())
     }
 
-    /// Takes a session in.
+    /// Where its randomness and its time come from.
+    #[must_use]
+    pub fn surroundings(&self) -> Surroundings {
+        self.surroundings.clone()
+    }
+
     /// The settings, for a transport that has TLS inside (RFC 9001). Its handshakes happen within the
     /// [`Surroundings`] that these were made for.
     #[must_use]
@@ -141,6 +161,7 @@ impl Server {
         self.config.clone()
     }
 
+    /// Takes a session in.
     pub(crate) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
         self.surroundings.within(|| ServerConnection::new(self.config.clone()))
     }

@@ -54,6 +54,11 @@ pub trait Connector: Clone + 'static {
 
     /// The stream pairs that a new session asks for; 1 where a session is one stream.
     fn streams(&self) -> u64;
+
+    /// Each exchange has a fresh stream, and `streams` says how many there may be at a time.
+    fn fresh_streams(&self) -> bool {
+        false
+    }
 }
 
 /// Takes in the sessions that peers open to one port. Dropping it stops that.

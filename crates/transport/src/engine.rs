@@ -41,6 +41,10 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// The peer is told where what we write ends.
     const HALF_CLOSE: bool;
 
+    /// Each exchange has a fresh stream: numbers are never used twice, and a stream that nobody holds any more is over
+    /// ([`let_go`](Self::let_go)).
+    const FRESH_STREAMS: bool = false;
+
     /// What a host's tasks are called in reports of who waits for what.
     const NAME: &'static str;
 
@@ -87,7 +91,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     }
 
     /// What is written before the handshake is done rides with it.
-    fn early_data(&self) -> bool {
+    fn early_data(&self, id: Self::Id) -> bool {
+        let _ = id;
         false
     }
 
@@ -125,6 +130,11 @@ pub trait SessionEngine: Engine + Sized + 'static {
 
     /// Nothing more will be written.
     fn finish(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
+        let _ = (now, id, stream);
+    }
+
+    /// Nobody here holds a fresh stream any more.
+    fn let_go(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
 
@@ -191,12 +201,6 @@ pub trait SessionEngine: Engine + Sized + 'static {
     ) -> Result<Option<StreamId>, Refusal> {
         let _ = (now, id, one_way);
         Err(Refusal::Closed)
-    }
-
-    /// Nobody holds the stream any more; true when its number never comes back.
-    fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) -> bool {
-        let _ = (now, id, stream);
-        false
     }
 
     /// What streams of a lower rank have goes first.

@@ -110,6 +110,7 @@ trait SessionObject {
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
     fn early_data(&self) -> bool;
     fn streams(&self) -> u64;
+    fn fresh_streams(&self) -> bool;
     fn grow(&self, more: u64);
     fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
     fn open(&self, number: StreamId) -> Result<AnyStream, OpenError>;
@@ -147,6 +148,10 @@ impl<S: Session> SessionObject for S {
 
     fn streams(&self) -> u64 {
         Session::streams(self)
+    }
+
+    fn fresh_streams(&self) -> bool {
+        Session::fresh_streams(self)
     }
 
     fn grow(&self, more: u64) {
@@ -242,6 +247,10 @@ impl Session for AnySession {
         self.0.streams()
     }
 
+    fn fresh_streams(&self) -> bool {
+        self.0.fresh_streams()
+    }
+
     fn grow(&self, more: u64) {
         self.0.grow(more);
     }
@@ -295,6 +304,7 @@ impl Session for AnySession {
 trait ConnectorObject {
     fn connect(&self, server: usize) -> Result<AnySession, ConnectError>;
     fn streams(&self) -> u64;
+    fn fresh_streams(&self) -> bool;
 }
 
 impl<C: Connector> ConnectorObject for C {
@@ -304,6 +314,10 @@ impl<C: Connector> ConnectorObject for C {
 
     fn streams(&self) -> u64 {
         Connector::streams(self)
+    }
+
+    fn fresh_streams(&self) -> bool {
+        Connector::fresh_streams(self)
     }
 }
 
@@ -333,6 +347,10 @@ impl Connector for AnyConnector {
 
     fn streams(&self) -> u64 {
         self.0.streams()
+    }
+
+    fn fresh_streams(&self) -> bool {
+        self.0.fresh_streams()
     }
 }
 

@@ -12,6 +12,7 @@ use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
 use anabranch_world::World;
 use anabranch_world::kernel::KernelOptions;
+use std::any::Any;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -48,6 +49,16 @@ pub trait Protocol: Debug + Send + Sync {
         None
     }
 
+    /// What it runs with that no knob sets: keys as of knobs, with their values.
+    fn fixed(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// What to say beside any figures of it.
+    fn caveat(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What to say beside figures of it from an emulated network.
     fn remark(&self) -> Option<&'static str> {
         None
@@ -76,6 +87,9 @@ pub struct Start {
     pub carrier: Carrier,
     /// How many of the host's addresses it uses; `None`: all.
     pub paths: Option<usize>,
+    /// Certificates and whom to believe, for a protocol that is secure by itself, of the type that it takes; `None` for
+    /// others.
+    pub ends: Option<Rc<dyn Any>>,
     /// A congestion control by the kernel's name, instead of the settings', for a protocol that is the kernel's.
     pub congestion: Option<String>,
 }

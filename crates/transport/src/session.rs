@@ -143,6 +143,12 @@ pub trait Session: Clone + 'static {
     /// was written before on streams beyond is lost.
     fn streams(&self) -> u64;
 
+    /// Each exchange has a fresh stream, whose number never comes back: 0, 1, 2 and so on, as the client begins them; and
+    /// [`streams`](Self::streams) says how many there may be at a time.
+    fn fresh_streams(&self) -> bool {
+        false
+    }
+
     /// Asks for `more` stream pairs, where the transport can add them to a
     /// session (SCTP with re-configuration, RFC 6525). What comes of it is told
     /// by [`poll_grown`](Self::poll_grown).

@@ -115,12 +115,17 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
+    // It carries one exchange.
+    fresh: bool,
 ) {
+    let number = stream.number();
     let mut reader = Reader::<W, C, O> {
         shared: shared.clone(),
         connection,
         pipeline,
         stream,
+        open_ended: true,
+        fresh,
         parser: ResponseParser::new(),
         taken: 0,
         current: None,
@@ -129,7 +134,7 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     };
     let end = poll_fn(|cx| reader.poll(cx)).await;
     if let Some(fetch) = shared.upgrade() {
-        fetch.borrow_mut().pipeline_ended(connection, end);
+        fetch.borrow_mut().pipeline_ended(connection, number, end);
     }
 }
 
@@ -146,6 +151,10 @@ struct Reader<W: World, C: Connector, O> {
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
+    /// The stream carries one exchange, and who asks says that nothing more comes.
+    fresh: bool,
+    /// It is not said, or not yet.
+    open_ended: bool,
     parser: ResponseParser,
     /// Bytes of the stream parsed so far.
     taken: u64,
@@ -181,6 +190,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                     return Poll::Pending;
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(PipelineEnd::Closed),
+                Poll::Ready(Ok(0)) if self.fresh && self.pipeline.borrow().in_flight.is_empty() => {
+                    return Poll::Ready(PipelineEnd::Closed);
+                }
                 Poll::Ready(Ok(0)) => return Poll::Ready(PipelineEnd::Finished),
                 Poll::Ready(Ok(read)) => {
                     let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(PipelineEnd::Closed) };
@@ -255,6 +267,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         }
         pipeline.out.clear();
         pipeline.written = 0;
+        if self.fresh && self.open_ended && pipeline.exchanges > 0 {
+            self.open_ended = false;
+            self.stream.finish();
+        }
         Ok(())
     }
 

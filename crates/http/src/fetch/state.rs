@@ -123,7 +123,12 @@ where
     }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
     let places = places(policy.version, connector.streams());
-    let server = || Server { mapping: Mapping::new(&policy, places), queue: VecDeque::new(), failures: 0 };
+    let fresh = connector.fresh_streams();
+    let server = || Server {
+        mapping: Mapping::new(&policy, places).fresh(fresh),
+        queue: VecDeque::new(),
+        failures: 0,
+    };
     let servers = (0..servers).map(|_| server()).collect();
     let now = world.now();
     let fetch = Rc::new_cyclic(|me| {
@@ -222,7 +227,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
         // `Connection: close` ends a TCP connection; of an association it ends one exchange.
-        let single = self.connections[connection].session.streams() == 1;
+        let session = &self.connections[connection].session;
+        let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
             self.servers[server].mapping.retire(connection);
             self.connections[connection].session.close();

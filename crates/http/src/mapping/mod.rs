@@ -12,6 +12,9 @@
 //! and a connection gets a second one only when no other may be opened and
 //! none is on its way: six associations share a page as six TCP connections do.
 //!
+//! Where each exchange has a fresh stream ([`Mapping::fresh`]), the next number is taken instead of the lowest free one, as
+//! long as not too many are busy.
+//!
 //! [`Mapping`] is a plain state machine: `fetch` tells it what happened and
 //! asks it to choose.
 
@@ -43,6 +46,8 @@ pub struct Mapping {
     /// Streams that a new connection is expected to have.
     streams: u64,
     spread: bool,
+    /// A stream carries one exchange.
+    fresh: bool,
     allowance: Option<u32>,
     /// Exchanges in flight on a connection, at most.
     outstanding: u32,
@@ -65,8 +70,10 @@ struct Connection {
     settled: bool,
     /// Exchanges it has been given in all.
     used: u32,
-    /// By stream, as far as streams have been used.
+    /// By stream, as far as streams have been used; nothing where they are fresh each time.
     in_flight: Vec<u32>,
+    /// Where streams are fresh each time: the next.
+    next: Option<u64>,
     /// The sum of them.
     riding: u32,
     /// Every stream below is busy.
@@ -82,12 +89,19 @@ impl Mapping {
             limit: policy.connections,
             streams: streams.max(1),
             spread: policy.spread,
+            fresh: false,
             allowance: policy.objects_per_connection,
             outstanding: policy.outstanding.unwrap_or(u32::MAX),
             when_full: policy.when_full,
             connections: Vec::new(),
             last_taken: None,
         }
+    }
+
+    /// The same where each exchange has a fresh stream: then `streams` says how many there may be at a time.
+    #[must_use]
+    pub fn fresh(self, fresh: bool) -> Self {
+        Self { fresh, ..self }
     }
 
     /// How many connections should be opened now, when `queued` exchanges wait
@@ -113,6 +127,7 @@ impl Mapping {
             settled: true,
             used: 0,
             in_flight: Vec::new(),
+            next: self.fresh.then_some(0),
             riding: 0,
             lowest_free: 0,
         });
@@ -179,7 +194,9 @@ impl Mapping {
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
-        if let Some(count) = connection.in_flight.get_mut(stream as usize)
+        if connection.next.is_some() {
+            connection.riding = connection.riding.saturating_sub(1);
+        } else if let Some(count) = connection.in_flight.get_mut(stream as usize)
             && *count > 0
         {
             *count -= 1;
@@ -256,11 +273,15 @@ impl Mapping {
         let allowance = self.allowance;
         let connection = &mut self.connections[i];
         connection.used += 1;
-        let slot = stream as usize;
-        if connection.in_flight.len() <= slot {
-            connection.in_flight.resize(slot + 1, 0);
+        if let Some(next) = &mut connection.next {
+            *next = stream + 1;
+        } else {
+            let slot = stream as usize;
+            if connection.in_flight.len() <= slot {
+                connection.in_flight.resize(slot + 1, 0);
+            }
+            connection.in_flight[slot] += 1;
         }
-        connection.in_flight[slot] += 1;
         connection.riding += 1;
         let last = allowance.is_some_and(|k| connection.used >= k);
         self.last_taken = Some((connection.name, stream));
@@ -312,6 +333,9 @@ impl Connection {
     }
 
     fn lowest_free(&mut self) -> Option<u64> {
+        if let Some(next) = self.next {
+            return Some(next).filter(|_| u64::from(self.riding) < self.streams);
+        }
         while self.lowest_free < self.streams && self.pending(self.lowest_free) > 0 {
             self.lowest_free += 1;
         }
@@ -406,6 +430,21 @@ mod tests {
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (1, 2, 4));
         mapping.opened(0, 10, false);
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (0, 1, 3));
+    }
+
+    #[test]
+    fn fresh_streams_count_on_and_only_so_many_are_busy() {
+        let mut mapping = Mapping::new(&policy(1, None, WhenFull::Wait), 2).fresh(true);
+        mapping.opened(0, 2, false);
+        mapping.established(0, 2);
+        assert_eq!(
+            [mapping.choose(), mapping.choose(), mapping.choose()],
+            [ride(0, 0), ride(0, 1), Choice::Wait]
+        );
+        assert!(!mapping.finished(0, 0));
+        assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 2), Choice::Wait]);
+        assert!(!mapping.finished(0, 1) && !mapping.finished(0, 2));
+        assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 3), ride(0, 4)]);
     }
 
     fn spread(connections: usize, allowance: Option<u32>, when_full: WhenFull, streams: u64) -> Mapping {

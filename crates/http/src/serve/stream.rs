@@ -65,6 +65,8 @@ pub(super) async fn serve<W, S, O, N>(
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
         .header_read_timeout(None)
+        // Who asks on a fresh stream says at once that nothing more comes.
+        .half_close(session.fresh_streams())
         .max_buf_size(limits.0.max(MIN_BUFFER))
         .max_header_size(limits.0);
     let mut connection = http.serve_connection(io, answer);

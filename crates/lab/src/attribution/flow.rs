@@ -30,6 +30,8 @@ pub(super) struct Flow {
     pub sender_limit: Timeline,
     /// First transmissions, in order of units.
     pieces: Vec<Piece>,
+    /// When the first of them was.
+    first: Option<u64>,
     /// For each stream its pieces (indices), in order of bytes.
     streams: BTreeMap<u64, Vec<usize>>,
     /// Later transmissions, in order of their first unit.
@@ -42,6 +44,7 @@ pub(super) struct Flow {
 
 /// Bytes sent for the first time.
 struct Piece {
+    stream: u64,
     units: Range<u64>,
     bytes: Range<u64>,
     at: u64,
@@ -122,14 +125,13 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,
-    streams: BTreeMap<u64, Vec<usize>>,
     repeats: Vec<Transmission>,
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
     /// From when to when the sender was silent until a timer ran out.
     silences: Vec<(u64, u64)>,
-    /// First unit that was never sent.
-    high: u64,
+    /// Of each stream the first unit that was never sent.
+    high: BTreeMap<u64, u64>,
     /// The last instant of sending.
     last: u64,
     /// The last instant of sending something new, and the one before it.
@@ -152,14 +154,15 @@ impl Builder {
         }
         if at > self.last {
             // What waits for a timer is silent until it has run out.
-            if cause == SendCause::Timeout && self.high > 0 {
+            if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.silences.push((self.last, at));
             }
             self.last = at;
         }
-        let fresh = units.start.max(self.high);
-        if units.start < self.high {
-            let units = units.start..units.end.min(self.high);
+        let high = self.high.entry(stream).or_default();
+        let fresh = units.start.max(*high);
+        if units.start < *high {
+            let units = units.start..units.end.min(*high);
             self.repeats.push(Transmission { units, at, packet, cause });
         }
         if fresh < units.end {
@@ -170,6 +173,7 @@ impl Builder {
             // Only TCP repeats old bytes and sends new ones in one piece; there units are bytes.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
+                stream,
                 units: fresh..units.end,
                 bytes: bytes.start + skipped..bytes.end,
                 at,
@@ -177,14 +181,20 @@ impl Builder {
                 cause,
                 previous: self.previous,
             };
-            self.streams.entry(stream).or_default().push(self.pieces.len());
             self.pieces.push(piece);
-            self.high = units.end;
+            *high = units.end;
         }
     }
 
     fn finish(mut self) -> Flow {
-        for pieces in self.streams.values_mut() {
+        let first = self.pieces.iter().map(|piece| piece.at).min();
+        // Where streams have units of their own the order of sending is another.
+        self.pieces.sort_by_key(|piece| piece.units.start);
+        let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            streams.entry(piece.stream).or_default().push(at);
+        }
+        for pieces in streams.values_mut() {
             pieces.sort_by_key(|&piece| self.pieces[piece].bytes.start);
         }
         self.repeats.sort_by_key(|repeat| (repeat.units.start, repeat.at));
@@ -193,7 +203,8 @@ impl Builder {
             sender_limit: Timeline::new(&self.limits, &self.silences),
             longest: self.repeats.iter().map(|repeat| len(&repeat.units)).max().unwrap_or(0),
             pieces: self.pieces,
-            streams: self.streams,
+            streams,
+            first,
             repeats: self.repeats,
             arrivals: self.arrivals,
         }
@@ -203,7 +214,7 @@ impl Builder {
 impl Flow {
     /// When anything was sent for the first time.
     pub fn first_sent(&self) -> Option<u64> {
-        self.pieces.first().map(|piece| piece.at)
+        self.first
     }
 
     /// The first transmissions of `bytes` on `stream`, in order of bytes.

@@ -16,9 +16,9 @@ use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, Version, WhenFull};
 use anabranch_sim::Cost;
 use anabranch_tls::{Pair, Surroundings};
-use anabranch_transport::capabilities::Feature;
+use anabranch_transport::capabilities::{Feature, Streams};
 use anabranch_transport::kernel::KernelSettings;
-use anabranch_transport::{Capabilities, Delivery, Protocol, Reliability, Settings, Streams};
+use anabranch_transport::{Capabilities, Delivery, Protocol, Reliability, Settings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,17 +78,14 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key("tls", ONE_STREAM, "TLS 1.3 on each connection: yes or no; default no"),
     key(
         "resume",
-        ONE_STREAM,
-        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go); default full",
+        TLS,
+        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go), and over \
+         quic 0rtt (requests ride with the handshake of such a session); default full",
     ),
-    key(
-        "chain",
-        ONE_STREAM,
-        "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB",
-    ),
+    key("chain", TLS, "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB"),
     key(
         "when-full",
-        Capabilities::is_multistream,
+        |can| can.streams == Streams::Reusable,
         "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
     ),
     key("paths", |can| can.paths, "paths to use, from 1; default all of the network"),
@@ -137,6 +134,9 @@ const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
 /// Those whose streams are begun anew for each exchange have it.
 const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
+
+/// Those that have TLS over them or inside.
+const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {
     /// Whether a transport has it.
@@ -206,11 +206,7 @@ impl Contestant {
         }
         let (name, rest) = spec.split_once(':').map_or((spec, None), |(name, rest)| (name, Some(rest)));
         let Some(transport) = transports.find(name) else {
-            let what = match name {
-                "quic" => format!("quic comes in a later version; accepted now: {}", names.join(", ")),
-                _ => unknown("transport", name, &names),
-            };
-            return Err(PlanError::at(&place, what));
+            return Err(PlanError::at(&place, unknown("transport", name, &names)));
         };
         let pairs = pairs(rest, &place, transports)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
@@ -374,10 +370,6 @@ impl Contestant {
         let multistream = self.transport.capabilities().is_multistream();
         let policy = self.choices.policy(multistream, open_loop);
         let policy = policy.map_err(|error| PlanError::at(&self.place, error))?;
-        if self.http3 && self.choices.when_full.is_some() {
-            let what = "when-full is of HTTP/1.1: with http=3 each request has a stream";
-            return Err(PlanError::at(&self.place, what));
-        }
         match &self.http2 {
             None if self.http3 => Ok(Policy { version: Version::Http3, ..policy }),
             None => Ok(policy),
@@ -429,16 +421,19 @@ impl Contestant {
     /// # Errors
     /// One line.
     pub fn pair(&self, before: &Surroundings) -> Result<Option<Pair>, String> {
-        self.security.map(|security| security.pair(self.protocol(), before)).transpose()
+        let ours = (&*self.transport, &*self.engine);
+        self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()
     }
 
     /// What its ends agree to speak (ALPN).
     #[must_use]
     pub fn protocol(&self) -> &'static str {
-        match (&self.http2, self.http3) {
-            (Some(_), _) => "h2",
-            (None, true) => "h3",
-            (None, false) => "http/1.1",
+        match (&self.http2, self.http3, self.transport.capabilities().secure) {
+            (Some(_), ..) => "h2",
+            (None, true, _) => "h3",
+            (None, false, false) => "http/1.1",
+            // One exchange of HTTP/1.1 on each stream, which nobody has registered a name for.
+            (None, false, true) => "h1-quic",
         }
     }
 
@@ -457,6 +452,9 @@ impl Contestant {
         let mut set = |key: &str, value: String| settings.insert(key.to_owned(), value);
         if let Some(kernel_cc) = &self.kernel_cc {
             set("cc", kernel_cc.name.clone());
+        }
+        for (key, value) in self.transport.fixed() {
+            set(key, (*value).to_owned());
         }
         set("transport", self.transport.name().to_owned());
         set("profile", self.profile.clone());
@@ -480,14 +478,18 @@ impl Contestant {
             set(key, format_span(span));
         }
         let can = self.transport.capabilities();
-        if can.is_multistream() {
-            if !self.http3 {
-                set("when-full", policy.when_full.to_string());
+        if can.streams == Streams::Reusable {
+            set("when-full", policy.when_full.to_string());
+        }
+        if can.streams == Streams::Fresh {
+            set("http", if self.http3 { "3" } else { "1.1" }.to_owned());
+        }
+        if can.secure {
+            for (key, value) in self.security.iter().flat_map(Security::settings) {
+                set(key, value);
             }
-            if can.streams == Streams::Fresh {
-                set("http", if self.http3 { "3" } else { "1.1" }.to_owned());
-            }
-        } else {
+        }
+        if !can.is_multistream() {
             match &self.http2 {
                 None => {
                     set("pipeline", yes_no(policy.pipelines()));
@@ -522,10 +524,12 @@ impl Contestant {
 
     fn set(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
         let can = self.transport.capabilities();
-        if let Some(own) = CONTESTANT_KEYS.iter().find(|own| own.name == key)
-            && !own.is_of(&**self.transport)
-        {
-            let of = transports.iter().filter(|other| own.is_of(&****other));
+        // Transports of different kinds may have a key of one name each.
+        let has = |transport: &dyn Protocol| {
+            CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
+        };
+        if CONTESTANT_KEYS.iter().any(|own| own.name == key) && !has(&**self.transport) {
+            let of = transports.iter().filter(|other| has(&****other));
             let of: Vec<_> = of.map(|other| other.name()).collect();
             return Err(format!("'{key}' is a key of {}", of.join(", ")));
         }

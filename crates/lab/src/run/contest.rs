@@ -96,6 +96,7 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
         settings: Box::<dyn Settings>::clone(&cross.engine),
         carrier: carriers.choose(false, server),
         paths: None,
+        ends: None,
         congestion: None,
     };
     let wrong = |error: std::io::Error| error.to_string();

@@ -6,6 +6,7 @@ use anabranch_tls::{Pair, Simulation, Surroundings, TlsHost};
 use anabranch_transport::protocol::{Server, Start};
 use anabranch_transport::{Host, Settings};
 use anabranch_world::World;
+use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -21,10 +22,8 @@ pub async fn start(
     server: bool,
 ) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
-    let host = protocol
-        .start(world.clone(), beginning(contestant, server))
-        .await
-        .map_err(|error| error.to_string())?;
+    let (begin, pair) = beginning(contestant, pair, server, &surroundings(&world));
+    let host = protocol.start(world.clone(), begin).await.map_err(|error| error.to_string())?;
     let host = secured(&world, host, pair, || surroundings(&world))?;
     host.set_tracing(true);
     Ok(host)
@@ -51,14 +50,24 @@ pub fn secured<W: World>(
     Ok(Rc::new(TlsHost::new(world.clone(), host, ends.0, ends.1, Pair::NAME)?))
 }
 
-/// What a host of a contestant begins with.
-pub fn beginning(contestant: &Contestant, server: bool) -> Start {
-    Start {
+/// What a host of a contestant begins with, and the pair of ends for a layer over it: a transport that is secure by itself
+/// begins with that.
+pub fn beginning<'a>(
+    contestant: &Contestant,
+    pair: Option<&'a Pair>,
+    server: bool,
+    surroundings: &Surroundings,
+) -> (Start, Option<&'a Pair>) {
+    let within = contestant.transport.capabilities().secure;
+    let ends = pair.filter(|_| within).map(|pair| Rc::new(pair.ends(surroundings)) as Rc<dyn Any>);
+    let start = Start {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
         paths: contestant.paths,
+        ends,
         congestion: contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.clone()),
-    }
+    };
+    (start, pair.filter(|_| !within))
 }
 
 /// A contestant's server at these addresses.

@@ -4,6 +4,7 @@
 use crate::results::{Contestant, Point, label};
 use crate::transports::Transports;
 use anabranch_base::Bytes;
+use anabranch_transport::Streams;
 
 /// Settings that decide a race, by the name that people read, in short and in words; each stands with the unequal or with
 /// the equal ones.
@@ -100,7 +101,24 @@ fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) 
         let whose = if contestants.len() > 1 { "equal: " } else { "terms: " };
         lines.push(format!("{whose}{}", equal.join(", ")));
     }
+    for caveat in caveats(contestants, names, transports) {
+        lines.push(caveat);
+    }
     lines
+}
+
+/// What is to be said of transports beside any figures of them, with the contestants that it is said of.
+fn caveats(contestants: &[Contestant], names: &[String], transports: &Transports) -> Vec<String> {
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (contestant, name) in contestants.iter().zip(names) {
+        let transport = contestant.settings.get("transport").and_then(|name| transports.find(name));
+        let Some(caveat) = transport.and_then(|transport| transport.caveat()) else { continue };
+        match said.iter_mut().find(|(known, _)| *known == caveat) {
+            Some((_, whose)) => whose.push(name),
+            None => said.push((caveat, vec![name])),
+        }
+    }
+    said.into_iter().map(|(caveat, whose)| format!("{}: {caveat}", whose.join(", "))).collect()
 }
 
 /// The settings that decide, and those that were typed for a contestant, with their names.
@@ -124,7 +142,8 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
 
 fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
     if key == SECURITY {
-        if contestant.settings.get("tls").is_some_and(|tls| tls == "yes") {
+        // Over it or inside.
+        if contestant.settings.contains_key("cipher") {
             return Some("TLS 1.3".to_owned());
         }
         let transport = transports.find(contestant.settings.get("transport")?)?;
@@ -169,8 +188,8 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
 fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
     // What is not in the list has connections.
-    let words = transports.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
-    let [session, sessions] = words.session;
+    let can = transports.find(setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
+    let [session, sessions] = can.words.session;
     // Fewer may have been enough.
     let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     let connections = match setting("connections") {
@@ -200,8 +219,9 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
-    } else if requests && setting("http") == "3" {
-        terms.push(format!("HTTP/3 with {} requests at once", setting("streams")));
+    } else if can.streams == Streams::Fresh {
+        let http3 = if requests && setting("http") == "3" { "HTTP/3, " } else { "" };
+        terms.push(format!("{http3}at most {} streams at a time", setting("streams")));
     } else if requests && setting("http") == "2" {
         terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
     } else if requests {

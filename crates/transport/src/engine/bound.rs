@@ -228,4 +228,8 @@ impl<W: World, E: SessionEngine> Connector for EngineConnector<W, E> {
     fn streams(&self) -> u64 {
         self.host.inner.shared.borrow().engine.streams()
     }
+
+    fn fresh_streams(&self) -> bool {
+        E::FRESH_STREAMS
+    }
 }

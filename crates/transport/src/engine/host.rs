@@ -172,6 +172,16 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
+    /// Nobody holds a stream of those that do not come back.
+    pub(super) fn let_go_of_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
+        self.engine.let_go(now, id, stream);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.give_back(stream);
+            session.others.remove(&stream);
+        }
+        self.notify.notify();
+    }
+
     /// The handshake of a session that was begun here is done; both ends can use so many streams.
     pub fn established(&mut self, id: E::Id, streams: u64) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -407,11 +417,6 @@ impl SessionState {
         if let Some(turn) = state.turn.take() {
             self.writers.remove(&turn);
         }
-    }
-
-    /// Forgets a stream whose number never comes back.
-    pub(super) fn forget(&mut self, stream: StreamId) {
-        self.others.remove(&stream);
     }
 
     /// Takes a stream that the peer has begun.

@@ -118,11 +118,15 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     }
 
     fn early_data(&self) -> bool {
-        self.with_engine(|engine, _| engine.early_data())
+        self.with_engine(|engine, id| engine.early_data(id))
     }
 
     fn streams(&self) -> u64 {
         self.with(|session| session.streams).unwrap_or(0)
+    }
+
+    fn fresh_streams(&self) -> bool {
+        E::FRESH_STREAMS
     }
 
     fn grow(&self, more: u64) {
@@ -154,7 +158,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
                 return Err(OpenError::Closed(reason.clone()));
             }
             let streams = session.streams;
-            if number >= streams {
+            if number >= streams && !E::FRESH_STREAMS {
                 return Err(OpenError::NoSuchStream { number, streams });
             }
             if session.stream_state(number).open {
@@ -259,14 +263,14 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
         let (id, number) = (self.held.id, self.number);
         let now = self.held.host.world.now();
         let mut shared = self.held.host.shared.borrow_mut();
-        let EngineHost { engine, sessions, .. } = &mut *shared;
-        let unread = engine.has_unread(id, number);
-        let gone = engine.release_stream(now, id, number);
-        if let Some(session) = sessions.get_mut(&id) {
+        if E::FRESH_STREAMS {
+            shared.let_go_of_stream(now, id, number);
+            return;
+        }
+        let unread = shared.engine.has_unread(id, number);
+        if let Some(session) = shared.sessions.get_mut(&id) {
             session.give_back(number);
-            if gone {
-                session.forget(number);
-            } else if unread {
+            if unread {
                 session.readable(number);
             }
         }

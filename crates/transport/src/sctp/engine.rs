@@ -212,7 +212,7 @@ impl SessionEngine for SctpEngine {
         self.streams.into()
     }
 
-    fn early_data(&self) -> bool {
+    fn early_data(&self, _: AssociationId) -> bool {
         self.early_data
     }
 

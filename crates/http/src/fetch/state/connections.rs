@@ -24,6 +24,8 @@ pub(super) struct Connection<S: Session> {
     pub(super) established: bool,
     /// Nothing rides on it any more.
     pub(super) over: bool,
+    /// HTTP/3 was begun on it.
+    speaking: bool,
     /// What asks over HTTP/2 or HTTP/3, once that is spoken.
     pub(super) requests: Option<Requests<S>>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
@@ -63,9 +65,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let early = session.early_data();
         self.observer.opened(session.id(), now);
         let version = self.policy.version;
-        let early = early && version == Version::Http1;
         let streams = places(version, session.streams());
-        self.servers[server].mapping.opened(name, streams, early);
+        let usable = early && version == Version::Http1;
+        self.servers[server].mapping.opened(name, streams, usable);
         let me = self.me.clone();
         let watched = session.clone();
         self.tasks.push(self.world.spawn("http connection", async move {
@@ -89,10 +91,14 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             opened: now,
             established: false,
             over: false,
+            speaking: false,
             requests: None,
             pipelines,
         });
-        Ok(early)
+        if early && version == Version::Http3 {
+            self.speak_http3(name);
+        }
+        Ok(usable)
     }
 
     fn established(&mut self, name: usize) {
@@ -110,18 +116,16 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         match self.policy.version {
             Version::Http1 => {}
             Version::Http2(windows) => return self.speak_http2(name, windows),
-            Version::Http3 => {
-                let session = self.connections[name].session.clone();
-                let task = http3::drive(self.me.clone(), name, session);
-                self.tasks.push(self.world.spawn("http/3 connection", task));
-                return;
-            }
+            Version::Http3 => return self.speak_http3(name),
         }
         let streams = connection.session.streams();
+        self.servers[server].mapping.established(name, streams);
+        if connection.session.fresh_streams() {
+            return self.dispatch(server);
+        }
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        self.servers[server].mapping.established(name, streams);
         // What rode with the handshake on streams that the server has not granted goes on others.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
             if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
@@ -144,6 +148,15 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         });
         let task = http2::drive(self.me.clone(), name, session, windows, on_frame);
         self.tasks.push(self.world.spawn("http/2 connection", task));
+    }
+
+    /// Begins HTTP/3 on a connection that is established, or that takes early data; once.
+    fn speak_http3(&mut self, name: usize) {
+        let connection = &mut self.connections[name];
+        if !std::mem::replace(&mut connection.speaking, true) {
+            let task = http3::drive(self.me.clone(), name, connection.session.clone());
+            self.tasks.push(self.world.spawn("http/3 connection", task));
+        }
     }
 
     /// Requests can be sent on it.
@@ -310,7 +323,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.connections[name].pipelines.insert(stream, pipeline.clone());
         match self.connections[name].session.open(stream) {
             Ok(opened) => {
-                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened);
+                let fresh = self.connections[name].session.fresh_streams();
+                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
             // The end of the session is reported by its own task; nothing else must leave objects waiting.
@@ -320,7 +334,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// A pipeline's stream has ended.
-    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, end: PipelineEnd) {
+    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
+        if self.connections[connection].session.fresh_streams() {
+            self.connections[connection].pipelines.remove(&stream);
+        }
         match end {
             PipelineEnd::Closed => {}
             PipelineEnd::Finished => {

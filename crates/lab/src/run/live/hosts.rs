@@ -151,9 +151,10 @@ impl Task {
     async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
         let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
-        let host = protocol.start(world.clone(), beginning(&self.contestant, server)).await;
+        let (begin, pair) = beginning(&self.contestant, self.pair.as_ref(), server, &Surroundings::Real);
+        let host = protocol.start(world.clone(), begin).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
-        let host = secured(world, host, self.pair.as_ref(), || Surroundings::Real)?;
+        let host = secured(world, host, pair, || Surroundings::Real)?;
         host.set_tracing(true);
         Ok(host)
     }

@@ -1,0 +1,165 @@
+//! QUIC as a contestant in virtual time: its handshakes, its streams, what of its time can be told, and that it repeats.
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Run};
+use anabranch_lab::run::{batch, one};
+use std::process::{Command, Stdio};
+
+fn plan(flags: &[(&str, &str)]) -> Plan {
+    let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
+    Plan::interpret(draft).expect("a plan")
+}
+
+/// One run of one contestant, which delivers all; every object's parts are known and add up.
+fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
+    let plan = plan(&flags.iter().copied().chain([("transport", transport)]).collect::<Vec<_>>());
+    let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);
+    let failed: Vec<_> = run.objects.iter().filter_map(|object| object.failure.as_ref()).collect();
+    assert_eq!(run.outcome, Outcome::Done, "{transport}: {failed:?}");
+    for object in &run.objects {
+        let why = object.why.expect("delivered");
+        assert!(why.is_whole(), "{transport} seed {seed} {}: {why:?}", object.name);
+        assert_eq!(why.sum(), object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued"));
+    }
+    run
+}
+
+const MS: u64 = 1_000_000;
+const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
+
+/// Transport and security take one round trip together; with a ticket the certificates stay away, and with early data the
+/// request does not wait at all.
+#[test]
+fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
+    let parts = |transport: &str| {
+        let run = run(transport, &[NET[0], NET[1], ("objects", "1x10kB")], 1);
+        let why = run.objects[0].why.expect("delivered");
+        assert_eq!(why.secure_ns, Some(0), "in one");
+        (why.connect_ns.expect("known"), run.wire_bytes.down, run.page_ns.expect("done"))
+    };
+    let (full, bytes, page) = parts("quic");
+    assert!((100 * MS..106 * MS).contains(&full), "{full}");
+    let (resumed, fewer, sooner) = parts("quic:resume=session");
+    assert!((100 * MS..103 * MS).contains(&resumed), "{resumed}");
+    assert!(fewer + 2_000 < bytes && sooner < page, "{fewer} {bytes}, {sooner} {page}");
+    let (early, _, soonest) = parts("quic:resume=0rtt");
+    assert!(early < MS && soonest + 95 * MS < sooner, "{early}, {soonest} {sooner}");
+}
+
+/// A lost packet holds up the streams whose bytes it has, and no other: what has arrived whole is delivered.
+#[test]
+fn nothing_is_withheld_behind_another_s_loss() {
+    let flags = [NET[0], NET[1], ("objects", "20x10kB"), ("loss", "3%")];
+    let (mut repaired, mut lost) = (0, 0);
+    for seed in 1..=10 {
+        let run = run("quic", &flags, seed);
+        lost += run.packets.down.lost;
+        for object in &run.objects {
+            let why = object.why.expect("delivered");
+            assert_eq!(why.blocked_ns, Some(0), "seed {seed} {}: {why:?}", object.name);
+            repaired += u64::from(why.recovery_ns.unwrap_or(0) + why.timeout_ns.unwrap_or(0) > 0);
+        }
+    }
+    assert!(lost > 0 && repaired > 0, "{lost} lost, {repaired} repaired");
+}
+
+/// More objects than streams at a time: each has one of its own all the same.
+#[test]
+fn streams_are_fresh_and_so_many_at_a_time() {
+    let flags = [NET[0], NET[1], ("objects", "30x2kB")];
+    let wide = run("quic", &flags, 1);
+    let narrow = run("quic:streams=4", &flags, 1);
+    for run in [&wide, &narrow] {
+        let mut streams: Vec<u64> = run.objects.iter().filter_map(|object| object.stream).collect();
+        streams.sort_unstable();
+        assert_eq!(streams, (0..30).collect::<Vec<u64>>());
+    }
+    let queued =
+        |run: &Run| run.objects.iter().filter(|it| it.why.is_some_and(|why| why.queue_ns > Some(0))).count();
+    assert_eq!((queued(&wide), queued(&narrow)), (0, 26));
+    assert!(narrow.page_ns > wide.page_ns);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_captures_with_their_secrets() {
+    for resume in ["full", "session", "0rtt"] {
+        let transport = format!("quic:connections=3,resume={resume}");
+        let plan = plan(&[("page", "article"), ("transport", &transport), ("loss", "2%")]);
+        let captures = |seed| one::capture(&batch::scenario(&plan, 0, Some(0), seed)).expect("a capture").1;
+        let first = captures(1);
+        assert!(first == captures(1), "captures repeat byte for byte");
+        assert!(first != captures(2), "secrets hang on the seed");
+        for host in &first {
+            let text = String::from_utf8_lossy(&host.pcapng);
+            assert_eq!(text.matches("CLIENT_TRAFFIC_SECRET_0 ").count(), 3, "{resume}");
+            assert!(!host.pcapng.windows(9).any(|bytes| bytes == b"HTTP/1.1 "));
+        }
+    }
+}
+
+/// HTTP/3 unless told otherwise, and its frames are what the streams have: a page's sheets come before its images, which were
+/// asked for together with them or before.
+#[test]
+fn http3_answers_the_urgent_first() {
+    let flags = [NET[0], NET[1], ("page", "news")];
+    let run = run("quic", &flags, 1);
+    let plan = plan(&[("page", "news"), ("transport", "quic")]);
+    let page = &plan.points[0].workload.page;
+    let of = |kind: &str| -> Vec<(u64, u64)> {
+        let all = page.objects.iter().zip(&run.objects);
+        all.filter(|(object, _)| object.content_type.starts_with(kind))
+            .map(|(_, it)| (it.issued_ns.expect("issued"), it.delivered_ns.expect("delivered")))
+            .collect()
+    };
+    let (sheets, images) = (of("text/css"), of("image/"));
+    assert!(!sheets.is_empty() && !images.is_empty() && run.connections == 1);
+    for (issued, delivered) in sheets {
+        let together = images.iter().filter(|image| image.0 == issued).map(|image| image.1);
+        let last = together.max().unwrap_or(u64::MAX);
+        assert!(delivered < last, "a sheet at {delivered}, images until {last}");
+    }
+}
+
+/// Heads are written with the static table and Huffman's code: a fifth less than as text, not next to nothing as over HTTP/2.
+#[test]
+fn the_key_says_what_is_spoken() {
+    let up = |transport: &str| {
+        let flags = [NET[0], NET[1], ("objects", "30x1kB")];
+        run(transport, &flags, 1).wire_bytes.up
+    };
+    let (three, one) = (up("quic"), up("quic:http=1.1"));
+    assert_eq!(up("quic:http=3"), three);
+    assert!(three + 1_000 < one && three * 2 > one, "{three} {one}");
+    let draft = Draft::from_flags([("transport", "quic:http=2")]).expect("flags");
+    let error = Plan::interpret(draft).expect_err("refused").to_string();
+    assert!(error.contains("http=2: write 3 or 1.1"), "{error}");
+}
+
+/// With the secrets that are in the capture tshark opens every packet and finds the requests in its streams.
+#[test]
+fn tshark_reads_a_capture() {
+    if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        eprintln!("skipped: no tshark here");
+        return;
+    }
+    let http1 = ("transport", "quic:http=1.1");
+    let plan = plan(&[NET[0], NET[1], ("objects", "5x10kB"), http1, ("loss", "1%")]);
+    let hosts = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture").1;
+    let file = std::env::temp_dir().join(format!("anabranch-quic-{}.pcapng", std::process::id()));
+    std::fs::write(&file, &hosts[0].pcapng).expect("written");
+    let said = |arguments: &[&str]| {
+        let told = Command::new("tshark").arg("-r").arg(&file).args(arguments).output().expect("tshark runs");
+        String::from_utf8_lossy(&told.stdout).into_owned()
+    };
+    let (all, opened) = (said(&["-Y", "quic"]), said(&["-Y", "quic.frame"]));
+    let requests =
+        said(&["-Y", "quic.stream_data contains \"GET /\"", "-T", "fields", "-e", "quic.stream.stream_id"]);
+    let bad = said(&["-Y", "_ws.malformed || quic.decryption_failed || udp.checksum.status == \"Bad\""]);
+    std::fs::remove_file(&file).expect("removed");
+    assert!(all.lines().count() > 40, "{all}");
+    assert_eq!(all.lines().count(), opened.lines().count(), "every packet is opened");
+    assert_eq!(bad, "");
+    for stream in ["0", "4", "8", "12", "16"] {
+        assert!(requests.split([',', '\n']).any(|id| id == stream), "stream {stream}: {requests}");
+    }
+}

@@ -1,0 +1,225 @@
+//! The frames of a packet's payload, as far as somebody wants to know of them.
+//!
+//! Home of RFC 9000 §19, and of the frames of RFC 9221 and draft-ietf-quic-ack-frequency as far as their length. quinn
+//! reads them for the protocol; here they are only looked at.
+
+use std::ops::RangeInclusive;
+
+/// A frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Frame {
+    /// Bytes of a stream (§19.8).
+    Stream {
+        /// Its id.
+        id: u64,
+        /// The first byte's place on the stream.
+        offset: u64,
+        /// How many.
+        length: u64,
+        /// None come behind them.
+        fin: bool,
+    },
+    /// Packets that have arrived (§19.3), the newest first.
+    Ack(Vec<RangeInclusive<u64>>),
+    /// Bytes of the handshake (§19.6).
+    Crypto {
+        /// The first byte's place.
+        offset: u64,
+        /// How many.
+        length: u64,
+    },
+    /// Flow control of the connection (§19.9).
+    MaxData(u64),
+    /// Flow control of a stream (§19.10).
+    MaxStreamData {
+        /// Its id.
+        id: u64,
+        /// Bytes that may be sent on it in all.
+        most: u64,
+    },
+    /// Bytes that mean nothing (§19.1).
+    Padding,
+    /// Only to be acknowledged (§19.2).
+    Ping,
+    /// The end of the connection (§19.19), which nobody acknowledges.
+    Close,
+    /// Any other.
+    Other,
+}
+
+impl Frame {
+    /// RFC 9002 §2: a packet that has it is acknowledged.
+    pub(crate) fn is_ack_eliciting(&self) -> bool {
+        !matches!(self, Self::Ack(_) | Self::Padding | Self::Close)
+    }
+}
+
+/// Frames of a payload, one after the other, until it ends or makes no sense.
+pub(crate) struct Frames<'a>(pub(crate) &'a [u8]);
+
+impl Frames<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// RFC 9000 §16.
+    fn number(&mut self) -> Option<u64> {
+        let first = self.byte()?;
+        let mut value = u64::from(first & 0x3f);
+        for _ in 1..1u8 << (first >> 6) {
+            value = value << 8 | u64::from(self.byte()?);
+        }
+        Some(value)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(bytes).ok()?..)?;
+        Some(())
+    }
+
+    fn numbers(&mut self, count: usize) -> Option<()> {
+        (0..count).try_for_each(|_| self.number().map(|_| ()))
+    }
+
+    /// The next of transport parameters (RFC 9000 §18), whose form is like a frame's: its key, and its value if that is a
+    /// number.
+    pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
+        let (key, length) = (self.number()?, self.number()?);
+        let rest = self.0;
+        let value = self.number().unwrap_or(0);
+        self.0 = rest;
+        self.skip(length)?;
+        Some((key, value))
+    }
+
+    fn ack(&mut self, ecn: bool) -> Option<Frame> {
+        let largest = self.number()?;
+        self.number()?;
+        let more = self.number()?;
+        let mut least = largest.checked_sub(self.number()?)?;
+        let mut ranges = vec![least..=largest];
+        for _ in 0..more {
+            let largest = least.checked_sub(self.number()?)?.checked_sub(2)?;
+            least = largest.checked_sub(self.number()?)?;
+            ranges.push(least..=largest);
+        }
+        self.numbers(if ecn { 3 } else { 0 })?;
+        Some(Frame::Ack(ranges))
+    }
+
+    fn stream(&mut self, kind: u64) -> Option<Frame> {
+        let id = self.number()?;
+        let offset = if kind & 4 != 0 { self.number()? } else { 0 };
+        let length = if kind & 2 != 0 { self.number()? } else { self.0.len() as u64 };
+        self.skip(length)?;
+        Some(Frame::Stream { id, offset, length, fin: kind & 1 != 0 })
+    }
+}
+
+impl Iterator for Frames<'_> {
+    type Item = Frame;
+
+    fn next(&mut self) -> Option<Frame> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let kind = self.number()?;
+        Some(match kind {
+            0x00 => {
+                let zeros = self.0.iter().take_while(|byte| **byte == 0).count();
+                self.skip(zeros as u64)?;
+                Frame::Padding
+            }
+            0x01 => Frame::Ping,
+            0x02 | 0x03 => self.ack(kind == 0x03)?,
+            0x06 => {
+                let (offset, length) = (self.number()?, self.number()?);
+                self.skip(length)?;
+                Frame::Crypto { offset, length }
+            }
+            0x08..=0x0f => self.stream(kind)?,
+            0x10 => Frame::MaxData(self.number()?),
+            0x11 => Frame::MaxStreamData { id: self.number()?, most: self.number()? },
+            0x1c | 0x1d => {
+                self.numbers(if kind == 0x1c { 2 } else { 1 })?;
+                let reason = self.number()?;
+                self.skip(reason)?;
+                Frame::Close
+            }
+            other => {
+                match other {
+                    0x1e | 0x1f => {}
+                    0x04 => self.numbers(3)?,
+                    0x05 | 0x15 => self.numbers(2)?,
+                    0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.numbers(1)?,
+                    0x18 => {
+                        self.numbers(2)?;
+                        let id = self.byte()?;
+                        self.skip(u64::from(id) + 16)?;
+                    }
+                    0x1a | 0x1b => self.skip(8)?,
+                    0xaf => self.numbers(4)?,
+                    0x07 | 0x31 => {
+                        let length = self.number()?;
+                        self.skip(length)?;
+                    }
+                    0x30 => self.0 = &[],
+                    _ => return None,
+                }
+                Frame::Other
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+
+    #[test]
+    fn frames_are_what_the_rfc_says() {
+        let payload = [
+            &[0x02, 0x40, 0x64, 0x00, 0x01, 0x02, 0x03, 0x01][..],
+            &[0x06, 0x05, 0x02, 0xaa, 0xbb],
+            &[0x10, 0x80, 0x01, 0x00, 0x00],
+            &[0x11, 0x04, 0x20],
+            &[0x18, 0x01, 0x00, 0x02, 1, 2],
+            &[0; 16],
+            &[0x00, 0x00, 0x01],
+            &[0x0e, 0x04, 0x07, 0x02, 9, 9],
+            &[0x09, 0x08, 1, 2, 3],
+        ]
+        .concat();
+        let frames: Vec<Frame> = Frames(&payload).collect();
+        let wanted = [
+            Frame::Ack(vec![98..=100, 92..=93]),
+            Frame::Crypto { offset: 5, length: 2 },
+            Frame::MaxData(65_536),
+            Frame::MaxStreamData { id: 4, most: 32 },
+            Frame::Other,
+            Frame::Padding,
+            Frame::Ping,
+            Frame::Stream { id: 4, offset: 7, length: 2, fin: false },
+            Frame::Stream { id: 8, offset: 0, length: 3, fin: true },
+        ];
+        assert_eq!(frames, wanted);
+        let eliciting: Vec<bool> = frames.iter().map(Frame::is_ack_eliciting).collect();
+        assert_eq!(eliciting, [false, true, true, true, true, false, true, true, true]);
+    }
+
+    #[test]
+    fn whatever_the_bytes_there_is_an_end() {
+        let mut rng = Rng::new(1);
+        for _ in 0..20_000 {
+            let mut bytes = vec![0; rng.below(60) as usize];
+            rng.fill(&mut bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first %= 0x32;
+            }
+            assert!(Frames(&bytes).count() <= bytes.len());
+        }
+    }
+}

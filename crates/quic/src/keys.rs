@@ -1,0 +1,198 @@
+//! The keys of a connection, which show what they seal and open to its [`Watch`].
+//!
+//! What they do is rustls' and quinn's own; only their packets are looked at, before they are sealed and after they are
+//! opened.
+
+use crate::watch::{Level, Watch};
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::crypto::{
+    ClientConfig, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig,
+    Session, UnsupportedVersion,
+};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
+use std::any::Any;
+use std::sync::Arc;
+
+/// A client's half of the handshakes of one connection.
+pub(crate) struct WatchedClient {
+    pub(crate) inner: Arc<QuicClientConfig>,
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl ClientConfig for WatchedClient {
+    fn start_session(
+        self: Arc<Self>,
+        version: u32,
+        server_name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        let inner = self.inner.clone().start_session(version, server_name, params)?;
+        Ok(Box::new(Watched { inner, watch: self.watch.clone(), side: Side::Client, shaken: false }))
+    }
+}
+
+/// A server's half.
+pub(crate) struct WatchedServer {
+    pub(crate) inner: Arc<QuicServerConfig>,
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl ServerConfig for WatchedServer {
+    fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        self.inner.initial_keys(version, dst_cid)
+    }
+
+    fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
+        self.inner.retry_tag(version, orig_dst_cid, packet)
+    }
+
+    fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
+        let inner = self.inner.clone().start_session(version, params);
+        Box::new(Watched { inner, watch: self.watch.clone(), side: Side::Server, shaken: false })
+    }
+}
+
+/// The handshake of a connection.
+struct Watched {
+    inner: Box<dyn Session>,
+    watch: Arc<Watch>,
+    side: Side,
+    /// The keys of Handshake packets are out: the next are those of data.
+    shaken: bool,
+}
+
+impl Watched {
+    fn key(&self, level: Level, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
+        Box::new(Key { inner, watch: self.watch.clone(), level })
+    }
+
+    fn pair(&self, level: Level, keys: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
+        KeyPair { local: self.key(level, keys.local), remote: self.key(level, keys.remote) }
+    }
+
+    fn keys(&self, level: Level, keys: Keys) -> Keys {
+        Keys { header: keys.header, packet: self.pair(level, keys.packet) }
+    }
+}
+
+impl Session for Watched {
+    fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
+        self.keys(Level::Initial, self.inner.initial_keys(dst_cid, side))
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        self.inner.handshake_data()
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        self.inner.peer_identity()
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        let (header, packet) = self.inner.early_crypto()?;
+        Some((header, self.key(Level::Data, packet)))
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.inner.early_data_accepted()
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.inner.is_handshaking()
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        self.inner.read_handshake(buf)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        let params = self.inner.transport_parameters()?;
+        if let Some(params) = &params {
+            let (max_data, max_stream_data) = grants(params, self.side);
+            self.watch.granted(max_data, max_stream_data);
+        }
+        Ok(params)
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        let keys = self.inner.write_handshake(buf)?;
+        let level = if std::mem::replace(&mut self.shaken, true) { Level::Data } else { Level::Handshake };
+        Some(self.keys(level, keys))
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        let keys = self.inner.next_1rtt_keys()?;
+        Some(self.pair(Level::Data, keys))
+    }
+
+    fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
+        self.inner.is_valid_retry(orig_dst_cid, header, payload)
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        self.inner.export_keying_material(output, label, context)
+    }
+}
+
+/// What a peer grants at first (RFC 9000 §18.2): initial_max_data, and to whom sends from `side` on a stream that the
+/// client has begun both ways.
+fn grants(params: &TransportParameters, side: Side) -> (u64, u64) {
+    let mut bytes = Vec::new();
+    params.write(&mut bytes);
+    let stream = match side {
+        // initial_max_stream_data_bidi_remote: the server did not begin it.
+        Side::Client => 0x06,
+        // initial_max_stream_data_bidi_local.
+        Side::Server => 0x05,
+    };
+    let (mut max_data, mut max_stream_data) = (0, 0);
+    let mut rest = crate::frames::Frames(&bytes);
+    while let Some((key, value)) = rest.parameter() {
+        match key {
+            0x04 => max_data = value,
+            key if key == stream => max_stream_data = value,
+            _ => {}
+        }
+    }
+    (max_data, max_stream_data)
+}
+
+/// Seals and opens packets.
+struct Key {
+    inner: Box<dyn PacketKey>,
+    watch: Arc<Watch>,
+    level: Level,
+}
+
+impl PacketKey for Key {
+    fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
+        let end = buf.len() - self.inner.tag_len();
+        self.watch.leaves(self.level, packet, &buf[header_len..end], buf.len());
+        self.inner.encrypt(packet, buf, header_len);
+    }
+
+    fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        self.inner.decrypt(packet, header, payload)?;
+        self.watch.arrives(self.level, packet, payload);
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        self.inner.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.inner.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.inner.integrity_limit()
+    }
+}

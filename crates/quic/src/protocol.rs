@@ -1,0 +1,73 @@
+//! QUIC among the transports: what it is, and how it starts.
+
+use crate::config::{Config, PROFILES};
+use crate::host::start;
+use anabranch_tls::Ends;
+use anabranch_transport::capabilities::{Capabilities, Carrier, Carriers, Streams};
+use anabranch_transport::protocol::{Protocol, Runs, Start, Starting};
+use anabranch_transport::{Host, Settings};
+use anabranch_world::World;
+use std::io;
+use std::rc::Rc;
+
+/// The port of HTTP over QUIC (RFC 9114 §3.1.1), which decoders take for QUIC.
+const PORT: u16 = 443;
+
+/// QUIC, by quinn.
+#[derive(Clone, Copy, Debug)]
+pub struct Quic;
+
+impl Protocol for Quic {
+    fn name(&self) -> &'static str {
+        "quic"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            streams: Streams::Fresh,
+            half_close: true,
+            secure: true,
+            carriers: Carriers { ip: None, udp: Some(PORT) },
+            ..Capabilities::default()
+        }
+    }
+
+    fn profiles(&self) -> &'static [&'static str] {
+        &PROFILES
+    }
+
+    fn default_profile(&self) -> &'static str {
+        PROFILES[0]
+    }
+
+    fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {
+        Config::profile(name).map(|config| Box::new(config) as Box<dyn Settings>)
+    }
+
+    fn fixed(&self) -> &'static [(&'static str, &'static str)] {
+        // quinn-proto 0.11: max_ack_delay is 25 ms and no setting; RFC 9002 §6.2.1 knows no least timeout but the granularity.
+        &[("delack", "25ms"), ("rto_min", "1ms")]
+    }
+
+    fn caveat(&self) -> Option<&'static str> {
+        Some(
+            "loss recovery, pacing and acknowledgements are quinn's, whichever law the window follows, and a reduction of \
+             the window is never undone",
+        )
+    }
+}
+
+impl<W: World> Runs<W> for Quic {
+    fn start(&self, world: W, begin: Start) -> Starting {
+        Box::pin(async move {
+            let config = begin.settings.own::<Config>()?;
+            let ends = begin.ends.as_ref().and_then(|ends| ends.downcast_ref::<Ends>()).cloned();
+            let ends = ends.ok_or_else(|| io::Error::other("QUIC begins with certificates only"))?;
+            let port = match begin.carrier {
+                Carrier::Udp { port } => port,
+                Carrier::Ip => 0,
+            };
+            Ok(Rc::new(start(world, port, config, ends).await?) as Rc<dyn Host>)
+        })
+    }
+}

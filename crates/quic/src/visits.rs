@@ -1,0 +1,75 @@
+//! Visits before an experiment: connections from memory to memory that leave tickets (RFC 8446 §4.6.1) with the client.
+//!
+//! A ticket of QUIC holds more than one of TLS: what the server granted, which early data must keep to (RFC 9000 §7.4.1).
+//! So the visits are of QUIC, with the settings of the experiment.
+
+use crate::config::Config;
+use crate::endpoint::{Endpoint, Event, Start};
+use anabranch_base::time::Duration;
+use anabranch_base::{Engine, Instant, Packet, Rng, SendBatch};
+use anabranch_tls::{Client, Ends, Pair, Server};
+use anabranch_transport::Settings;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Instants after which a visit has come to nothing.
+const PATIENCE: u64 = 100;
+
+/// One visit.
+///
+/// # Errors
+/// One line.
+pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
+    let config = settings.own::<Config>().map_err(|error| error.to_string())?;
+    let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
+    let end = |local, seed, ends| {
+        Endpoint::new(Start { config: config.clone(), local, rng: Rng::new(seed), ends, segments: 1 })
+    };
+    let visitor = Some((client.clone(), Pair::NAME.to_owned()));
+    let ends = [
+        Ends { surroundings: client.surroundings(), client: visitor, server: None },
+        Ends { surroundings: server.surroundings(), client: None, server: Some(server.clone()) },
+    ];
+    let [ours, theirs] = ends;
+    let (mut client, mut server) = (end(near, 1, ours)?, end(far, 2, theirs)?);
+    server.set_listening(Some(443));
+    let mut now = Instant::ZERO;
+    let id = client.connect(now, far)?;
+    // Tickets come behind the handshake; when nothing is under way any more, they are there.
+    let (mut stands, mut quiet) = (false, 0);
+    for _ in 0..PATIENCE {
+        let moved = carry(&mut client, &mut server, now) + carry(&mut server, &mut client, now);
+        while let Some(event) = client.poll_event() {
+            match event {
+                Event::Connected { .. } => stands = true,
+                Event::Closed { reason, .. } => {
+                    return Err(reason.map_or("closed".to_owned(), |reason| reason.to_string()));
+                }
+                _ => {}
+            }
+        }
+        while server.poll_event().is_some() {}
+        quiet = if moved == 0 { quiet + 1 } else { 0 };
+        if stands && quiet == 2 {
+            client.close(now, id);
+            return Ok(());
+        }
+        now += Duration::from_millis(10);
+        client.handle_timeout(now);
+        server.handle_timeout(now);
+    }
+    Err("a visit before the experiment came to nothing".to_owned())
+}
+
+/// Hands over what one end sends; how many packets that were.
+fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant) -> usize {
+    let mut batch = SendBatch::new(1);
+    let mut carried = 0;
+    while from.poll_transmit(now, &mut batch) {
+        for packet in batch.packets() {
+            to.handle_packet(now, Packet { source: batch.source, target: batch.target, ..packet });
+            carried += 1;
+        }
+        batch.clear();
+    }
+    carried
+}

@@ -10,6 +10,7 @@
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
 //! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
+//! | [`http3`] | HTTP/3: h3 on the streams of a session |
 //! | [`framing`] | where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
 //! | [`observe`] | what happened when, at both ends |
@@ -28,6 +29,7 @@ pub mod framing;
 pub mod get;
 pub mod har;
 pub mod http2;
+pub mod http3;
 pub mod limits;
 pub mod mapping;
 pub mod observe;

@@ -10,7 +10,8 @@
 //! - `access`, `stop`: the log, and the end in good order
 //! - `fifo_lock`: one request at a time; `idle_buffers`: what streams hold between requests
 //! - `stream`: hyper's view of a stream, and the answer to one request; `exchanges`: those of a stream
-//! - `http2`: sessions that speak HTTP/2, and whose bytes they write next; `opening`: whether a session does
+//! - `http2`, `http3`: sessions that speak these, and whose bytes they write next; `reply`: their answers; `opening`: whether a
+//!   session speaks HTTP/2
 //! - `screen`, `drain`: what hyper does not get to see of it, and what is left of it when hyper has done
 
 mod access;
@@ -20,8 +21,10 @@ mod fifo_lock;
 #[cfg(unix)]
 pub mod files;
 mod http2;
+mod http3;
 mod idle_buffers;
 mod opening;
+mod reply;
 mod screen;
 mod site;
 mod stop;
@@ -78,22 +81,24 @@ pub struct Options {
     pub buffers_kept: Option<usize>,
     /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
-    /// What is spoken on sessions of one stream.
+    /// What is spoken.
     pub versions: Versions,
     /// When stopped, the server accepts no more sessions and requests, finishes exchanges in flight, closes the
     /// sessions and ends.
     pub stop: Option<Stop>,
 }
 
-/// The versions of HTTP that a server speaks on sessions of one stream.
+/// The versions of HTTP that a server speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
     /// HTTP/1.1 and older.
     #[default]
     Http1,
-    /// HTTP/2.
+    /// HTTP/2, on sessions of one stream.
     Http2,
-    /// What the two ends have agreed on (ALPN), else what the client's first bytes are (RFC 9113 §3.3).
+    /// HTTP/3, on sessions whose streams are fresh.
+    Http3,
+    /// On sessions of one stream, HTTP/1.1 or HTTP/2: what the two ends have agreed on (ALPN), else what the client's first bytes are (RFC 9113 §3.3).
     Both,
 }
 
@@ -273,7 +278,14 @@ where
             Rc::new(Activity { peer: peer.map(Box::new), slot_handle, memory, ..Activity::default() });
         activity.moved.set(service.world.now());
         let mut watch = Watch::new(&service.world, &service.options);
-        let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
+        let mut served = std::pin::pin!(async {
+            match service.options.versions {
+                Versions::Http3 => {
+                    http3::serve(service.clone(), session.clone(), activity.clone()).await;
+                }
+                _ => serve_streams(&service, &session, &activity).await,
+            }
+        });
         poll_fn(|cx| {
             if let Some(watch) = &mut watch {
                 watch.poll(cx, &service.world, &service.options, &session, &activity);

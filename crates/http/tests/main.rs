@@ -3,6 +3,7 @@
 mod cancel;
 mod fetch;
 mod har_mutations;
+mod http3;
 mod rig;
 mod serving;
 mod slow_clients;

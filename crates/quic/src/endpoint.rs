@@ -13,14 +13,16 @@ use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{Ecn, Engine, Packet, Rng, SendBatch};
 use anabranch_congestion::{Kind, Pacer, cubic, reno};
 use anabranch_tls::{CryptoProvider, Ends, Surroundings};
-use bytes::BytesMut;
+use anabranch_transport::engine::Refusal;
+use anabranch_transport::{CloseReason, ONE_WAY};
+use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId,
     DatagramEvent, Dir, EcnCodepoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError,
     ServerConfig, Side, StreamEvent, StreamId, Transmit, TransportConfig, VarInt, WriteError,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -72,6 +74,11 @@ pub enum Event {
         /// Which.
         id: Id,
     },
+    /// The peer lets there be more streams.
+    Available {
+        /// Which.
+        id: Id,
+    },
     /// The connection is over; `None`: in good order.
     Closed {
         /// Which.
@@ -79,6 +86,25 @@ pub enum Event {
         /// Why, if not in good order.
         reason: Option<ConnectionError>,
     },
+}
+
+/// The number of a stream: those both ways by the client's order, those of one way apart, the client's even, the server's odd.
+fn number(name: StreamId) -> u64 {
+    match name.dir() {
+        Dir::Bi => name.index(),
+        Dir::Uni => ONE_WAY | name.index() << 1 | u64::from(name.initiator() == Side::Server),
+    }
+}
+
+/// What is known of a stream beyond what quinn remembers of it.
+#[derive(Default)]
+struct Open {
+    /// Its end has been read.
+    ended: bool,
+    /// The peer has cancelled what we read, and that has been read; its code.
+    reset: Option<u64>,
+    /// The peer has cancelled what we write; its code.
+    stopped: Option<u64>,
 }
 
 struct Held {
@@ -89,8 +115,10 @@ struct Held {
     pacer: Pacer,
     /// The client's side: streams opened so far.
     opened: u64,
-    /// Streams whose end has been read, and that somebody holds.
-    ended: BTreeSet<u64>,
+    /// Streams that have begun and that somebody holds, or may come to hold.
+    open: BTreeMap<u64, Open>,
+    /// Bytes that may wait to leave beyond the congestion window, if that is limited.
+    unsent: Option<u64>,
     deadline: Option<Instant>,
     /// It may have something to send.
     ready: bool,
@@ -211,7 +239,7 @@ impl Endpoint {
             buffer: Vec::new(),
         };
         // What cannot be set is said here, and not with the first connection.
-        endpoint.transport(endpoint.watch(ConnectionId::new(&[])))?;
+        endpoint.transport(endpoint.watch(ConnectionId::new(&[])), endpoint.config.streams)?;
         Ok(endpoint)
     }
 
@@ -254,7 +282,8 @@ impl Endpoint {
         let first = self.identifiers.next();
         let watch = self.watch(first);
         let mut config = ClientConfig::new(Arc::new(WatchedClient { inner: crypto, watch: watch.clone() }));
-        config.transport_config(Arc::new(self.transport(watch.clone())?));
+        // A server begins no stream both ways: their numbers are the client's.
+        config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
         let inner = &mut self.inner;
@@ -302,10 +331,11 @@ impl Endpoint {
     /// Reads from a stream: how much, and whether nothing more is there.
     pub fn recv(&mut self, now: Instant, id: Id, stream: u64, into: &mut [u8]) -> (usize, bool) {
         let Some(held) = self.connections.get_mut(&id) else { return (0, true) };
-        if held.ended.contains(&stream) {
+        let Some(name) = held.name(stream, true) else { return (0, true) };
+        let Some(open) = held.open.get_mut(&stream) else { return (0, true) };
+        if open.ended || open.reset.is_some() {
             return (0, true);
         }
-        let name = StreamId::new(Side::Client, Dir::Bi, stream);
         let mut recv = held.connection.recv_stream(name);
         let Ok(mut chunks) = recv.read(true) else { return (0, true) };
         let (mut read, mut dry) = (0, false);
@@ -315,8 +345,13 @@ impl Endpoint {
                     into[read..read + chunk.bytes.len()].copy_from_slice(&chunk.bytes);
                     read += chunk.bytes.len();
                 }
-                Ok(None) | Err(ReadError::Reset(_)) => {
-                    held.ended.insert(stream);
+                Ok(None) => {
+                    open.ended = true;
+                    dry = true;
+                    break;
+                }
+                Err(ReadError::Reset(code)) => {
+                    open.reset = Some(code.into_inner());
                     dry = true;
                     break;
                 }
@@ -336,26 +371,99 @@ impl Endpoint {
     /// The peer has sent its last byte on the stream, and it is read.
     #[must_use]
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
-        self.connections.get(&id).is_none_or(|held| held.ended.contains(&stream))
+        let Some(held) = self.connections.get(&id) else { return true };
+        held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)
     }
 
-    /// Writes to a stream as much as there is room for; `None`: the connection takes nothing any more.
-    pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Option<usize> {
-        let held = self.connections.get_mut(&id).filter(|held| !held.closing)?;
-        while held.connection.side().is_client() && held.opened <= stream {
+    /// The code with which the peer has cancelled what we read of a stream, or what we write.
+    #[must_use]
+    pub fn cancel_code(&self, id: Id, stream: u64, reading: bool) -> Option<u64> {
+        let open = self.connections.get(&id)?.open.get(&stream)?;
+        if reading { open.reset } else { open.stopped }
+    }
+
+    /// Begins the next stream, both ways or to the peer alone; `None`: the peer does not let there be one now.
+    ///
+    /// # Errors
+    /// The connection has ended, or it is the server that would begin one both ways, which nobody here has a use for.
+    pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, Refusal> {
+        let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
+        let connection = &mut held.connection;
+        if connection.is_closed() || (connection.side().is_server() && !one_way) {
+            return Err(Refusal::Closed);
+        }
+        let Some(begun) = connection.streams().open(if one_way { Dir::Uni } else { Dir::Bi }) else {
+            return Ok(None);
+        };
+        held.opened += u64::from(!one_way);
+        held.open.insert(number(begun), Open::default());
+        Ok(Some(number(begun)))
+    }
+
+    /// Nobody holds the stream any more: what was written goes on its way and ends there, what comes is not wanted. What goes
+    /// to the peer alone ends when its writer says so, else with the connection.
+    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi)
+            && held.connection.send_stream(name).finish().is_ok()
+        {
+            held.watch.finished(name);
+        }
+        let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
+        if let Some(name) = held.name(stream, true).filter(|_| !ended) {
+            let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+        }
+        self.settle(now, id);
+    }
+
+    /// What streams of a lower rank have goes first; those of one rank take turns.
+    pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(name) = held.name(stream, false) else { return };
+        // A stream that is over has nothing to send.
+        let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
+    }
+
+    /// Cancels what we read of a stream, or what we write (RFC 9000 §19.4, §19.5).
+    pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(name) = held.name(stream, reading) else { return };
+        let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
+        // What is over cannot be cancelled, and need not be.
+        let _ = if reading {
+            held.connection.recv_stream(name).stop(code)
+        } else {
+            held.watch.gave_up(name);
+            held.connection.send_stream(name).reset(code)
+        };
+        self.settle(now, id);
+    }
+
+    /// Writes to a stream as much as there is room for.
+    ///
+    /// # Errors
+    /// The connection takes nothing any more, or the peer has cancelled the stream.
+    pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
+        let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
+        while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
             if held.connection.streams().open(Dir::Bi).is_none() {
-                return if held.connection.is_closed() { None } else { Some(0) };
+                return if held.connection.is_closed() { Err(Refusal::Closed) } else { Ok(0) };
             }
+            held.open.insert(held.opened, Open::default());
             held.opened += 1;
         }
-        let name = StreamId::new(Side::Client, Dir::Bi, stream);
+        if held.open.get(&stream).is_some_and(|open| open.stopped.is_some()) {
+            return Err(Refusal::Failed(CloseReason::Cancelled));
+        }
+        let name = held.name(stream, false).ok_or(Refusal::Closed)?;
         let written = match held.connection.send_stream(name).write(from) {
             Ok(written) => {
                 held.watch.wrote(name, written);
-                Some(written)
+                Ok(written)
             }
-            Err(WriteError::Blocked) => Some(0),
-            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => None,
+            Err(WriteError::Blocked) => Ok(0),
+            Err(WriteError::Stopped(_)) => Err(Refusal::Failed(CloseReason::Cancelled)),
+            Err(WriteError::ClosedStream) => Err(Refusal::Closed),
         };
         self.settle(now, id);
         written
@@ -364,22 +472,17 @@ impl Endpoint {
     /// Nothing more will be written to the stream.
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
-        let name = StreamId::new(Side::Client, Dir::Bi, stream);
+        let Some(name) = held.name(stream, false) else { return };
         if held.connection.send_stream(name).finish().is_ok() {
             held.watch.finished(name);
         }
         self.settle(now, id);
     }
 
-    /// Nobody holds the stream any more: what was written goes on its way and ends there, what comes is not wanted.
-    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
-        let Some(held) = self.connections.get_mut(&id) else { return };
-        let name = StreamId::new(Side::Client, Dir::Bi, stream);
-        if held.connection.send_stream(name).finish().is_ok() {
-            held.watch.finished(name);
-        }
-        if !held.ended.remove(&stream) {
-            let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+    /// Takes no more than the congestion window lets go, and `bytes` beyond it; at most the send buffer.
+    pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
+        if let Some(held) = self.connections.get_mut(&id) {
+            held.unsent = Some(bytes);
         }
         self.settle(now, id);
     }
@@ -393,9 +496,15 @@ impl Endpoint {
 
     /// Ends it at once: what is not acknowledged may not have arrived.
     pub fn abort(&mut self, now: Instant, id: Id) {
+        self.close_with(now, id, ABORTED.into_inner(), "aborted");
+    }
+
+    /// Ends it at once, and tells the peer's application why.
+    pub fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
-        held.connection.close(at, ABORTED, bytes::Bytes::from_static(b"aborted"));
+        let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
+        held.connection.close(at, code, Bytes::copy_from_slice(reason.as_bytes()));
         held.end(&mut self.events, id, Some(ConnectionError::LocallyClosed));
         self.settle(now, id);
     }
@@ -423,7 +532,8 @@ impl Endpoint {
             watch,
             pacer: Pacer::default(),
             opened: 0,
-            ended: BTreeSet::new(),
+            open: BTreeMap::new(),
+            unsent: None,
             deadline: None,
             ready: true,
             told: false,
@@ -443,13 +553,9 @@ impl Endpoint {
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.ready = true;
         held.watch.settled();
-        let mut gone = false;
-        while let Some(event) = held.connection.poll_endpoint_events() {
-            gone |= event.is_drained();
-            if let Some(answer) = self.inner.handle_event(held.handle, event) {
-                let connection = &mut held.connection;
-                self.surroundings.within(|| connection.handle_event(answer));
-            }
+        if let Some(beyond) = held.unsent {
+            let window = held.connection.congestion_state().window().saturating_add(beyond);
+            held.connection.set_send_window(window.min(self.config.sndbuf));
         }
         let streams = self.config.streams;
         while let Some(event) = held.connection.poll() {
@@ -470,39 +576,59 @@ impl Endpoint {
                     let reason = Some(reason).filter(|reason| !is_orderly(reason));
                     held.end(&mut self.events, id, reason);
                 }
-                quinn_proto::Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
-                    while let Some(name) = held.connection.streams().accept(Dir::Bi) {
-                        // Early data is answered at once (RFC 9001 §4.1.2).
-                        held.announce(&mut self.events, id, streams);
-                        self.events.push_back(Event::Readable { id, stream: name.index() });
+                quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(name) = held.connection.streams().accept(dir) {
+                        if held.connection.side().is_server() {
+                            // Early data is answered at once (RFC 9001 §4.1.2).
+                            held.announce(&mut self.events, id, streams);
+                        }
+                        held.open.insert(number(name), Open::default());
+                        self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
-                quinn_proto::Event::Stream(StreamEvent::Readable { id: name }) => {
-                    self.events.push_back(Event::Readable { id, stream: name.index() });
+                // What comes on a stream that nobody holds any more begins no other.
+                quinn_proto::Event::Stream(StreamEvent::Readable { id: name })
+                    if held.open.contains_key(&number(name)) =>
+                {
+                    self.events.push_back(Event::Readable { id, stream: number(name) });
                 }
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
                     // RFC 9000 §3.5: nobody reads it.
                     let _ = held.connection.send_stream(name).reset(error_code);
                     held.watch.gave_up(name);
+                    if let Some(open) = held.open.get_mut(&number(name)) {
+                        open.stopped = Some(error_code.into_inner());
+                    }
                     self.events.push_back(Event::Writable { id });
                 }
-                quinn_proto::Event::Stream(StreamEvent::Writable { .. } | StreamEvent::Available { .. }) => {
-                    self.events.push_back(Event::Writable { id })
+                quinn_proto::Event::Stream(StreamEvent::Writable { .. }) => {
+                    self.events.push_back(Event::Writable { id });
+                }
+                quinn_proto::Event::Stream(StreamEvent::Available { .. }) => {
+                    self.events.push_back(Event::Writable { id });
+                    self.events.push_back(Event::Available { id });
                 }
                 _ => {}
             }
         }
-        // Why comes before that it is gone.
-        if gone {
-            self.handles.remove(&held.handle);
-            held.end(&mut self.events, id, None);
-            self.timeouts += held.watch.timeouts();
-            self.connections.remove(&id);
-            return;
-        }
         if held.closing && !held.told && held.watch.is_delivered() {
             held.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
             held.end(&mut self.events, id, None);
+        }
+        // After what the application learns: with the last of them the connection is forgotten.
+        while let Some(event) = held.connection.poll_endpoint_events() {
+            let gone = event.is_drained();
+            if let Some(answer) = self.inner.handle_event(held.handle, event) {
+                let connection = &mut held.connection;
+                self.surroundings.within(|| connection.handle_event(answer));
+            }
+            if gone {
+                self.handles.remove(&held.handle);
+                held.end(&mut self.events, id, None);
+                self.timeouts += held.watch.timeouts();
+                self.connections.remove(&id);
+                return;
+            }
         }
         let deadline = held.connection.poll_timeout();
         let deadline = deadline.map(|at| self.ours(at));
@@ -530,7 +656,7 @@ impl Endpoint {
             let mut config = config;
             config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
             // It was tried when the endpoint began.
-            if let Ok(transport) = self.transport(watch.clone()) {
+            if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
             let inner = &mut self.inner;
@@ -556,6 +682,16 @@ impl Endpoint {
 }
 
 impl Held {
+    /// quinn's name of a stream; `None`: that end has no say in it, as a stream that goes one way has none for the other.
+    fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
+        if stream & ONE_WAY == 0 {
+            return Some(StreamId::new(Side::Client, Dir::Bi, stream));
+        }
+        let initiator = if stream & 1 == 0 { Side::Client } else { Side::Server };
+        let ours = initiator == self.connection.side();
+        (ours != reading).then(|| StreamId::new(initiator, Dir::Uni, (stream & !ONE_WAY) >> 1))
+    }
+
     /// A peer has begun it, which is told once.
     fn announce(&mut self, events: &mut VecDeque<Event>, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
@@ -575,11 +711,17 @@ impl Held {
 /// The application's error code of an end that is none in good order (RFC 9000 §20.2 leaves it to us).
 const ABORTED: VarInt = VarInt::from_u32(1);
 
+/// What HTTP/3 says goodbye with (RFC 9114 §8.1); others have no common code, and 0 is nobody's error.
+const NO_ERROR: u64 = 0x100;
+
+/// Streams of one way that a peer may have open: RFC 9114 §6.2 has three, and some of types that are to be ignored.
+const ONE_WAY_STREAMS: u64 = 16;
+
 /// The other side, or this one, has said goodbye.
 fn is_orderly(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::LocallyClosed => true,
-        ConnectionError::ApplicationClosed(close) => close.error_code == VarInt::from_u32(0),
+        ConnectionError::ApplicationClosed(close) => [0, NO_ERROR].contains(&close.error_code.into_inner()),
         _ => false,
     }
 }
@@ -591,14 +733,14 @@ fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), S
 }
 
 impl Endpoint {
-    /// quinn's settings of one connection.
-    fn transport(&self, watch: Arc<Watch>) -> Result<TransportConfig, String> {
+    /// quinn's settings of one connection, whose peer may have so many streams both ways open.
+    fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
         let mut transport = TransportConfig::default();
         transport
-            .max_concurrent_bidi_streams(number(config.streams)?)
-            .max_concurrent_uni_streams(number(0)?)
+            .max_concurrent_bidi_streams(number(streams)?)
+            .max_concurrent_uni_streams(number(ONE_WAY_STREAMS)?)
             .stream_receive_window(number(config.stream_window)?)
             .receive_window(number(config.window)?)
             .send_window(config.sndbuf)

@@ -1,8 +1,9 @@
 //! QUIC (RFC 9000, RFC 9001, RFC 9002), by `quinn-proto`, as an engine of sessions.
 //!
-//! A connection is a session; its streams are those that the client begins, both ways, by their order of creation. The
-//! state machine is quinn's; what is here gives it packets, time, randomness and keys as any engine here has them, so that
-//! the same code runs on a real network and in virtual time. The window's law may be one of ours (`window`).
+//! A connection is a session; its streams are those that the client begins, both ways, by their order of creation, and apart
+//! from them those of one way, which either end begins. The state machine is quinn's; what is here gives it packets, time,
+//! randomness and keys as any engine here has them, so that the same code runs on a real network and in virtual time. The
+//! window's law may be one of ours (`window`).
 //!
 //! What stays quinn's own, whichever law the window follows: which packets are lost and when a timer runs out (RFC 9002
 //! §6), the pacer, which cannot be turned off, acknowledgements (one for two packets, or after 25 ms), and whether a sender

@@ -28,6 +28,7 @@ impl SessionEngine for Endpoint {
             },
             Event::Readable { id, stream } => host.readable(id, stream),
             Event::Writable { id } => host.writable(id),
+            Event::Available { id } => host.streams_available(id),
             Event::Closed { id, reason } => host.closed(now, id, to_close_reason(reason)),
         }
     }
@@ -85,7 +86,23 @@ impl SessionEngine for Endpoint {
     }
 
     fn send(&mut self, now: Instant, id: Id, write: Write<()>, from: &[u8]) -> Result<usize, Refusal> {
-        Self::send(self, now, id, write.stream, from).ok_or(Refusal::Closed)
+        Self::send(self, now, id, write.stream, from)
+    }
+
+    fn begin_stream(&mut self, _: Instant, id: Id, one_way: bool) -> Result<Option<StreamId>, Refusal> {
+        Self::begin_stream(self, id, one_way)
+    }
+
+    fn set_rank(&mut self, id: Id, stream: StreamId, rank: u32) {
+        Self::set_rank(self, id, stream, rank);
+    }
+
+    fn cancel_direction(&mut self, now: Instant, id: Id, stream: StreamId, reading: bool, code: u64) {
+        Self::cancel(self, now, id, stream, reading, code);
+    }
+
+    fn cancel_code(&self, id: Id, stream: StreamId, reading: bool) -> Option<u64> {
+        Self::cancel_code(self, id, stream, reading)
     }
 
     fn finish(&mut self, now: Instant, id: Id, stream: StreamId) {
@@ -98,6 +115,14 @@ impl SessionEngine for Endpoint {
 
     fn abort(&mut self, now: Instant, id: Id) {
         Self::abort(self, now, id);
+    }
+
+    fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
+        Self::close_with(self, now, id, code, reason);
+    }
+
+    fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
+        Self::limit_unsent(self, now, id, bytes);
     }
 
     fn let_go(&mut self, now: Instant, id: Id, stream: StreamId) {

@@ -3,15 +3,15 @@
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
-use anabranch_quic::{Config, Endpoint, QuicConnector, QuicSession, Start, start};
+use anabranch_quic::{Config, Endpoint, QuicConnector, QuicListener, QuicSession, QuicStream, Start, start};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
     Client, ClientSettings, Ends, Fingerprint, Identity, Pair, Server, ServerSettings, Simulation,
     Surroundings, Trust, Versions, Visits,
 };
-use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
+use anabranch_transport::{CloseReason, Connector, Listener, ONE_WAY, OpenError, Session, Stream};
 use anabranch_world::{Detach, World};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 
 const NAME: &str = "server.test";
@@ -41,6 +41,37 @@ fn run<T, F: Future<Output = T>>(
 
 /// A client's connector, and a server that sends back what comes on each stream.
 async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
+    let world = worlds[1].clone();
+    let (mut listener, connector) = hosts(worlds, config, trusted).await;
+    let there = world.clone();
+    there
+        .spawn("server", async move {
+            while let Ok(session) = listener.accept().await {
+                world.spawn("session", echo(world.clone(), session)).detach();
+            }
+        })
+        .detach();
+    connector
+}
+
+/// Both ends of a connection, and the client's world.
+async fn pair(worlds: [SimWorld; 2]) -> ([QuicSession<SimWorld>; 2], SimWorld) {
+    let world = worlds[0].clone();
+    let (mut listener, connector) = hosts(worlds, &Config::default(), true).await;
+    let client = connector.connect(0).expect("begun");
+    client.established().await.expect("stands");
+    let server = listener.accept().await.expect("accepted");
+    // The port stays open for as long as the world runs.
+    world.spawn("listener", async move { drop(listener.accept().await) }).detach();
+    ([client, server], world)
+}
+
+/// A server's listener and a client's connector.
+async fn hosts(
+    worlds: [SimWorld; 2],
+    config: &Config,
+    trusted: bool,
+) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
     let [here, there] = worlds;
     let (identity, root) = Identity::simulated(NAME, 3_000).expect("a chain");
     let settings = ServerSettings {
@@ -51,18 +82,10 @@ async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConn
     let server = Server::new(settings, surroundings(&there)).expect("a server");
     let far = Ends { surroundings: surroundings(&there), client: None, server: Some(server) };
     let host = start(there.clone(), 443, config.clone(), far).await.expect("a host");
-    let mut listener = host.listen_with(443, 0).expect("listening");
-    let world = there.clone();
-    there
-        .spawn("server", async move {
-            while let Ok(session) = listener.accept().await {
-                world.spawn("session", echo(world.clone(), session)).detach();
-            }
-        })
-        .detach();
+    let listener = host.listen_with(443, 0).expect("listening");
     let near = if trusted { client_with(&here, Trust::Authorities(vec![root])) } else { client_of(&here) };
     let host = start(here.clone(), 0, config.clone(), near).await.expect("a host");
-    QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)])
+    (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
 
 /// A client that believes one certificate, which nobody has.
@@ -267,3 +290,134 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     let refused = begin(&Surroundings::Real).expect_err("refused");
     assert!(refused.contains("of virtual time"), "{refused}");
 }
+
+/// Streams of one way, both from the client and from the server, more in all than may be open at once.
+#[test]
+fn streams_of_one_way_go_one_way_and_are_counted_apart() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let ([client, server], world) = pair(worlds).await;
+        let from_server = world.spawn("server", async move {
+            for number in 0..20 {
+                let mut stream = begin(&server, true).await.expect("begun");
+                assert_eq!(stream.number(), ONE_WAY | (number * 2 + 1));
+                assert!(matches!(stream.read(&mut [0]).await, Ok(0)), "nothing comes on it");
+                stream.write_all(&[number as u8]).await.expect("written");
+                stream.finish();
+            }
+            let refused = begin(&server, false).await.expect_err("a server begins none both ways");
+            assert!(matches!(refused, OpenError::NoSuchStream { .. }), "{refused}");
+            let mut stream = poll_fn(|cx| server.poll_accept_one_way(cx)).await.expect("accepted");
+            assert_eq!(stream.number(), ONE_WAY);
+            assert!(stream.write(&[1]).await.is_err(), "nothing goes on it");
+            assert_eq!((stream.read(&mut [0; 9]).await, stream.read(&mut [0; 9]).await), (Ok(2), Ok(0)));
+            server
+        });
+        for number in 0..20 {
+            let mut stream = poll_fn(|cx| client.poll_accept_one_way(cx)).await.expect("accepted");
+            let mut got = [0; 9];
+            assert_eq!(stream.read(&mut got).await, Ok(1));
+            assert_eq!((stream.read(&mut [0]).await, got[0]), (Ok(0), number));
+        }
+        let mut stream = begin(&client, true).await.expect("begun");
+        stream.write_all(b"hi").await.expect("written");
+        stream.finish();
+        drop(from_server.await);
+    });
+    came
+}
+
+/// More streams than a client may have open at once: each that is over makes room for another.
+#[test]
+fn there_are_always_more_streams() {
+    let mut config = Config::default();
+    config.set("streams", "4").expect("a number");
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let session = ends(worlds, &config, true).await.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        for number in 0..400 {
+            let mut stream = begin(&session, false).await.expect("begun");
+            assert_eq!(stream.number(), number);
+            stream.write_all(b"hi").await.expect("written");
+            stream.finish();
+            let mut got = [0; 9];
+            assert_eq!((stream.read(&mut got).await, stream.read(&mut got).await), (Ok(2), Ok(0)));
+        }
+    });
+    came
+}
+
+/// Each direction is cancelled by itself, with a code that the other end reads.
+#[test]
+fn a_direction_is_cancelled_with_a_code() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let ([client, server], world) = pair(worlds).await;
+        let mut near = begin(&client, false).await.expect("begun");
+        near.write_all(b"hi").await.expect("written");
+        let mut far = server.accept().await.expect("accepted");
+        assert_eq!(far.read(&mut [0; 9]).await, Ok(2));
+        near.cancel_writing(7);
+        assert_eq!((far.read(&mut [0]).await, far.cancel_code(true)), (Err(CloseReason::Cancelled), Some(7)));
+        near.cancel_reading(8);
+        let refused = loop {
+            if let Err(refused) = far.write(&[0; 4096]).await {
+                break refused;
+            }
+        };
+        assert_eq!((refused, far.cancel_code(false)), (CloseReason::Cancelled, Some(8)));
+        // The connection goes on.
+        drop((near, far));
+        let mut near = begin(&client, false).await.expect("begun");
+        near.write_all(b"hi").await.expect("written");
+        assert_eq!(server.accept().await.expect("accepted").read(&mut [0; 9]).await, Ok(2));
+        // quinn sends no CONNECTION_CLOSE while its congestion window is full.
+        world.sleep_until(world.now() + Duration::from_secs(1)).await;
+        server.close_with(9, "enough");
+        let reason = client.closed().await;
+        assert!(reason.to_string().contains("enough"), "{reason}");
+    });
+    came
+}
+
+/// What is taken and has not left is bounded: a stream that comes late does not wait for megabytes of another.
+#[test]
+fn what_waits_to_leave_is_bounded() {
+    let taken = |unsent: Option<u64>| {
+        run(1, "rate=1mbit,rtt=40ms", |worlds| async move {
+            let ([client, _server], world) = pair(worlds).await;
+            unsent.into_iter().for_each(|bytes| client.limit_unsent(bytes));
+            let mut stream = begin(&client, false).await.expect("begun");
+            let writing = world.timeout(Some(Duration::from_millis(10)), stream.write_all(&[0; 3_000_000]));
+            let _ = writing.await;
+            stream.bytes_written()
+        })
+        .0
+    };
+    let (all, some) = (taken(None), taken(Some(16_384)));
+    // Ten packets at first, of 1200 bytes or as many as were found to fit.
+    assert!(all > 2_000_000 && (28_000..40_000).contains(&some), "{all} {some}");
+}
+
+async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStream<SimWorld>, OpenError> {
+    poll_fn(|cx| session.poll_begin(cx, one_way)).await
+}
+
+/// A session that is closed delivers what was written to streams that are finished.
+#[test]
+fn a_close_waits_for_what_was_written() {
+    let (came, _) = run(1, "rate=1mbit,rtt=40ms,loss=2%", |worlds| async move {
+        let ([client, server], _) = pair(worlds).await;
+        let mut stream = begin(&server, true).await.expect("begun");
+        stream.write_all(&[7; 300_000]).await.expect("written");
+        stream.finish();
+        server.close();
+        let mut stream = poll_fn(|cx| client.poll_accept_one_way(cx)).await.expect("accepted");
+        let (mut read, mut buffer) = (0, [0; 10_000]);
+        while let Ok(more @ 1..) = stream.read(&mut buffer).await {
+            read += more;
+        }
+        assert_eq!((read, client.closed().await, server.closed().await), (300_000, FINISHED, FINISHED));
+    });
+    came
+}
+
+const FINISHED: CloseReason = CloseReason::Finished;

@@ -149,6 +149,17 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Ends it at once.
     fn abort(&mut self, now: Instant, id: Self::Id);
 
+    /// Ends it at once, with a code and a reason for the peer's application.
+    fn close_with(&mut self, now: Instant, id: Self::Id, code: u64, reason: &str) {
+        let _ = (code, reason);
+        self.abort(now, id);
+    }
+
+    /// Takes no more than what the network takes next and `bytes` beyond it.
+    fn limit_unsent(&mut self, now: Instant, id: Self::Id, bytes: u64) {
+        let _ = (now, id, bytes);
+    }
+
     /// Nobody will ask for a session that has ended again.
     fn release(&mut self, now: Instant, id: Self::Id) {
         let _ = (now, id);
@@ -175,6 +186,37 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Drops what was written on a stream and not sent.
     fn cancel(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
+    }
+
+    /// Begins a stream that nobody has used, both ways or to the peer alone, where streams are fresh; `None`: the peer does
+    /// not let there be one now, and [`EngineHost::streams_available`] says when to ask again.
+    ///
+    /// # Errors
+    /// There is none to be had.
+    fn begin_stream(
+        &mut self,
+        now: Instant,
+        id: Self::Id,
+        one_way: bool,
+    ) -> Result<Option<StreamId>, Refusal> {
+        let _ = (now, id, one_way);
+        Err(Refusal::Closed)
+    }
+
+    /// What streams of a lower rank have goes first.
+    fn set_rank(&mut self, id: Self::Id, stream: StreamId, rank: u32) {
+        let _ = (id, stream, rank);
+    }
+
+    /// Cancels one direction of a stream: what we read, or what we write.
+    fn cancel_direction(&mut self, now: Instant, id: Self::Id, stream: StreamId, reading: bool, code: u64) {
+        let _ = (now, id, stream, reading, code);
+    }
+
+    /// The code with which the peer has cancelled one direction of a stream.
+    fn cancel_code(&self, id: Self::Id, stream: StreamId, reading: bool) -> Option<u64> {
+        let _ = (id, stream, reading);
+        None
     }
 
     /// Where the count of a stream's bytes goes on after a reset.

@@ -77,6 +77,22 @@ impl Stream for AnyStream {
         (**self).poll_reset(cx)
     }
 
+    fn set_rank(&mut self, rank: u32) {
+        (**self).set_rank(rank);
+    }
+
+    fn cancel_writing(&mut self, code: u64) {
+        (**self).cancel_writing(code);
+    }
+
+    fn cancel_reading(&mut self, code: u64) {
+        (**self).cancel_reading(code);
+    }
+
+    fn cancel_code(&self, reading: bool) -> Option<u64> {
+        (**self).cancel_code(reading)
+    }
+
     fn finish(&mut self) {
         (**self).finish();
     }
@@ -98,11 +114,15 @@ trait SessionObject {
     fn grow(&self, more: u64);
     fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
     fn open(&self, number: StreamId) -> Result<AnyStream, OpenError>;
+    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<AnyStream, OpenError>>;
+    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>>;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>>;
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
     fn unacknowledged(&self) -> u64;
     fn close(&self);
     fn abort(&self);
+    fn close_with(&self, code: u64, reason: &str);
+    fn limit_unsent(&self, bytes: u64);
 }
 
 impl<S: Session> SessionObject for S {
@@ -146,6 +166,14 @@ impl<S: Session> SessionObject for S {
         Session::open(self, number).map(|stream| Box::new(stream) as AnyStream)
     }
 
+    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<AnyStream, OpenError>> {
+        Session::poll_begin(self, cx, one_way).map_ok(|stream| Box::new(stream) as AnyStream)
+    }
+
+    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
+        Session::poll_accept_one_way(self, cx).map_ok(|stream| Box::new(stream) as AnyStream)
+    }
+
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
         Session::poll_accept(self, cx).map_ok(|stream| Box::new(stream) as AnyStream)
     }
@@ -164,6 +192,14 @@ impl<S: Session> SessionObject for S {
 
     fn abort(&self) {
         Session::abort(self);
+    }
+
+    fn close_with(&self, code: u64, reason: &str) {
+        Session::close_with(self, code, reason);
+    }
+
+    fn limit_unsent(&self, bytes: u64) {
+        Session::limit_unsent(self, bytes);
     }
 }
 
@@ -227,6 +263,14 @@ impl Session for AnySession {
         self.0.open(number)
     }
 
+    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<AnyStream, OpenError>> {
+        self.0.poll_begin(cx, one_way)
+    }
+
+    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
+        self.0.poll_accept_one_way(cx)
+    }
+
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
         self.0.poll_accept(cx)
     }
@@ -245,6 +289,14 @@ impl Session for AnySession {
 
     fn abort(&self) {
         self.0.abort();
+    }
+
+    fn close_with(&self, code: u64, reason: &str) {
+        self.0.close_with(code, reason);
+    }
+
+    fn limit_unsent(&self, bytes: u64) {
+        self.0.limit_unsent(bytes);
     }
 }
 

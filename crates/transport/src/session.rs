@@ -88,6 +88,9 @@ impl From<CloseReason> for io::Error {
 /// The name of a stream within its session.
 pub type StreamId = u64;
 
+/// Streams that carry bytes to one end alone have this bit in their number: they are counted apart from the others.
+pub const ONE_WAY: StreamId = 1 << 62;
+
 /// Why a stream cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
@@ -160,6 +163,19 @@ pub trait Session: Clone + 'static {
     /// [`OpenError`] when there is none, it is held already, or the session has ended.
     fn open(&self, number: StreamId) -> Result<Self::Stream, OpenError>;
 
+    /// Begins a stream that nobody has used, both ways or `one_way` to the peer; ready when the peer lets there be one
+    /// more. A session whose streams are not fresh ([`Streams::Fresh`](crate::Streams)) has none.
+    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<Self::Stream, OpenError>> {
+        let (_, streams) = ((cx, one_way), self.streams());
+        Poll::Ready(Err(OpenError::NoSuchStream { number: streams, streams }))
+    }
+
+    /// The next stream that the peer has begun and that carries its bytes alone.
+    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>> {
+        let _ = cx;
+        Poll::Pending
+    }
+
     /// The next stream on which the peer has sent something and which nobody
     /// here holds. On TCP the one stream is ready as soon as the connection is.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
@@ -177,6 +193,18 @@ pub trait Session: Clone + 'static {
 
     /// Ends the session at once.
     fn abort(&self);
+
+    /// Ends the session at once, and tells the peer's application why, where the transport carries that (RFC 9000 §19.19).
+    fn close_with(&self, code: u64, reason: &str) {
+        let _ = (code, reason);
+        self.abort();
+    }
+
+    /// Has streams take no more than what the network takes next and `bytes` beyond it, so that what is written later waits
+    /// for no more than that. Where the transport cannot do so, nothing changes.
+    fn limit_unsent(&self, bytes: u64) {
+        let _ = bytes;
+    }
 
     /// Waits for the handshake.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
@@ -328,6 +356,29 @@ pub trait Stream: 'static {
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = cx;
         Poll::Ready(false)
+    }
+
+    /// What streams of a lower rank have goes first, and streams of one rank take turns, where the transport can order what
+    /// waits to leave; else nothing changes.
+    fn set_rank(&mut self, rank: u32) {
+        let _ = rank;
+    }
+
+    /// What was written need not arrive any more, and nothing more is written: the peer reads
+    /// [`CloseReason::Cancelled`], where the transport can cancel one direction (RFC 9000 §19.4).
+    fn cancel_writing(&mut self, code: u64) {
+        let _ = code;
+    }
+
+    /// Nothing more is read: the peer writes in vain, where the transport can cancel one direction (RFC 9000 §19.5).
+    fn cancel_reading(&mut self, code: u64) {
+        let _ = code;
+    }
+
+    /// The code with which the peer has cancelled what we read, or what we write.
+    fn cancel_code(&self, reading: bool) -> Option<u64> {
+        let _ = reading;
+        None
     }
 
     /// Nothing more will be written: the peer reads the end of the stream after

@@ -7,8 +7,10 @@
 //!
 //! - `state`: the page, the queues, the connections, and objects without progress
 //! - `pipeline`: one stream of a connection: requests out, responses in
+//! - `own_stream`: an exchange that has a stream of its own, over HTTP/2 and HTTP/3
 //! - [`request`], [`response`]: the bytes
 
+pub(crate) mod own_stream;
 pub(crate) mod pipeline;
 pub mod request;
 pub mod response;

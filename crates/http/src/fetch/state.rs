@@ -6,11 +6,12 @@
 mod connections;
 mod timeout;
 
+pub(crate) use connections::Requests;
 pub(super) use timeout::watch;
 
 use super::pipeline::Exchange;
 use super::{End, Outcome};
-use crate::mapping::{Choice, Mapping, Policy, Think};
+use crate::mapping::{Choice, Mapping, Policy, Think, Version};
 use crate::observe::{Delivered, FetchError, Observer};
 use crate::page::Page;
 use anabranch_base::time::{Duration, Instant};
@@ -81,6 +82,14 @@ struct Server {
     failures: u32,
 }
 
+/// Exchanges that a session of so many streams takes at once.
+fn places(version: Version, streams: u64) -> u64 {
+    match version {
+        Version::Http1 | Version::Http3 => streams,
+        Version::Http2(windows) => windows.concurrent.into(),
+    }
+}
+
 /// Issues what is known from the start and opens the first connections.
 pub(super) fn start<W, C, O>(
     world: W,
@@ -113,12 +122,10 @@ where
         }
     }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
+    let places = places(policy.version, connector.streams());
+    let fresh = connector.fresh_streams();
     let server = || Server {
-        mapping: Mapping::new(
-            &policy,
-            policy.http2.map_or(connector.streams(), |windows| windows.concurrent.into()),
-        )
-        .fresh(connector.fresh_streams()),
+        mapping: Mapping::new(&policy, places).fresh(fresh),
         queue: VecDeque::new(),
         failures: 0,
     };

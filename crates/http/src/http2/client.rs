@@ -1,27 +1,19 @@
 //! A fetch's exchanges over HTTP/2: one connection, a stream of it each.
 
-use super::heads::fill;
 use super::io::{Frame, Io};
-use super::priority::Priority;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
-use crate::fetch::pipeline::{Exchange, Pipeline};
-use crate::fetch::request::least_head;
-use crate::fetch::state::Fetch;
-use crate::observe::{Delivered, FetchError, Observer};
-use crate::page::{self, bounded_head};
-use anabranch_base::time::Instant;
+use crate::fetch::own_stream::{Ended, Response};
+use crate::fetch::state::{self, Fetch};
+use crate::observe::{FetchError, Observer};
 use anabranch_transport::{CloseReason, Connector, Piece, Session};
 use anabranch_world::World;
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::client::{Builder, ResponseFuture, SendRequest};
-use http::{Method, Request, StatusCode, Version};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, ready};
+use std::rc::Weak;
 
 /// Asks for objects on a connection.
 pub(crate) type Requests = SendRequest<Bytes>;
@@ -90,7 +82,7 @@ async fn run<W: World, C: Connector, O: Observer + 'static>(
     let (io, out) = Io::new(stream, true, Bytes::new(), Box::new(move |frame| on_frame(&frame)));
     let (requests, mut connection) = builder(&windows).handshake(io).await.map_err(|error| told(&error))?;
     if let Some(fetch) = fetch.upgrade() {
-        fetch.borrow_mut().speaks_http2(name, requests);
+        fetch.borrow_mut().speaks(name, state::Requests::Http2(requests));
     }
     let ended = poll_fn(|cx| {
         let ended = Pin::new(&mut connection).poll(cx);
@@ -106,132 +98,30 @@ pub(crate) fn told(error: &h2::Error) -> CloseReason {
     CloseReason::Protocol(format!("HTTP/2: {error}"))
 }
 
-/// The request for an object of a page.
-pub(crate) fn request(object: &page::Object, host: &str) -> Result<Request<()>, String> {
-    let uri = http::Uri::builder().scheme("https").authority(host).path_and_query(object.name.as_str());
-    let request = Request::builder().method(Method::GET).version(Version::HTTP_2);
-    let uri = uri.build().map_err(|error| error.to_string())?;
-    let priority = Priority::of_type(&object.content_type).to_string();
-    let mut request =
-        request.uri(uri).header("priority", priority).body(()).map_err(|error| error.to_string())?;
-    let necessary = least_head(&object.name, host, false);
-    fill(request.headers_mut(), (bounded_head(object.request_head) as usize).saturating_sub(necessary));
-    Ok(request)
-}
-
-/// Takes in the response to the one exchange of `pipeline`.
-pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
-    (name, slot): (usize, u64),
-    pipeline: Rc<RefCell<Pipeline>>,
+/// Reads the response to an exchange.
+pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
     response: ResponseFuture,
-) {
-    let mut reader =
-        Reader { fetch: fetch.clone(), pipeline: pipeline.clone(), state: State::Head(response), body: 0 };
-    let result = poll_fn(|cx| reader.poll(cx)).await;
-    // What is dropped before its end is cancelled: h2 resets the stream.
-    drop(reader);
-    let Some(fetch) = fetch.upgrade() else { return };
-    let mut this = fetch.borrow_mut();
-    let exchange = {
-        let mut pipeline = pipeline.borrow_mut();
-        pipeline.cancelled = None;
-        pipeline.in_flight.pop_front()
+    mut taker: Response<W, C, O>,
+) -> Ended {
+    let (head, mut body) = match response.await {
+        Ok(response) => response.into_parts(),
+        Err(error) => return ended(&error),
     };
-    let Some(exchange) = exchange else { return };
-    match result {
-        Ended::Whole(result) => this.completed(name, slot, &exchange, result, false),
-        Ended::Cancelled => this.completed(name, slot, &exchange, Err(FetchError::Timeout), false),
-        // What rode on it rides again.
-        Ended::Connection(reason) => this.closed(name, &reason),
+    if let Err(wrong) = taker.head(head.status, &head.headers) {
+        return Ended::Whole(Err(wrong));
     }
-}
-
-/// How an exchange ended.
-enum Ended {
-    Whole(Result<Delivered, FetchError>),
-    Cancelled,
-    Connection(CloseReason),
-}
-
-enum State {
-    Head(ResponseFuture),
-    Body(RecvStream),
-}
-
-struct Reader<W: World, C: Connector, O> {
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
-    pipeline: Rc<RefCell<Pipeline>>,
-    state: State,
-    body: u64,
-}
-
-impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
-        if self.pipeline.borrow().cancelled.is_some() {
-            return Poll::Ready(Ended::Cancelled);
-        }
-        self.pipeline.borrow_mut().watch(cx);
-        loop {
-            match &mut self.state {
-                State::Head(response) => match ready!(Pin::new(response).poll(cx)) {
-                    Err(error) => return Poll::Ready(ended(&error)),
-                    Ok(response) => {
-                        self.moved(|fetch, exchange| fetch.first_byte(exchange.object));
-                        let (head, body) = response.into_parts();
-                        if head.status != StatusCode::OK {
-                            let what = format!("status {}", head.status.as_u16());
-                            return Poll::Ready(Ended::Whole(Err(FetchError::BadResponse(what))));
-                        }
-                        self.state = State::Body(body);
-                    }
-                },
-                State::Body(body) => match ready!(body.poll_data(cx)) {
-                    Some(Err(error)) => return Poll::Ready(ended(&error)),
-                    Some(Ok(bytes)) => {
-                        // An error is the connection's, which tells of it by itself.
-                        let _ = body.flow_control().release_capacity(bytes.len());
-                        if let Err(wrong) = self.take(&bytes) {
-                            return Poll::Ready(Ended::Whole(Err(wrong)));
-                        }
-                    }
-                    None => return Poll::Ready(Ended::Whole(self.whole())),
-                },
-            }
+    while let Some(bytes) = body.data().await {
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(error) => return ended(&error),
+        };
+        // An error is the connection's, which tells of it by itself.
+        let _ = body.flow_control().release_capacity(bytes.len());
+        if let Err(wrong) = taker.take(&bytes) {
+            return Ended::Whole(Err(wrong));
         }
     }
-
-    /// Something was read; calls `of` where the object is wanted still. When that was.
-    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C, O>, &Exchange)) -> Instant {
-        let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
-        let now = fetch.borrow_mut().moved();
-        let mut pipeline = self.pipeline.borrow_mut();
-        pipeline.moved = now;
-        if let Some(exchange) = pipeline.in_flight.front().filter(|exchange| !exchange.abandoned) {
-            of(&mut fetch.borrow_mut(), exchange);
-        }
-        now
-    }
-
-    fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
-        let pattern = self.pipeline.borrow().in_flight.front().and_then(|exchange| exchange.pattern);
-        if let Some(Err(at)) = pattern.map(|pattern| pattern.check(self.body, bytes)) {
-            return Err(FetchError::Corrupt(format!("byte {at} is wrong")));
-        }
-        self.body += bytes.len() as u64;
-        self.moved(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
-        Ok(())
-    }
-
-    fn whole(&self) -> Result<Delivered, FetchError> {
-        let at = self.moved(|_, _| ());
-        let pipeline = self.pipeline.borrow();
-        let expected = pipeline.in_flight.front().filter(|exchange| exchange.pattern.is_some());
-        match expected.map(|exchange| exchange.expected).filter(|expected| *expected != self.body) {
-            Some(expected) => Err(FetchError::Corrupt(format!("{} bytes instead of {expected}", self.body))),
-            None => Ok(Delivered { at, response: ALL, body: self.body }),
-        }
-    }
+    Ended::Whole(taker.whole(ALL))
 }
 
 /// Streams whose frames are counted at a time: more than may be open.

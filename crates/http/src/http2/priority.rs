@@ -69,6 +69,17 @@ impl Priority {
     }
 }
 
+impl Priority {
+    /// The order of [`Turns`] in a number, for a transport that orders what it has by numbers: a stream with a lower one goes
+    /// first, those that share have the same one.
+    #[must_use]
+    pub fn rank(&self, stream: u64) -> u32 {
+        const STREAMS: u32 = 1 << 27;
+        let within = if self.incremental { STREAMS } else { stream.min(u64::from(STREAMS) - 1) as u32 };
+        u32::from(self.urgency) * (STREAMS + 1) + within
+    }
+}
+
 /// Streams that have something to write, in the order in which they may (§10): the most urgent first; of one urgency each
 /// whole, in order of their numbers, before those that share, and these in turn.
 #[derive(Clone, Debug, Default)]
@@ -142,6 +153,12 @@ mod tests {
         }
         let order = |turns: &Turns| turns.order().collect::<Vec<_>>();
         assert_eq!(order(&turns), [5, 9, 7, 1, 3]);
+        let rank = |kind: &str, stream: u64| Priority::of_type(kind).rank(stream);
+        let ranks =
+            [rank("text/css", 5), rank("text/css", 9), rank("font/a", 1), rank("application/json", 7)];
+        assert!(ranks.is_sorted() && ranks[3] < rank("image/png", 1), "{ranks:?}");
+        assert_eq!(rank("image/png", 1), rank("image/png", u64::MAX), "they share");
+        assert!(Priority { urgency: 7, incremental: true }.rank(0) < 1 << 31);
         turns.written(5);
         turns.written(1);
         assert_eq!(order(&turns), [5, 9, 7, 3, 1], "a sheet goes on until it is whole, images change places");

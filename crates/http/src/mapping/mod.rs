@@ -20,7 +20,7 @@
 
 mod policy;
 
-pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, WhenFull};
+pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Version, WhenFull};
 
 /// What to do with the exchange at the head of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -62,6 +62,18 @@ pub enum Think {
     Recorded,
 }
 
+/// What a session speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Version {
+    /// HTTP/1.1 on each stream.
+    #[default]
+    Http1,
+    /// HTTP/2 on the one stream, with these windows.
+    Http2(Windows),
+    /// HTTP/3, a fresh stream a request.
+    Http3,
+}
+
 /// How a client fetches the objects of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
@@ -94,8 +106,8 @@ pub struct Policy {
     /// Each host of the page is a server of its own (the connector's server of
     /// that number); else all are server 0.
     pub keep_origins: bool,
-    /// Sessions speak HTTP/2 with these windows; `None`: HTTP/1.1.
-    pub http2: Option<Windows>,
+    /// What sessions speak.
+    pub version: Version,
     /// Bodies must be what our own server gives ([`crate::body`]); off for strangers.
     pub verify: bool,
 }
@@ -116,7 +128,7 @@ impl Default for Policy {
             deadline: Some(Duration::from_secs(600)),
             attempts: 4,
             keep_origins: false,
-            http2: None,
+            version: Version::Http1,
             verify: true,
         }
     }

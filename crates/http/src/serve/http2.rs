@@ -4,27 +4,21 @@
 //! the most urgent answer (RFC 9218) when what h2 has not given to the transport is less than a bound, and so a request
 //! that is more urgent than all before it waits for no more than that, and for what the transport's send buffer holds.
 
-use super::access::{Access, Entry};
-use super::fifo_lock::FifoGuard;
-use super::site::{Answer, Asked, Content, Site};
-use super::stream::{Serving, head_size, imf_date};
+use super::reply::{Held, Reply, reply};
+use super::site::{Content, Site};
 use super::{Activity, ExchangePermit, Service};
 use crate::http2::client::noting;
-use crate::http2::heads::fill;
 use crate::http2::io::{Frame, Io};
 use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
 use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
-use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
-use crate::page::bounded_head;
 use anabranch_transport::Session;
-use anabranch_world::{Tasks, Work, World};
+use anabranch_world::{Tasks, World};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::Request;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -128,83 +122,17 @@ async fn answer<W: World, S: Site, O: Observer>(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
-    let busy = Busy::begin(&activity);
     let stream = u64::from(respond.stream_id().as_u32());
-    let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
-    service.observer.serving(ExchangeId { connection, stream, index: 0 }, service.world.now());
-    let serving = Serving::begin(&activity);
-    service.world.charge(Work::Request);
-    if !service.options.service_time.is_zero() {
-        let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
-        service.world.sleep_until(service.world.now() + service.options.service_time).await;
-    }
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let asked = Asked { method: request.method(), target, fields: request.headers() };
-    let Answer { status, fields, resource } = service.site.answer(&asked);
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.headers_mut() = fields;
-    let length = resource.content.length();
-    let fields = response.headers_mut();
-    // RFC 9110 §8.6: a 304 would have to tell the length of what it does not send.
-    if status != StatusCode::NOT_MODIFIED {
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
-            fields.insert(CONTENT_TYPE, kind);
-        }
-    }
-    if let Some(wall_clock) = service.options.wall_clock
-        && let Ok(date) = HeaderValue::from_str(&imf_date(wall_clock()))
-    {
-        fields.insert(DATE, date);
-    }
-    let least = head_size(status, fields);
-    fill(fields, resource.head.map_or(0, |head| (bounded_head(head) as usize).saturating_sub(least)));
-    let entry = service.options.log.clone().map(|log| {
-        let access = Access {
-            peer: activity.peer.as_deref().copied(),
-            stream,
-            method: request.method().to_string(),
-            target: target.to_owned(),
-            version: request.version(),
-            status: status.as_u16(),
-            bytes: 0,
-        };
-        Entry { access, log }
-    });
-    let bodiless = request.method() == Method::HEAD || status == StatusCode::NOT_MODIFIED || length == 0;
-    let priority = request.headers().get("priority").and_then(|value| value.to_str().ok());
-    let priority = priority.map_or_else(Priority::default, Priority::read);
-    drop(serving);
+    let Reply { response, content, bodiless, priority, held } =
+        reply(&service, &activity, (connection, stream), &request).await;
     // A client that has cancelled is not waited for.
     let sent = respond.send_response(response, bodiless);
     match (sent, bodiless) {
         (Ok(send), false) => {
-            let held = Some(Held { entry, _turn: turn, _busy: busy });
-            let body = Body { send, content: resource.content, at: 0, unsent: 0, held };
+            let body = Body { send, content, at: 0, unsent: 0, held: Some(held) };
             writer.borrow_mut().add(stream, priority, body);
         }
-        _ => drop(entry.map(|entry| entry.write(0))),
-    }
-}
-
-/// A request is under way, as long as this lives.
-struct Busy(Rc<Activity>);
-
-impl Busy {
-    fn begin(activity: &Rc<Activity>) -> Self {
-        if activity.under_way.get() == 0 {
-            activity.begin();
-        } else {
-            activity.under_way.set(activity.under_way.get() + 1);
-        }
-        Self(activity.clone())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.done();
+        _ => held.end(0),
     }
 }
 
@@ -220,17 +148,10 @@ struct Body {
     held: Option<Held>,
 }
 
-/// What ends when h2 has an answer.
-struct Held {
-    entry: Option<Entry>,
-    _turn: Option<FifoGuard>,
-    _busy: Busy,
-}
-
 impl Body {
     fn let_go(&mut self) {
-        if let Some(entry) = self.held.take().and_then(|held| held.entry) {
-            entry.write(self.at);
+        if let Some(held) = self.held.take() {
+            held.end(self.at);
         }
     }
 }

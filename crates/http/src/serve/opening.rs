@@ -26,7 +26,7 @@ pub(super) enum Spoken {
 /// What is spoken, as far as it is known.
 pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> Spoken {
     match versions {
-        Versions::Http1 => Spoken::Http1,
+        Versions::Http1 | Versions::Http3 => Spoken::Http1,
         Versions::Http2 => Spoken::Http2,
         // HTTP/2 is spoken on byte streams.
         Versions::Both if !stream.half_closes() => Spoken::Http1,

@@ -5,14 +5,15 @@
 //! what it accepts.
 
 use super::error::{PlanError, unknown};
-use super::http2::Http2;
+use super::http2::{self, Http2};
+use super::http3;
 use super::security::Security;
 use crate::results::label;
 use crate::transports::{Transport, Transports};
 use anabranch_base::spelling::nearest;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
-use anabranch_http::mapping::{Choices, Policy, WhenFull};
+use anabranch_http::mapping::{Choices, Policy, Version, WhenFull};
 use anabranch_sim::Cost;
 use anabranch_tls::{Pair, Surroundings};
 use anabranch_transport::capabilities::{Feature, Streams};
@@ -48,6 +49,7 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
     ),
     key("http", ONE_STREAM, "1 (HTTP/1.1) or 2 (HTTP/2, a stream for each request); default 1"),
+    key("http", FRESH, "3 (HTTP/3) or 1.1 (HTTP/1.1 on each stream); default 3"),
     key(
         "windows",
         ONE_STREAM,
@@ -130,6 +132,9 @@ const ALL: fn(&Capabilities) -> bool = |_| true;
 /// Those whose connections carry one stream have it.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
+/// Those whose streams are begun anew for each exchange have it.
+const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
+
 /// Those that have TLS over them or inside.
 const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
@@ -175,6 +180,8 @@ pub struct Contestant {
     pub cost: Cost,
     /// HTTP/2 with these windows, if it speaks that.
     pub http2: Option<Http2>,
+    /// It speaks HTTP/3.
+    pub http3: bool,
     /// TLS on its connections, if any.
     pub security: Option<Security>,
     /// The engine's knobs.
@@ -221,6 +228,7 @@ impl Contestant {
             profile: profile.to_owned(),
             cost: Cost::default(),
             http2: None,
+            http3: false,
             security: None,
             engine,
             kernel_cc: None,
@@ -231,6 +239,8 @@ impl Contestant {
             Security::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         contestant.http2 =
             Http2::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        contestant.http3 =
+            http3::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         for (key, value) in pairs {
             contestant.set(key, value, transports).map_err(|what| PlanError::at(&place, what))?;
         }
@@ -361,6 +371,7 @@ impl Contestant {
         let policy = self.choices.policy(multistream, open_loop);
         let policy = policy.map_err(|error| PlanError::at(&self.place, error))?;
         match &self.http2 {
+            None if self.http3 => Ok(Policy { version: Version::Http3, ..policy }),
             None => Ok(policy),
             // Each request has a stream: there is nothing to pipeline, and no reason to open a connection for one.
             Some(_) if self.choices.pipeline.is_some() => Err(PlanError::at(
@@ -377,7 +388,7 @@ impl Contestant {
                     connections,
                     spread: connections > 1,
                     when_full: WhenFull::Wait,
-                    http2: Some(http2.windows),
+                    version: Version::Http2(http2.windows),
                     ..policy
                 })
             }
@@ -410,14 +421,26 @@ impl Contestant {
     /// # Errors
     /// One line.
     pub fn pair(&self, before: &Surroundings) -> Result<Option<Pair>, String> {
-        let protocol = match (&self.http2, self.transport.capabilities().secure) {
-            (Some(_), _) => "h2",
-            (None, false) => "http/1.1",
-            // One exchange of HTTP/1.1 on each stream, which nobody has registered a name for.
-            (None, true) => "h1-quic",
-        };
         let ours = (&*self.transport, &*self.engine);
-        self.security.map(|security| security.pair(ours, protocol, before)).transpose()
+        self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()
+    }
+
+    /// What its ends agree to speak (ALPN).
+    #[must_use]
+    pub fn protocol(&self) -> &'static str {
+        match (&self.http2, self.http3, self.transport.capabilities().secure) {
+            (Some(_), ..) => "h2",
+            (None, true, _) => "h3",
+            (None, false, false) => "http/1.1",
+            // One exchange of HTTP/1.1 on each stream, which nobody has registered a name for.
+            (None, false, true) => "h1-quic",
+        }
+    }
+
+    /// Bytes of a frame's header, at least, where messages are frames with compressed heads.
+    #[must_use]
+    pub fn frame(&self) -> Option<u64> {
+        self.http2.map(|_| http2::FRAME).or(self.http3.then_some(http3::FRAME))
     }
 
     /// Everything it runs with, as text.
@@ -457,6 +480,9 @@ impl Contestant {
         let can = self.transport.capabilities();
         if can.streams == Streams::Reusable {
             set("when-full", policy.when_full.to_string());
+        }
+        if can.streams == Streams::Fresh {
+            set("http", if self.http3 { "3" } else { "1.1" }.to_owned());
         }
         if can.secure {
             for (key, value) in self.security.iter().flat_map(Security::settings) {
@@ -498,10 +524,12 @@ impl Contestant {
 
     fn set(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
         let can = self.transport.capabilities();
-        if let Some(own) = CONTESTANT_KEYS.iter().find(|own| own.name == key)
-            && !own.is_of(&**self.transport)
-        {
-            let of = transports.iter().filter(|other| own.is_of(&****other));
+        // Transports of different kinds may have a key of one name each.
+        let has = |transport: &dyn Protocol| {
+            CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
+        };
+        if CONTESTANT_KEYS.iter().any(|own| own.name == key) && !has(&**self.transport) {
+            let of = transports.iter().filter(|other| has(&****other));
             let of: Vec<_> = of.map(|other| other.name()).collect();
             return Err(format!("'{key}' is a key of {}", of.join(", ")));
         }

@@ -81,5 +81,7 @@ impl Http2 {
 
 /// The keys that go with HTTP/2 alone.
 const OWN: [&str; 5] = ["windows", "stream-window", "connection-window", "frame", "concurrent"];
+/// Bytes of a frame's header (RFC 9113 §4.1).
+pub const FRAME: u64 = 9;
 /// RFC 9113 §6.9.1.
 const MOST: u64 = (1 << 31) - 1;

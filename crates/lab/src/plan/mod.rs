@@ -16,6 +16,7 @@ pub mod handover;
 pub mod harmful;
 pub mod heads;
 pub mod http2;
+pub mod http3;
 pub mod keys;
 pub mod named;
 pub mod network;

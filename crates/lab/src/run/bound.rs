@@ -19,9 +19,9 @@ pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
 }
 
 /// The objects of a page as items: what is sent for each, and what releases it, for a contestant whose
-/// connections have so many streams; with HTTP/2 heads are compressed.
+/// connections have so many streams; where messages are frames, with headers of `frame` bytes, heads are compressed.
 #[must_use]
-pub fn items(workload: &Workload, streams: usize, http2: bool) -> Vec<Item> {
+pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
@@ -30,18 +30,15 @@ pub fn items(workload: &Workload, streams: usize, http2: bool) -> Vec<Item> {
             Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),
         };
-        // Of a head that HTTP/2 has compressed nothing is sure but its frame's header (RFC 9113 §4.1).
-        let (request, response) = match http2 {
-            false => (object.request_head, object.response()),
-            true => (FRAME, object.body + FRAME),
+        // Of a head that was compressed nothing is sure but its frame's header.
+        let (request, response) = match frame {
+            None => (object.request_head, object.response()),
+            Some(frame) => (frame, object.body + frame),
         };
         Item { request, response, initiator, think_ns, server_ns: nanos(workload.server_time) }
     };
     workload.page.objects.iter().enumerate().map(item).collect()
 }
-
-/// Bytes of a frame's header.
-const FRAME: u64 = 9;
 
 fn shortest(side: &DirectionSpec) -> u64 {
     let lead = side.reorder.map_or(0, |reorder| reorder.lead.map_or(u64::MAX, nanos));

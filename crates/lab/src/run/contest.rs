@@ -193,7 +193,11 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         options: serve::Options {
             service_time: workload.server_time,
             serial: workload.serial_server,
-            versions: if contestant.http2.is_some() { Versions::Http2 } else { Versions::Http1 },
+            versions: match (&contestant.http2, contestant.http3) {
+                (Some(_), _) => Versions::Http2,
+                (None, true) => Versions::Http3,
+                (None, false) => Versions::Http1,
+            },
             ..serve::Options::default()
         },
     })

@@ -126,10 +126,7 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
     let policy = contest::policy_of(contestant, workload)?;
     let Some(bulk) = contest::bulk_of(contestant, &policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
-        return Ok((
-            named.collect(),
-            bound::items(workload, contestant.streams(), contestant.http2.is_some()),
-        ));
+        return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
     };
     let count = bulk.connections.max(1) as u64;
     // As the transfer divides them: the first take the rest, a byte each.

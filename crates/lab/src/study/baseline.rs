@@ -249,7 +249,7 @@ impl Course {
         let mut course = Self { objects: Vec::new(), connections: 0 };
         let mut connections: Vec<Connection> = Vec::new();
         let (mut medium, mut server) = (0.0_f64, 0.0_f64);
-        for item in bound::items(workload, streams, false) {
+        for item in bound::items(workload, streams, None) {
             let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
             // The connection that is free first, or a new one where there may be one more and none is free at once.

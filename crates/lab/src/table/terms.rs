@@ -220,7 +220,8 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else if can.streams == Streams::Fresh {
-        terms.push(format!("at most {} streams at a time", setting("streams")));
+        let http3 = if requests && setting("http") == "3" { "HTTP/3, " } else { "" };
+        terms.push(format!("{http3}at most {} streams at a time", setting("streams")));
     } else if requests && setting("http") == "2" {
         terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
     } else if requests {

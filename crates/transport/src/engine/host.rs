@@ -2,7 +2,7 @@
 
 use super::SessionEngine;
 use crate::drive::{EngineOwner, Notify};
-use crate::session::{CloseReason, StreamId};
+use crate::session::{CloseReason, ONE_WAY, StreamId};
 use crate::table::Table;
 use crate::waiters::Waiters;
 use anabranch_base::time::Instant;
@@ -52,8 +52,8 @@ pub(super) struct SessionState {
     /// Wait for the handshake or the end.
     pub(super) state_waiters: Waiters,
     pub(super) acceptors: Waiters,
-    /// Streams the peer has begun and nobody holds.
-    pub(super) begun: VecDeque<StreamId>,
+    /// Streams the peer has begun and nobody holds, those that go both ways and those that go one.
+    pub(super) begun: [VecDeque<StreamId>; 2],
     /// Streams in use, by number: the first ones here, others in `others`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
@@ -226,6 +226,13 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
+    /// The peer may let there be more streams that we begin.
+    pub fn streams_available(&mut self, id: E::Id) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.state_waiters.wake();
+        }
+    }
+
     /// The peer sends nothing new on the whole session.
     pub fn peer_finished(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -315,7 +322,7 @@ impl SessionState {
             held: true,
             state_waiters: Waiters::default(),
             acceptors: Waiters::default(),
-            begun: VecDeque::new(),
+            begun: [VecDeque::new(), VecDeque::new()],
             stream_states: Vec::new(),
             others: BTreeMap::new(),
             writers: BTreeMap::new(),
@@ -413,8 +420,8 @@ impl SessionState {
     }
 
     /// Takes a stream that the peer has begun.
-    pub(super) fn take_begun(&mut self) -> Option<StreamId> {
-        let stream = self.begun.pop_front()?;
+    pub(super) fn take_begun(&mut self, one_way: bool) -> Option<StreamId> {
+        let stream = self.begun[usize::from(one_way)].pop_front()?;
         self.stream_state(stream).announced = false;
         Some(stream)
     }
@@ -425,8 +432,13 @@ impl SessionState {
         state.open = true;
         state.taken = E::ONE_STREAM;
         if std::mem::take(&mut state.announced) {
-            self.begun.retain(|&begun| begun != stream);
+            self.begun_like(stream).retain(|&begun| begun != stream);
         }
+    }
+
+    /// The streams begun that go the ways this one goes.
+    pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
+        &mut self.begun[usize::from(stream & ONE_WAY != 0)]
     }
 
     /// Something can be read from the stream.
@@ -443,7 +455,7 @@ impl SessionState {
 
     #[cold]
     fn announce(&mut self, stream: StreamId) {
-        self.begun.push_back(stream);
+        self.begun_like(stream).push_back(stream);
         self.acceptors.wake();
     }
 
@@ -487,7 +499,7 @@ mod tests {
             session.wrote(stream, 7);
         }
         assert!((session.stream_states.len() as u64) < NEAR && session.others.len() == 2);
-        assert_eq!(std::iter::from_fn(|| session.take_begun()).collect::<Vec<_>>(), [65_534, 3, 300]);
+        assert_eq!(std::iter::from_fn(|| session.take_begun(false)).collect::<Vec<_>>(), [65_534, 3, 300]);
         assert!([65_534, 3, 300].iter().all(|&stream| session.stream_state(stream).written == 7));
         assert_eq!(session.in_use(&[3, 299, 300]), [3, 300]);
         assert_eq!(session.in_use(&[]), [0, 1, 2, 3, 300, 65_534]);

@@ -123,7 +123,7 @@ impl SessionState {
     /// What the peer had begun on a stream is over.
     fn nothing_begun(&mut self, stream: StreamId) {
         if std::mem::take(&mut self.stream_state(stream).announced) {
-            self.begun.retain(|&begun| begun != stream);
+            self.begun_like(stream).retain(|&begun| begun != stream);
         }
     }
 

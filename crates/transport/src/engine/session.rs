@@ -61,6 +61,26 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         shared.notify.notify();
     }
 
+    /// A stream that the peer has begun.
+    fn poll_begun(
+        &self,
+        cx: &mut Context<'_>,
+        one_way: bool,
+    ) -> Poll<Result<EngineStream<W, E>, CloseReason>> {
+        let number = self.with(|session| {
+            if let Some(number) = session.take_begun(one_way) {
+                session.hold::<E>(number);
+                return Poll::Ready(Ok(number));
+            }
+            if let Some(reason) = session.end() {
+                return Poll::Ready(Err(reason));
+            }
+            session.acceptors.add(cx);
+            Poll::Pending
+        });
+        number.unwrap_or_else(|gone| Poll::Ready(Err(gone))).map_ok(|number| self.take(number))
+    }
+
     fn take(&self, number: StreamId) -> EngineStream<W, E> {
         EngineStream {
             held: self.held.clone(),
@@ -150,19 +170,39 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         Ok(self.take(number))
     }
 
+    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<EngineStream<W, E>, OpenError>> {
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        let EngineHost { engine, sessions, .. } = &mut *shared;
+        let Some(session) = sessions.get_mut(&self.held.id) else {
+            return Poll::Ready(Err(OpenError::Closed(CloseReason::Aborted)));
+        };
+        if let Some(reason) = &session.closed {
+            return Poll::Ready(Err(OpenError::Closed(reason.clone())));
+        }
+        let number = match engine.begin_stream(now, self.held.id, one_way) {
+            Ok(Some(number)) => number,
+            Ok(None) => {
+                session.state_waiters.add(cx);
+                return Poll::Pending;
+            }
+            Err(Refusal::Failed(reason)) => return Poll::Ready(Err(OpenError::Closed(reason))),
+            Err(Refusal::Closed) => {
+                let streams = session.streams;
+                return Poll::Ready(Err(OpenError::NoSuchStream { number: streams, streams }));
+            }
+        };
+        session.hold::<E>(number);
+        drop(shared);
+        Poll::Ready(Ok(self.take(number)))
+    }
+
+    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<EngineStream<W, E>, CloseReason>> {
+        self.poll_begun(cx, true)
+    }
+
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<EngineStream<W, E>, CloseReason>> {
-        let number = self.with(|session| {
-            if let Some(number) = session.take_begun() {
-                session.hold::<E>(number);
-                return Poll::Ready(Ok(number));
-            }
-            if let Some(reason) = session.end() {
-                return Poll::Ready(Err(reason));
-            }
-            session.acceptors.add(cx);
-            Poll::Pending
-        });
-        number.unwrap_or_else(|gone| Poll::Ready(Err(gone))).map_ok(|number| self.take(number))
+        self.poll_begun(cx, false)
     }
 
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
@@ -189,6 +229,16 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         let now = self.held.host.world.now();
         self.command(|engine, id| engine.abort(now, id));
     }
+
+    fn close_with(&self, code: u64, reason: &str) {
+        let now = self.held.host.world.now();
+        self.command(|engine, id| engine.close_with(now, id, code, reason));
+    }
+
+    fn limit_unsent(&self, bytes: u64) {
+        let now = self.held.host.world.now();
+        self.command(|engine, id| engine.limit_unsent(now, id, bytes));
+    }
 }
 
 /// A stream of a session, as a two-way sequence of bytes.
@@ -211,9 +261,10 @@ impl<W: World, E: SessionEngine> fmt::Debug for EngineStream<W, E> {
 impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
     fn drop(&mut self) {
         let (id, number) = (self.held.id, self.number);
+        let now = self.held.host.world.now();
         let mut shared = self.held.host.shared.borrow_mut();
         if E::FRESH_STREAMS {
-            shared.let_go_of_stream(self.held.host.world.now(), id, number);
+            shared.let_go_of_stream(now, id, number);
             return;
         }
         let unread = shared.engine.has_unread(id, number);
@@ -249,18 +300,21 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if !state.dry {
             let (got, dry) = read(engine, id, stream);
             state.dry = dry;
+            // Room in the receive buffer, or for another stream, may be worth telling the peer; mostly it is not.
+            if engine.has_output() {
+                notify.notify();
+            }
             if let Some((got, bytes)) = got {
                 state.read += bytes as u64;
-                // Room in the receive buffer may be worth telling the peer; mostly it is not.
-                if engine.has_output() {
-                    notify.notify();
-                }
                 return Poll::Ready(Ok(got));
             }
         }
         match session.end() {
             Some(CloseReason::Finished) => Poll::Ready(Ok(end())),
             Some(reason) => Poll::Ready(Err(reason)),
+            None if engine.cancel_code(id, stream, true).is_some() => {
+                Poll::Ready(Err(CloseReason::Cancelled))
+            }
             None if engine.is_finished(id, stream) => Poll::Ready(Ok(end())),
             None => {
                 session.wait_to_read(stream, cx);
@@ -309,6 +363,13 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             notify.notify();
         }
         Poll::Ready(Ok(taken))
+    }
+
+    fn cancel(&mut self, reading: bool, code: u64) {
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        shared.engine.cancel_direction(now, self.held.id, self.number, reading, code);
+        shared.notify.notify();
     }
 
     fn position(&self, of: impl FnOnce(&StreamState) -> u64) -> u64 {
@@ -387,6 +448,22 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
             Some(session) => session.poll_reset(self.number, cx),
             None => Poll::Ready(false),
         }
+    }
+
+    fn set_rank(&mut self, rank: u32) {
+        self.held.host.shared.borrow_mut().engine.set_rank(self.held.id, self.number, rank);
+    }
+
+    fn cancel_writing(&mut self, code: u64) {
+        self.cancel(false, code);
+    }
+
+    fn cancel_reading(&mut self, code: u64) {
+        self.cancel(true, code);
+    }
+
+    fn cancel_code(&self, reading: bool) -> Option<u64> {
+        self.held.host.shared.borrow().engine.cancel_code(self.held.id, self.number, reading)
     }
 
     fn finish(&mut self) {

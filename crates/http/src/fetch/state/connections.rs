@@ -1,11 +1,14 @@
 //! The connections of a fetch: they are opened as the policy wants, carry objects, and end.
 
+use super::super::own_stream::{self, Response};
 use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
 use super::super::request;
-use super::{Fetch, Object, ObjectState};
+use super::{Fetch, Object, ObjectState, places};
 use crate::body::Pattern;
 use crate::http2::Windows;
-use crate::http2::client::{self as http2, Requests};
+use crate::http2::client as http2;
+use crate::http3::client as http3;
+use crate::mapping::Version;
 use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
 use anabranch_base::time::Instant;
 use anabranch_transport::{CloseReason, ConnectError, Connector, Session};
@@ -14,16 +17,25 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub(super) struct Connection<S> {
+pub(super) struct Connection<S: Session> {
     pub(super) session: S,
     pub(super) server: usize,
     pub(super) opened: Instant,
     pub(super) established: bool,
     /// Nothing rides on it any more.
     pub(super) over: bool,
-    /// What asks over HTTP/2, once that is spoken.
-    pub(super) http2: Option<Requests>,
+    /// HTTP/3 was begun on it.
+    speaking: bool,
+    /// What asks over HTTP/2 or HTTP/3, once that is spoken.
+    pub(super) requests: Option<Requests<S>>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
+}
+
+/// Asks for objects where each has a stream of its own.
+#[derive(Clone)]
+pub(crate) enum Requests<S: Session> {
+    Http2(http2::Requests),
+    Http3(http3::Requests<S>),
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
@@ -52,10 +64,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let name = self.connections.len();
         let early = session.early_data();
         self.observer.opened(session.id(), now);
-        let windows = self.policy.http2;
-        let early = early && windows.is_none();
-        let streams = windows.map_or(session.streams(), |windows| windows.concurrent.into());
-        self.servers[server].mapping.opened(name, streams, early);
+        let version = self.policy.version;
+        let streams = places(version, session.streams());
+        let usable = early && version == Version::Http1;
+        self.servers[server].mapping.opened(name, streams, usable);
         let me = self.me.clone();
         let watched = session.clone();
         self.tasks.push(self.world.spawn("http connection", async move {
@@ -79,10 +91,14 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             opened: now,
             established: false,
             over: false,
-            http2: None,
+            speaking: false,
+            requests: None,
             pipelines,
         });
-        Ok(early)
+        if early && version == Version::Http3 {
+            self.speak_http3(name);
+        }
+        Ok(usable)
     }
 
     fn established(&mut self, name: usize) {
@@ -97,8 +113,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let connection = &mut self.connections[name];
         let server = connection.server;
         self.servers[server].failures = 0;
-        if let Some(windows) = self.policy.http2 {
-            return self.speak_http2(name, windows);
+        match self.policy.version {
+            Version::Http1 => {}
+            Version::Http2(windows) => return self.speak_http2(name, windows),
+            Version::Http3 => return self.speak_http3(name),
         }
         let streams = connection.session.streams();
         self.servers[server].mapping.established(name, streams);
@@ -132,15 +150,24 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.tasks.push(self.world.spawn("http/2 connection", task));
     }
 
+    /// Begins HTTP/3 on a connection that is established, or that takes early data; once.
+    fn speak_http3(&mut self, name: usize) {
+        let connection = &mut self.connections[name];
+        if !std::mem::replace(&mut connection.speaking, true) {
+            let task = http3::drive(self.me.clone(), name, connection.session.clone());
+            self.tasks.push(self.world.spawn("http/3 connection", task));
+        }
+    }
+
     /// Requests can be sent on it.
-    pub(crate) fn speaks_http2(&mut self, name: usize, requests: Requests) {
+    pub(crate) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
         let connection = &mut self.connections[name];
         if connection.over {
             return;
         }
-        connection.http2 = Some(requests);
+        connection.requests = Some(requests);
         let server = connection.server;
-        let streams = self.policy.http2.map_or(1, |windows| windows.concurrent.into());
+        let streams = places(self.policy.version, connection.session.streams());
         self.servers[server].mapping.established(name, streams);
         self.dispatch(server);
     }
@@ -193,8 +220,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// Puts the request for `object` on its stream.
     pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
-        if self.policy.http2.is_some() {
-            return self.ride_http2(object, name, stream);
+        if self.policy.version != Version::Http1 {
+            return self.ride_alone(object, name, stream);
         }
         let now = self.world.now();
         let pipeline = match self.connections[name].pipelines.get(&stream) {
@@ -218,32 +245,77 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
     }
 
-    /// Asks for `object` on a stream of HTTP/2, in the place `slot` of the mapping.
-    fn ride_http2(&mut self, object: usize, name: usize, slot: u64) {
+    /// Asks for `object` on a stream of its own, in the place `slot` of the mapping.
+    fn ride_alone(&mut self, object: usize, name: usize, slot: u64) {
         let now = self.world.now();
         let wanted = &self.page.objects[object];
         let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
         let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
-        let connection = &mut self.connections[name];
-        let sent = http2::request(wanted, host).and_then(|request| {
-            let requests = connection.http2.as_mut().ok_or("HTTP/2 is not spoken yet")?;
-            requests.send_request(request, true).map_err(|error| error.to_string())
-        });
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
         self.objects[object].state = ObjectState::Riding { connection: name, stream: slot, since: now };
         let pipeline = Rc::new(RefCell::new(Pipeline::of(now, exchange)));
+        let connection = &mut self.connections[name];
         connection.pipelines.insert(slot, pipeline.clone());
-        let Ok((response, _)) = sent else {
-            // The end of the connection is reported by its own task; nothing else must leave objects waiting.
-            return connection.session.abort();
-        };
-        let stream = u64::from(response.stream_id().as_u32());
-        let exchange = ExchangeId { connection: connection.session.id(), stream, index: 0 };
-        self.observer.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
-        let task = http2::exchange(self.me.clone(), (name, slot), pipeline, response);
-        self.tasks.push(self.world.spawn("http/2 exchange", task));
+        let (me, id) = (self.me.clone(), connection.session.id());
+        let taker = Response::new(me.clone(), pipeline.clone());
+        // The end of a connection is reported by its own task; nothing else must leave objects waiting.
+        let lost = || connection.session.abort();
+        match connection.requests.clone() {
+            None => lost(),
+            Some(Requests::Http2(mut requests)) => {
+                let request = own_stream::request(wanted, host, http::Version::HTTP_2);
+                let sent = request.ok().and_then(|request| requests.send_request(request, true).ok());
+                let Some((response, _)) = sent else { return lost() };
+                let stream = u64::from(response.stream_id().as_u32());
+                let exchange = ExchangeId { connection: id, stream, index: 0 };
+                self.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
+                let task = own_stream::run(me, (name, slot), pipeline, http2::read(response, taker));
+                self.tasks.push(self.world.spawn("http/2 exchange", task));
+            }
+            Some(Requests::Http3(requests)) => {
+                let Ok(request) = own_stream::request(wanted, host, http::Version::HTTP_3) else {
+                    return lost();
+                };
+                let (world, fetch) = (self.world.clone(), me.clone());
+                // When it has its stream; the server says how many there may be.
+                let on_sent = move |stream, request| {
+                    let exchange = ExchangeId { connection: id, stream, index: 0 };
+                    if let Some(fetch) = fetch.upgrade() {
+                        let assigned = Assigned { at: world.now(), exchange, request, attempt };
+                        fetch.borrow().assigned(object, assigned);
+                    }
+                };
+                let exchange = http3::exchange(requests, request, on_sent, taker);
+                let task = own_stream::run(me, (name, slot), pipeline, exchange);
+                self.tasks.push(self.world.spawn("http/3 exchange", task));
+            }
+        }
+    }
+
+    fn assigned(&self, object: usize, assigned: Assigned) {
+        self.observer.assigned(object, assigned);
+    }
+
+    /// The server takes nothing more on this connection: an exchange on it, which it has not worked on, goes to another one.
+    pub(crate) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
+        let server = self.connections[name].server;
+        let mapping = &mut self.servers[server].mapping;
+        mapping.retire(name);
+        if mapping.finished(name, slot) {
+            self.connections[name].session.close();
+        }
+        let object = exchange.object;
+        if !exchange.abandoned {
+            if self.objects[object].attempts >= self.policy.attempts {
+                self.fail(object, FetchError::Closed(reason.clone()));
+            } else {
+                self.objects[object].state = ObjectState::Queued { since: self.world.now() };
+                self.servers[server].queue.push_front(object);
+            }
+        }
+        self.dispatch_all();
     }
 
     fn open_pipeline(&mut self, name: usize, stream: u64) -> Rc<RefCell<Pipeline>> {

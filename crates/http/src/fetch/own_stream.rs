@@ -1,0 +1,141 @@
+//! An exchange that has a stream of its own, over HTTP/2 and HTTP/3: what is read of its response, and how it ends.
+
+use super::pipeline::{Exchange, Pipeline};
+use super::state::Fetch;
+use crate::fetch::request::least_head;
+use crate::http2::heads::fill;
+use crate::http2::priority::Priority;
+use crate::observe::{Delivered, FetchError, Observer};
+use crate::page::{self, bounded_head};
+use anabranch_base::time::Instant;
+use anabranch_transport::{CloseReason, Connector};
+use anabranch_world::World;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method, Request, StatusCode, Version};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+
+/// The request for an object of a page.
+pub(crate) fn request(object: &page::Object, host: &str, version: Version) -> Result<Request<()>, String> {
+    let uri = http::Uri::builder().scheme("https").authority(host).path_and_query(object.name.as_str());
+    let request = Request::builder().method(Method::GET).version(version);
+    let uri = uri.build().map_err(|error| error.to_string())?;
+    let priority = Priority::of_type(&object.content_type).to_string();
+    let mut request =
+        request.uri(uri).header("priority", priority).body(()).map_err(|error| error.to_string())?;
+    let necessary = least_head(&object.name, host, false);
+    fill(request.headers_mut(), (bounded_head(object.request_head) as usize).saturating_sub(necessary));
+    Ok(request)
+}
+
+/// How an exchange ended.
+pub(crate) enum Ended {
+    /// By itself.
+    Whole(Result<Delivered, FetchError>),
+    /// Its object was given up.
+    Cancelled,
+    /// The server takes nothing more on this connection and has not worked on it: it is asked for again on another.
+    Refused(CloseReason),
+    /// With its connection: what rode on it rides again.
+    Connection(CloseReason),
+}
+
+/// What is read of the one exchange of a pipeline.
+pub(crate) struct Response<W: World, C: Connector, O> {
+    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+    pipeline: Rc<RefCell<Pipeline>>,
+    /// Bytes of the body, as they have come and as the head has them.
+    body: u64,
+    length: Option<u64>,
+}
+
+impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
+    pub(crate) fn new(fetch: Weak<RefCell<Fetch<W, C, O>>>, pipeline: Rc<RefCell<Pipeline>>) -> Self {
+        Self { fetch, pipeline, body: 0, length: None }
+    }
+
+    /// Something was read; calls `of` where the object is wanted still. When that was.
+    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C, O>, &Exchange)) -> Instant {
+        let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
+        let now = fetch.borrow_mut().moved();
+        let mut pipeline = self.pipeline.borrow_mut();
+        pipeline.moved = now;
+        if let Some(exchange) = pipeline.in_flight.front().filter(|exchange| !exchange.abandoned) {
+            of(&mut fetch.borrow_mut(), exchange);
+        }
+        now
+    }
+
+    /// Takes the head.
+    pub(crate) fn head(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), FetchError> {
+        self.moved(|fetch, exchange| fetch.first_byte(exchange.object));
+        if status != StatusCode::OK {
+            return Err(FetchError::BadResponse(format!("status {}", status.as_u16())));
+        }
+        let length = fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        self.length = length.and_then(|length| length.parse().ok());
+        Ok(())
+    }
+
+    /// Takes a piece of the body.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
+        let pattern = self.pipeline.borrow().in_flight.front().and_then(|exchange| exchange.pattern);
+        if let Some(Err(at)) = pattern.map(|pattern| pattern.check(self.body, bytes)) {
+            return Err(FetchError::Corrupt(format!("byte {at} is wrong")));
+        }
+        self.body += bytes.len() as u64;
+        self.moved(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
+        Ok(())
+    }
+
+    /// The end has come; the response lies at `response` of its stream.
+    pub(crate) fn whole(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
+        let at = self.moved(|_, _| ());
+        let pipeline = self.pipeline.borrow();
+        let known = pipeline.in_flight.front().filter(|exchange| exchange.pattern.is_some());
+        let expected = known.map(|exchange| exchange.expected).or(self.length);
+        match expected.filter(|expected| *expected != self.body) {
+            Some(expected) => Err(FetchError::Corrupt(format!("{} bytes instead of {expected}", self.body))),
+            None => Ok(Delivered { at, response, body: self.body }),
+        }
+    }
+}
+
+/// Does `exchange`, the one in the pipeline, in the place `slot` of the connection `name`, and tells the fetch how it ended.
+pub(crate) async fn run<W: World, C: Connector, O: Observer + 'static>(
+    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+    (name, slot): (usize, u64),
+    pipeline: Rc<RefCell<Pipeline>>,
+    exchange: impl Future<Output = Ended>,
+) {
+    let ended = {
+        let mut exchange = pin!(exchange);
+        // What is dropped before its end is cancelled: its stream is reset.
+        poll_fn(|cx| {
+            if pipeline.borrow().cancelled.is_some() {
+                return Poll::Ready(Ended::Cancelled);
+            }
+            pipeline.borrow_mut().watch(cx);
+            exchange.as_mut().poll(cx)
+        })
+        .await
+    };
+    let Some(fetch) = fetch.upgrade() else { return };
+    let mut this = fetch.borrow_mut();
+    let exchange = {
+        let mut pipeline = pipeline.borrow_mut();
+        pipeline.cancelled = None;
+        pipeline.in_flight.pop_front()
+    };
+    let Some(exchange) = exchange else { return };
+    match ended {
+        Ended::Whole(result) => this.completed(name, slot, &exchange, result, false),
+        Ended::Cancelled => this.completed(name, slot, &exchange, Err(FetchError::Timeout), false),
+        Ended::Refused(reason) => this.refused(name, slot, &exchange, &reason),
+        Ended::Connection(reason) => this.closed(name, &reason),
+    }
+}

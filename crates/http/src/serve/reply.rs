@@ -1,0 +1,120 @@
+//! The answer to a request that has a stream of its own, over HTTP/2 and HTTP/3, up to its head.
+
+use super::access::{Access, Entry};
+use super::fifo_lock::FifoGuard;
+use super::site::{Answer, Asked, Content, Site};
+use super::stream::{Serving, head_size, imf_date};
+use super::{Activity, Service};
+use crate::http2::heads::fill;
+use crate::http2::priority::Priority;
+use crate::limits::SlotHandle;
+use crate::observe::{ExchangeId, Observer};
+use crate::page::bounded_head;
+use anabranch_world::{Work, World};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use std::rc::Rc;
+
+/// An answer.
+pub(super) struct Reply {
+    pub(super) response: Response<()>,
+    pub(super) content: Content,
+    /// The content is not sent.
+    pub(super) bodiless: bool,
+    pub(super) priority: Priority,
+    pub(super) held: Held,
+}
+
+/// What ends when the layer below has an answer.
+pub(super) struct Held {
+    entry: Option<Entry>,
+    _turn: Option<FifoGuard>,
+    _busy: Busy,
+}
+
+impl Held {
+    /// It has it, with so many bytes of the body.
+    pub(super) fn end(self, bytes: u64) {
+        if let Some(entry) = self.entry {
+            entry.write(bytes);
+        }
+    }
+}
+
+/// A request is under way, as long as this lives.
+struct Busy(Rc<Activity>);
+
+impl Busy {
+    fn begin(activity: &Rc<Activity>) -> Self {
+        if activity.under_way.get() == 0 {
+            activity.begin();
+        } else {
+            activity.under_way.set(activity.under_way.get() + 1);
+        }
+        Self(activity.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.done();
+    }
+}
+
+/// Answers the request on `stream` of `connection`.
+pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
+    service: &Service<W, S, O>,
+    activity: &Rc<Activity>,
+    (connection, stream): (u64, u64),
+    request: &Request<B>,
+) -> Reply {
+    let busy = Busy::begin(activity);
+    let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
+    service.observer.serving(ExchangeId { connection, stream, index: 0 }, service.world.now());
+    let serving = Serving::begin(activity);
+    service.world.charge(Work::Request);
+    if !service.options.service_time.is_zero() {
+        let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
+        service.world.sleep_until(service.world.now() + service.options.service_time).await;
+    }
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let asked = Asked { method: request.method(), target, fields: request.headers() };
+    let Answer { status, fields, resource } = service.site.answer(&asked);
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = fields;
+    let length = resource.content.length();
+    let fields = response.headers_mut();
+    // RFC 9110 §8.6: a 304 would have to tell the length of what it does not send.
+    if status != StatusCode::NOT_MODIFIED {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
+            fields.insert(CONTENT_TYPE, kind);
+        }
+    }
+    if let Some(wall_clock) = service.options.wall_clock
+        && let Ok(date) = HeaderValue::from_str(&imf_date(wall_clock()))
+    {
+        fields.insert(DATE, date);
+    }
+    let least = head_size(status, fields);
+    fill(fields, resource.head.map_or(0, |head| (bounded_head(head) as usize).saturating_sub(least)));
+    let entry = service.options.log.clone().map(|log| {
+        let access = Access {
+            peer: activity.peer.as_deref().copied(),
+            stream,
+            method: request.method().to_string(),
+            target: target.to_owned(),
+            version: request.version(),
+            status: status.as_u16(),
+            bytes: 0,
+        };
+        Entry { access, log }
+    });
+    let bodiless = request.method() == Method::HEAD || status == StatusCode::NOT_MODIFIED || length == 0;
+    let priority = request.headers().get("priority").and_then(|value| value.to_str().ok());
+    let priority = priority.map_or_else(Priority::default, Priority::read);
+    drop(serving);
+    let held = Held { entry, _turn: turn, _busy: busy };
+    Reply { response, content: resource.content, bodiless, priority, held }
+}

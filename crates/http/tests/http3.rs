@@ -1,0 +1,436 @@
+//! HTTP/3 on QUIC in virtual time: a page in the order of its urgencies, the same bytes by seed, and peers that are wrong.
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Rng};
+use anabranch_http::fetch::{self, End, Outcome};
+use anabranch_http::http2::priority::Priority;
+use anabranch_http::http3::ALPN;
+use anabranch_http::mapping::{Choices, Policy, Version};
+use anabranch_http::observe::{Record, Recorder, Unobserved};
+use anabranch_http::page::{Object, Page};
+use anabranch_http::serve::{self, PageSite, Stop, Versions};
+use anabranch_link::LinkSpec;
+use anabranch_quic::{Config, QuicConnector, QuicListener, QuicSession, QuicStream, start};
+use anabranch_sim::{Network, SimWorld};
+use anabranch_tls::{
+    Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
+    Versions as Tls,
+};
+use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
+use anabranch_world::{Detach, World};
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+const NAME: &str = "server.test";
+const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+const LINK: &str = "rate=10mbit,rtt=40ms";
+
+/// What `program` comes to on a client's and a server's host, with this link between them, and the client's capture.
+fn run<T, F: Future<Output = T>>(seed: u64, link: &str, program: impl FnOnce(Hosts) -> F) -> (T, Vec<u8>) {
+    let network = Network::new(seed);
+    let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
+        .map(|(name, address)| network.host(name, &[address]));
+    network.link(client, server, &LinkSpec::parse(link).expect("a link")).expect("linked");
+    network.capture(client);
+    let (client_world, server_world) = (network.world(client), network.world(server));
+    let all = async move {
+        let (listener, connector) = hosts(&client_world, &server_world).await;
+        program(Hosts { client: client_world, server: server_world, listener, connector }).await
+    };
+    let came = network.run(all, Instant::ZERO + Duration::from_secs(600)).expect_done();
+    (came, network.finish_capture(client).expect("captured"))
+}
+
+struct Hosts {
+    client: SimWorld,
+    server: SimWorld,
+    listener: QuicListener<SimWorld>,
+    connector: QuicConnector<SimWorld>,
+}
+
+async fn hosts(here: &SimWorld, there: &SimWorld) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
+    let surroundings = |world: &SimWorld| {
+        let clock = world.clone();
+        Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
+    };
+    let (identity, root) = Identity::simulated(NAME, 3_000).expect("a chain");
+    let protocols = vec![ALPN.to_vec()];
+    let settings = ServerSettings {
+        versions: Tls::Only13,
+        protocols: protocols.clone(),
+        ..ServerSettings::of(identity)
+    };
+    let server = Server::new(settings, surroundings(there)).expect("a server");
+    let ends = Ends { surroundings: surroundings(there), client: None, server: Some(server) };
+    let host = start(there.clone(), 443, Config::default(), ends).await.expect("a host");
+    let listener = host.listen_with(443, 0).expect("listening");
+    let settings =
+        ClientSettings { trust: Trust::Authorities(vec![root]), protocols, ..ClientSettings::default() };
+    let client = Client::new(settings, surroundings(here)).expect("a client");
+    let ends =
+        Ends { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None };
+    let host = start(here.clone(), 0, Config::default(), ends).await.expect("a host");
+    (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
+}
+
+fn policy() -> Policy {
+    let policy = Choices::default().policy(true, false).expect("a policy");
+    Policy { version: Version::Http3, timeout: Some(Duration::from_secs(20)), ..policy }
+}
+
+fn options() -> serve::Options {
+    serve::Options { versions: Versions::Http3, ..serve::Options::default() }
+}
+
+fn page_of(objects: Vec<Object>) -> Rc<Page> {
+    let mut page = Page::from_sizes("1B").expect("a page");
+    (page.hosts, page.objects) = (vec![NAME.to_owned()], objects);
+    Rc::new(page)
+}
+
+/// A page and what it asks for at once: images first, as a document may have them.
+fn page() -> Rc<Page> {
+    let kinds = ["image/png", "application/json", "text/javascript", "text/css"];
+    let objects = (0..20).map(|n| Object {
+        content_type: kinds[n / 5].to_owned(),
+        request_head: 600,
+        response_head: 400,
+        ..Object::new(format!("/{n}"), 20_000)
+    });
+    page_of(objects.collect())
+}
+
+/// Loads a page from a server of ours.
+fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
+    let ((outcome, record), capture) = run(seed, link, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let (page, recorder) = (page(), Recorder::new());
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), recorder.clone());
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let outcome = fetch::run(client, connector, page, policy(), recorder.clone()).await;
+        (outcome, recorder.take())
+    });
+    (outcome, record, capture)
+}
+
+/// All bodies were compared byte for byte. Each exchange has its stream, and its bytes lie where an engine's trace has them.
+#[test]
+fn a_page_comes_whole_over_streams_of_one_connection() {
+    for seed in 1..=5 {
+        let (outcome, record, _) = load(seed, "rate=10mbit,rtt=40ms,loss=3%");
+        assert_eq!(
+            (outcome.end, outcome.body_bytes, outcome.connections),
+            (End::Done, 400_000, 1),
+            "{outcome:?}"
+        );
+        for (number, object) in record.objects.iter().enumerate() {
+            let assigned = object.assigned.as_ref().expect("assigned");
+            assert_eq!((assigned.exchange.stream, assigned.exchange.index), (number as u64, 0));
+            let delivered = object.delivered.as_ref().expect("delivered");
+            // Fields of a browser's size are there; of what is named by the static table few bytes are.
+            assert!((300..650).contains(&assigned.request.end), "{assigned:?}");
+            assert!((20_200..20_450).contains(&delivered.response.end), "{delivered:?}");
+            assert!(record.served[&assigned.exchange].written.is_some());
+        }
+    }
+}
+
+/// Requests that come together are answered in the order of their urgencies, whatever was asked for first; those that share
+/// end together.
+#[test]
+fn the_urgent_come_first() {
+    let (_, record, _) = load(1, LINK);
+    let delivered = |n: usize| record.objects[n].delivered.as_ref().expect("delivered").at;
+    let page = page();
+    let mut order: Vec<usize> = (0..20).collect();
+    order.sort_by_key(|&n| delivered(n));
+    let urgencies: Vec<u8> =
+        order.iter().map(|&n| Priority::of_type(&page.objects[n].content_type).urgency).collect();
+    assert!(urgencies.is_sorted(), "{urgencies:?} {order:?}");
+    let whole = [15, 16, 17, 18, 19, 10, 11, 12, 13, 14, 5, 6, 7, 8, 9];
+    assert_eq!(order[..15], whole, "each whole, in order");
+    let [first, last] = [0, 4].map(delivered);
+    assert!(last - first < Duration::from_millis(40), "images share: {first} {last}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let capture = |seed| load(seed, "rate=10mbit,rtt=40ms,loss=2%").2;
+    assert!(capture(1) == capture(1), "two runs of one seed differ");
+    assert!(capture(1) != capture(2), "two seeds give the same");
+}
+
+/// An answer that is asked for late and is urgent waits for little of what is under way.
+#[test]
+fn an_urgent_answer_overtakes_a_long_one() {
+    let kinds = [("image/png", 4_000_000), ("text/css", 10_000)];
+    let objects = kinds.map(|(kind, body)| Object {
+        content_type: kind.to_owned(),
+        ..Object::new(format!("/{kind}"), body)
+    });
+    let page = page_of(objects.to_vec());
+    let ((outcome, record), _) = run(1, "rate=10mbit,rtt=40ms,queue=50p", |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let recorder = Recorder::new();
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), recorder.clone());
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let arrivals = Some(vec![Duration::ZERO, Duration::from_secs(1)]);
+        let policy = Policy { arrivals, ..policy() };
+        let outcome = fetch::run(client, connector, page, policy, recorder.clone()).await;
+        (outcome, recorder.take())
+    });
+    assert_eq!((outcome.end, outcome.connections), (End::Done, 1));
+    let sheet = record.objects[1].delivered.as_ref().expect("delivered").at;
+    // A round trip, what the queue holds (60 ms), and 26 kB before it and of it: not the seconds that the image takes.
+    let late = sheet - (Instant::ZERO + Duration::from_secs(1));
+    assert!(late < Duration::from_millis(200), "{late:?}");
+}
+
+/// What a fetch of one object comes to with a server whose connections `answer`.
+fn with_server<F: Future<Output = ()> + 'static>(
+    answer: impl Fn(SimWorld, QuicSession<SimWorld>) -> F + 'static,
+) -> Outcome {
+    let ((outcome, _), _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, mut listener, connector } = hosts;
+        let world = server.clone();
+        server
+            .spawn("server", async move {
+                while let Ok(session) = listener.accept().await {
+                    world.spawn("session", answer(world.clone(), session)).detach();
+                }
+            })
+            .detach();
+        let page = page_of(vec![Object::new("/", 10_000)]);
+        let recorder = Recorder::new();
+        let outcome = fetch::run(client, connector, page, policy(), recorder.clone()).await;
+        (outcome, recorder.take())
+    });
+    outcome
+}
+
+/// Says these bytes on a stream of one way, which stays open.
+async fn say(session: &QuicSession<SimWorld>, bytes: &[u8]) -> QuicStream<SimWorld> {
+    let mut stream = poll_fn(|cx| session.poll_begin(cx, true)).await.expect("begun");
+    stream.write_all(bytes).await.expect("written");
+    stream
+}
+
+/// A frame (RFC 9114 §7.1).
+fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u16 | 0x4000).to_be_bytes();
+    [&[kind][..], &length, payload].concat()
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+/// A control stream that says nothing.
+const CONTROL: [u8; 4] = [0, SETTINGS, 0x40, 0];
+/// `:status: 200`, by the static table (RFC 9204 §4.5, Appendix A).
+const OK: [u8; 3] = [0, 0, 0xc0 | 25];
+
+#[test]
+fn a_server_that_is_wrong_is_one_line() {
+    let head = |bytes: usize| {
+        // A literal field of so many bytes: a name by the static table (content-type), and a value.
+        let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
+        let mut left = bytes - 127;
+        while left >= 128 {
+            block.push(0x80 | (left % 128) as u8);
+            left /= 128;
+        }
+        block.push(left as u8);
+        block.resize(block.len() + bytes, b'a');
+        block
+    };
+    let large = |payload: &[u8]| {
+        [&[HEADERS][..], &(payload.len() as u32 | 0x8000_0000).to_be_bytes(), payload].concat()
+    };
+    let cases: Vec<(Vec<u8>, Vec<u8>, &str)> = vec![
+        (CONTROL.to_vec(), frame(DATA, b"hi"), "First response frame is not headers (H3_FRAME_UNEXPECTED)"),
+        (
+            CONTROL.to_vec(),
+            frame(HEADERS, &[0, 0, 0x80]),
+            "Failed to decode headers (QPACK_DECOMPRESSION_FAILED)",
+        ),
+        (CONTROL.to_vec(), frame(2, b""), "(H3_FRAME_UNEXPECTED)"),
+        (CONTROL.to_vec(), vec![HEADERS, 9, 0, 0], "received incomplete frame (H3_FRAME_ERROR)"),
+        (
+            CONTROL.to_vec(),
+            vec![],
+            "Stream finished without receiving response headers (H3_FRAME_UNEXPECTED)",
+        ),
+        (frame(GOAWAY, &[0]), vec![], "(H3_FRAME_UNEXPECTED)"),
+        ([&[0][..], &frame(GOAWAY, &[0])].concat(), frame(HEADERS, &OK), "(H3_MISSING_SETTINGS)"),
+        (CONTROL.to_vec(), large(&head(70_000)), "where 65536 are taken"),
+        (CONTROL.to_vec(), large(&head(300_000)), "more than 131072 bytes of heads"),
+        (
+            CONTROL.to_vec(),
+            [frame(HEADERS, &OK), frame(DATA, b"hi")].concat(),
+            "the body is not intact: byte 0 is wrong",
+        ),
+        (CONTROL.to_vec(), frame(HEADERS, &OK), "the body is not intact: 0 bytes instead of 10000"),
+    ];
+    for (control, response, line) in cases {
+        let outcome = with_server(move |_, session| {
+            let (control, response) = (control.clone(), response.clone());
+            async move {
+                let control = say(&session, &control).await;
+                while let Ok(mut stream) = session.accept().await {
+                    let _ = stream.write_all(&response).await;
+                    stream.finish();
+                    while let Ok(1..) = stream.read(&mut [0; 999]).await {}
+                }
+                drop(control);
+            }
+        });
+        let error = outcome.objects[0].as_ref().expect_err(line).to_string();
+        assert!(error.contains(line) && !error.contains('\n'), "'{error}' is not '{line}'");
+    }
+}
+
+/// One that takes nothing more is asked again elsewhere; one that never takes anything is told of in one line.
+#[test]
+fn a_server_that_goes_away_is_one_line() {
+    let outcome = with_server(|_, session| async move {
+        let _control = say(&session, &[&CONTROL[..], &frame(GOAWAY, &[0])].concat()).await;
+        if let Ok(mut stream) = session.accept().await {
+            stream.cancel_writing(0x10b);
+        }
+        session.closed().await;
+    });
+    let error = outcome.objects[0].as_ref().expect_err("refused").to_string();
+    assert!(error.contains("cancelled by the peer (H3_REQUEST_REJECTED)"), "{error}");
+    assert_eq!(outcome.connections, 4, "as often as a client tries");
+    let outcome = with_server(|_, session| async move {
+        let _ = session.accept().await;
+        session.close_with(0x107, "too much\nof it");
+        session.closed().await;
+    });
+    let error = outcome.objects[0].as_ref().expect_err("closed").to_string();
+    assert!(error.contains("too much") && error.contains("263"), "{error}");
+}
+
+/// What a server of ours, with a page of one object, does to a client that sends these bytes as a request: what it answers,
+/// and how the connection ends.
+fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
+    run(1, LINK, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page();
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let _control = say(&session, &CONTROL).await;
+        let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+        let _ = stream.write_all(&request).await;
+        stream.finish();
+        let (mut answer, mut buffer) = (Vec::new(), [0; 10_000]);
+        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+            answer.extend_from_slice(&buffer[..read]);
+        }
+        let ended = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
+        // The server serves others still.
+        let outcome = fetch::run(client, connector, page, policy(), Unobserved).await;
+        assert_eq!(outcome.end, End::Done);
+        (answer, ended)
+    })
+    .0
+}
+
+#[test]
+fn a_client_that_is_wrong_is_told_so() {
+    // GET https://a/0: `:method` and `:scheme` by the static table, `:authority` and `:path` with values.
+    let get = |path: &str| {
+        let path = [&[0x51, path.len() as u8][..], path.as_bytes()].concat();
+        [&[0, 0, 0xc0 | 17, 0xc0 | 23, 0x50, 1, b'a'][..], &path].concat()
+    };
+    let (answer, ended) = with_client(frame(HEADERS, &get("/0")));
+    assert!(answer.len() > 20_000 && answer[0] == HEADERS && ended.is_none(), "{} {ended:?}", answer.len());
+    let many = [get("/0"), [&[0x5f, 0x1d, 100][..], &[b'a'; 100]].concat().repeat(640)].concat();
+    let large = [&[HEADERS][..], &(many.len() as u32 | 0x8000_0000).to_be_bytes(), &many].concat();
+    let (answer, ended) = with_client(large);
+    // 431 is not in the static table: it stands there as text.
+    assert!(answer.len() < 100 && answer[0] == HEADERS && ended.is_none(), "{answer:?} {ended:?}");
+    for (request, line) in [
+        (frame(DATA, b"hi"), "first request frame is not headers"),
+        (frame(HEADERS, &[0, 0, 0x80]), "Failed to decode headers"),
+        (vec![HEADERS, 99, 0], "received incomplete frame"),
+        (frame(6, b""), ""),
+    ] {
+        let (answer, ended) = with_client(request);
+        let ended = ended.expect("the connection is over").to_string();
+        assert!(answer.is_empty() && ended.contains(line), "'{ended}' is not '{line}'");
+    }
+    // Of one request alone.
+    for request in [vec![], frame(HEADERS, &[0, 0])] {
+        let (answer, ended) = with_client(request);
+        assert!(answer.is_empty() && ended.is_none(), "{answer:?} {ended:?}");
+    }
+}
+
+/// Whatever comes, each side ends in good time, and no other client of the server suffers.
+#[test]
+fn bytes_at_random_end_in_a_line() {
+    let mut rng = Rng::new(1);
+    let mut some = |most: u64| -> Vec<u8> {
+        let mut bytes = vec![0; rng.below(most) as usize];
+        rng.fill(&mut bytes);
+        // Mostly what looks like a frame.
+        if let [kind, length, ..] = &mut bytes[..] {
+            (*kind, *length) = (*kind % 16, *length % 64);
+        }
+        bytes
+    };
+    for _ in 0..60 {
+        drop(with_client(some(100)));
+        let (control, response) = ([vec![0], some(40)].concat(), some(200));
+        let outcome = with_server(move |_, session| {
+            let (control, response) = (control.clone(), response.clone());
+            async move {
+                let _control = say(&session, &control).await;
+                while let Ok(mut stream) = session.accept().await {
+                    let _ = stream.write_all(&response).await;
+                    stream.finish();
+                }
+            }
+        });
+        let error = outcome.objects[0].as_ref().expect_err("nonsense").to_string();
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+/// A server that ends finishes what it has begun, and takes nothing more: what is asked for later is asked for elsewhere.
+#[test]
+fn a_server_ends_in_good_order() {
+    let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let (page, stop) = (page(), Stop::new());
+        let options = serve::Options { stop: Some(stop.clone()), ..options() };
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Unobserved);
+        let serving = server.spawn("server", serving);
+        let world = server.clone();
+        server
+            .spawn("stop", async move {
+                world.sleep_until(Instant::ZERO + Duration::from_secs(1)).await;
+                stop.stop();
+            })
+            .detach();
+        let mut arrivals = vec![Duration::ZERO; 19];
+        arrivals.push(Duration::from_secs(2));
+        let policy = Policy { arrivals: Some(arrivals), ..policy() };
+        let outcome = fetch::run(client, connector, page, policy, Unobserved).await;
+        serving.await.expect("ended");
+        (outcome, server.now())
+    });
+    // 380 kB take more than three seconds.
+    assert!(ended > Instant::ZERO + Duration::from_secs(3), "{ended}");
+    assert!(outcome.failed() == 1 && outcome.connections > 1, "{outcome:?}");
+    assert!(outcome.objects[19].is_err(), "nobody is there any more");
+}

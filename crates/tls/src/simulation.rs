@@ -83,7 +83,7 @@ impl Surroundings {
     }
 
     /// Runs `work`, which may draw randomness and look at the clock.
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self::Simulated(simulation) = self else { return work() };
         let _inside = Inside(SCOPE.replace(Some(simulation.clone())));
         work()
@@ -102,6 +102,13 @@ impl Drop for Inside {
     fn drop(&mut self) {
         SCOPE.replace(self.0.take());
     }
+}
+
+/// Fills `out` from the seed of the session whose call is under way ([`Surroundings::within`]), for other protocols whose
+/// cryptography is handed in. False in the real world, and outside of such a call: then `out` is as it was.
+#[must_use]
+pub fn draw_seeded(out: &mut [u8]) -> bool {
+    draw(out).is_ok()
 }
 
 /// Fills `out` from the scope's randomness.

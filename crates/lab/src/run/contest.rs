@@ -97,6 +97,7 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
         carrier: carriers.choose(false, server),
         paths: None,
         congestion: None,
+        layer: None,
     };
     let wrong = |error: std::io::Error| error.to_string();
     let world = network.world(*node);

@@ -58,6 +58,7 @@ pub fn beginning(contestant: &Contestant, server: bool) -> Start {
         carrier: contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
         paths: contestant.paths,
         congestion: contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.clone()),
+        layer: None,
     }
 }
 

@@ -1,0 +1,3 @@
+//! DTLS under SCTP.
+
+mod virtual_time;

@@ -31,7 +31,7 @@ enum Voice {
 const SECURITY: &str = "security";
 
 /// Settings that say how a contestant uses the network, which its bid tells.
-const BID: [&str; 11] = [
+const BID: [&str; 12] = [
     "connections",
     "per-object",
     "objects-per-connection",
@@ -43,6 +43,7 @@ const BID: [&str; 11] = [
     "concurrent",
     // `security` says it.
     "tls",
+    "dtls",
     "transport",
 ];
 
@@ -126,6 +127,9 @@ fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<
     if key == SECURITY {
         if contestant.settings.get("tls").is_some_and(|tls| tls == "yes") {
             return Some("TLS 1.3".to_owned());
+        }
+        if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
+            return Some(format!("DTLS {dtls}"));
         }
         let transport = transports.find(contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());

@@ -12,9 +12,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 const SECRET: &[u8] = b"nobody on the way is to read this sentence";
-const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+pub const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 /// Of DTLS on the server.
-const UDP: u16 = 4433;
+pub const UDP: u16 = 4433;
 
 fn surroundings(world: &SimWorld) -> Surroundings {
     let clock = world.clone();
@@ -26,18 +26,18 @@ fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
     Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
 }
 
-fn identity() -> (Identity, Trust) {
+pub fn identity() -> (Identity, Trust) {
     let (identity, root) = Identity::simulated_alone(Pair::NAME, 3_000).expect("a certificate");
     (identity, Trust::Authorities(vec![root]))
 }
 
-async fn host(world: &SimWorld, settings: Settings, port: u16) -> SctpHost<SimWorld> {
+pub async fn host(world: &SimWorld, settings: Settings, port: u16) -> SctpHost<SimWorld> {
     let config = Config::profile("modern").expect("a profile");
     let layer = layer(world, settings);
     SctpHost::layered(world.clone(), config, Carrier::Udp { port }, layer).await.expect("a host")
 }
 
-async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
+pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
     let settings = Settings { version, identity: Some(identity().0), trust: None };
     let host = host(world, settings, UDP).await;
     let mut listener = host.listen(7).expect("listening");
@@ -65,7 +65,7 @@ fn to_server() -> SctpServer {
 }
 
 /// Says the secret `times` on a fresh association; when that was established, and when all was back.
-async fn talk(
+pub async fn talk(
     world: &SimWorld,
     host: &SctpHost<SimWorld>,
     times: usize,
@@ -89,7 +89,7 @@ async fn talk(
     Ok([established, ended])
 }
 
-fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
+pub fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
     let network = Network::new(seed);
     let nodes =
         [("client", 0), ("server", 1)].map(|(name, at)| network.host(name, &[IpAddr::from(ADDRESSES[at])]));
@@ -98,7 +98,7 @@ fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
     (network, nodes)
 }
 
-const LIMIT: Instant = Instant::from_millis(600_000);
+pub const LIMIT: Instant = Instant::from_millis(600_000);
 
 /// What a talk of one client with one server came to, and the client's capture.
 fn met(

@@ -398,9 +398,10 @@ impl State {
                 }
                 self.make_room(now);
                 self.open.insert(key, connection);
+            } else {
+                // Only a client has something that waits for it.
+                self.changes.push_back((key.1, PeerState::Ready));
             }
-            self.shared.borrow_mut().faults.remove(&key.1);
-            self.changes.push_back((key.1, PeerState::Ready));
             self.list(false, key);
             return;
         }

@@ -1,6 +1,7 @@
 //! SCTP over DTLS in virtual time: handshake, bytes, loss, trust, the end.
 
 use anabranch_base::Instant;
+use anabranch_base::time::Duration;
 use anabranch_dtls::{DtlsLayer, Ends, Pair, Settings, Version};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, NodeId, SimWorld};
@@ -178,4 +179,30 @@ fn a_server_that_is_not_believed_hears_no_packet_of_sctp() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// When the last association is over and what may still come of it has been waited for, one end says so (close_notify).
+#[test]
+fn a_connection_without_associations_ends_with_an_alert() {
+    // In version 1.2 a record's kind is to be seen: an alert, of the epoch that is sealed.
+    const ALERT: [u8; 5] = [21, 0xfe, 0xfd, 0, 1];
+    let alerts = |wait: u64| {
+        let (network, nodes) = network(1, LINK);
+        let [here, there] = nodes.map(|node| network.world(node));
+        let program = async move {
+            let _server = server(&there, Version::Only12).await;
+            let settings = Settings { version: Version::Only12, identity: None, trust: Some(identity().1) };
+            let client = host(&here, settings, 0).await;
+            talk(&here, &client, 1).await.expect("met");
+            here.sleep_until(here.now() + Duration::from_secs(wait)).await;
+            // The next association begins a connection of its own, or rides on the one that is there.
+            let began = here.now();
+            talk(&here, &client, 1).await.expect("met again")[0] - began
+        };
+        let took = network.run(program, LIMIT).done().expect("in time");
+        let capture = network.finish_capture(nodes[0]).expect("captured");
+        (capture.windows(5).filter(|bytes| *bytes == ALERT).count() > 0, took.as_millis() / 60)
+    };
+    assert_eq!(alerts(1), (false, 2), "two round trips of SCTP alone");
+    assert_eq!(alerts(8), (true, 5), "and three of DTLS before");
 }

@@ -47,6 +47,12 @@ pub trait Engine {
         let _ = now;
     }
 
+    /// A layer beneath that has handshakes of its own (DTLS) can carry packets to `peer` from now on, which it could not
+    /// before, or has lost it for good.
+    fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
+        let _ = (now, peer, state);
+    }
+
     /// Time has passed: runs everything that is due at `now`.
     fn handle_timeout(&mut self, now: Instant);
 
@@ -73,6 +79,15 @@ pub trait Engine {
 
     /// Takes the trace kept since the last call.
     fn take_trace(&mut self) -> Vec<TraceRecord>;
+}
+
+/// What has become of a peer in a layer beneath an engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeerState {
+    /// Packets can go to it.
+    Ready,
+    /// They cannot, and what was under way with it is over.
+    Lost,
 }
 
 /// The two ECN bits of the IP header (RFC 3168 §5).

@@ -20,7 +20,7 @@ pub mod units;
 
 pub use batch::{PacketBytes, RecvBatch, SendBatch};
 pub use budget::{Account, Budget};
-pub use engine::{Ecn, Engine, Icmp, IcmpKind, Packet};
+pub use engine::{Ecn, Engine, Icmp, IcmpKind, Packet, PeerState};
 pub use rng::Rng;
 pub use time::Instant;
 pub use units::{BitRate, Bytes, Ratio};

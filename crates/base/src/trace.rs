@@ -26,6 +26,8 @@ pub struct TraceRecord {
 pub enum TraceEvent {
     /// The handshake began (first SYN or INIT sent).
     Opening,
+    /// A layer beneath, whose handshake came first, carries packets from here on.
+    Secured,
     /// User data may flow from here on.
     Established,
     /// The connection ended, gracefully or not.

@@ -156,7 +156,8 @@ fn serve() -> Command {
         .about("Serve a directory over TCP, TLS and SCTP")
         .long_about(
             "Serve a directory of files by HTTP/1.1 over TCP, over TLS on TCP (https://), over SCTP in UDP (no privilege \
-             needed) and over SCTP on IP. But for https:// traffic is in the clear. Without --cert and --key the server \
+             needed), over SCTP on IP, and over SCTP on DTLS (https+sctp://). But for https:// and https+sctp:// traffic is in \
+             the clear. DTLS takes a certificate with an ECDSA P-256 key. Without --cert and --key the server \
              makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
              output.\n\n\
              Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
@@ -182,7 +183,7 @@ fn serve() -> Command {
                 .value_name("URL")
                 .action(ArgAction::Append)
                 .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"])
-                .help("Listen at tcp://, https://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
+                .help("Listen at tcp://, https://, sctp:// (in UDP), sctp-ip:// or https+sctp:// (over DTLS) with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
@@ -237,9 +238,9 @@ fn get() -> Command {
         .about("Get objects over TCP or SCTP")
         .long_about(
             "Get objects by HTTP/1.1: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
-             SCTP on IP. Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
+             SCTP on IP, https+sctp:// over SCTP on DTLS (UDP port 4433). Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
              of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
-             But for https:// traffic is in the clear.",
+             But for https:// and https+sctp:// traffic is in the clear.",
         )
         .after_long_help(
             "Examples:\n  \

@@ -1,15 +1,20 @@
 //! How a client reaches its server: SCTP made ready for it, and waits that end.
 
 use crate::place::Carrier;
+use crate::secure::dtls_client;
 use crate::serve::reason;
 use crate::{Failure, complain};
+use anabranch_dtls::DtlsLayer;
 use anabranch_http::upstream::{ReachError, connect_in_turn};
+use anabranch_tls::Trust;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 use anabranch_world::os::{OsWorld, kernel_has_sctp};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -23,6 +28,8 @@ pub struct SctpTarget {
     pub port: u16,
     /// What SCTP runs with here.
     pub config: Config,
+    /// Over DTLS: whom it believes, and what the server's certificate is to be for.
+    pub secure: Option<(Trust, String)>,
 }
 
 impl SctpTarget {
@@ -49,12 +56,25 @@ impl SctpTarget {
             }
             false => (SctpCarrier::Udp { port: 0 }, self.port),
         };
-        let made = match world.at(local) {
-            Ok(here) => SctpHost::new(here, self.config, bound, None).await,
-            Err(why) => Err(why),
-        };
         let failure = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, None, &why)));
-        let host = made.map_err(failure)?;
+        let secure = self.secure.take().filter(|_| self.carrier.is_secure());
+        // DTLS goes from one address to one, the first that there is.
+        if secure.is_some() {
+            self.addresses.truncate(1);
+        }
+        let local = match (&secure, self.addresses.first()) {
+            (Some(_), Some(to)) if local.is_empty() => vec![source_for(*to).map_err(failure)?],
+            _ => local,
+        };
+        let here = world.at(local).map_err(failure)?;
+        let host = match secure {
+            None => SctpHost::new(here, self.config, bound, None).await.map_err(failure)?,
+            Some((trust, name)) => {
+                let ends = dtls_client(trust).map_err(|why| Failure::Host(why.to_string()))?;
+                let layer = Rc::new(DtlsLayer::new(here.clone(), ends, Some(&name)));
+                SctpHost::layered(here, self.config, bound, layer).await.map_err(failure)?
+            }
+        };
         let servers = by_family(&self.addresses);
         let first = servers.iter().filter_map(|addresses| addresses.first().copied()).collect();
         let servers = servers.into_iter().map(|addresses| SctpServer { addresses, port }).collect();
@@ -134,6 +154,15 @@ pub fn warn_kernel_sctp(carrier: Carrier) {
             );
         });
     }
+}
+
+/// This host's address on the way to `to`, as the routes are now.
+fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    let probe = UdpSocket::bind(any)?;
+    // Nothing is sent: it is the kernel that looks up its routes.
+    probe.connect(to)?;
+    probe.local_addr().map(|address| address.ip())
 }
 
 /// The loopback address to talk to `ip` from.

@@ -185,7 +185,13 @@ impl Settings {
 
     fn sctp(&self, url: &Url) -> Result<SctpTarget, Failure> {
         let addresses = url.resolve().map_err(Failure::Host)?;
-        Ok(SctpTarget { carrier: url.carrier, addresses, port: self.sctp_port, config: self.sctp.clone() })
+        Ok(SctpTarget {
+            carrier: url.carrier,
+            addresses,
+            port: self.sctp_port,
+            config: self.sctp.clone(),
+            secure: None,
+        })
     }
 }
 

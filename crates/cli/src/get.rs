@@ -20,6 +20,7 @@ use crate::dial::SctpTarget;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
+use crate::secure::Believing;
 use crate::{Done, Failure, complain, dry_run, knobs, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
@@ -27,7 +28,7 @@ use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::{Destination, Step, resolve};
-use anabranch_tls::{Client, TlsConnector};
+use anabranch_tls::TlsConnector;
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::{CloseReason, Connector, Session};
@@ -250,8 +251,8 @@ struct Settings {
     timeout: Duration,
     sctp: Config,
     sctp_port: u16,
-    /// Whom it believes over TLS; `None`: no URL was over TLS.
-    tls: Option<Client>,
+    /// Whom it believes over TLS and DTLS; `None`: no URL was over either.
+    tls: Option<Believing>,
     /// The version of HTTP that is spoken, where it was said.
     http: Option<String>,
     meter: Rc<Meter>,
@@ -357,7 +358,7 @@ async fn over_tcp(
     };
     let names = vec![first.url.host().to_owned(); count];
     let secure = match settings.tls.clone() {
-        Some(client) => TlsConnector::new(world.clone(), connector, client, &names),
+        Some(it) => TlsConnector::new(world.clone(), connector, it.client, &names),
         // Redirected there from a URL in the clear: nothing was said of whom to believe.
         None => secure::by_default(settings.http.as_deref())
             .and_then(|client| TlsConnector::new(world.clone(), connector, client, &names)),
@@ -455,7 +456,16 @@ async fn over_sctp(
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
-    let to = SctpTarget { carrier, addresses, port: settings.sctp_port, config: settings.sctp.clone() };
+    // Redirected there from a URL in the clear: nothing was said of whom to believe.
+    let trust = settings.tls.as_ref().map(|it| it.trust.clone()).unwrap_or_default();
+    let name = wanted.first().map_or("", |one| one.url.host()).to_owned();
+    let to = SctpTarget {
+        carrier,
+        addresses,
+        port: settings.sctp_port,
+        config: settings.sctp.clone(),
+        secure: Some((trust, name)),
+    };
     let (host, ways) = match to.host(world).await {
         Ok(made) => made,
         Err(failure) => return Err(Ended::Host(failure)),

@@ -1,12 +1,14 @@
 //! Where a server listens, and how it ends.
 
 use crate::place::{Carrier, Listen};
+use crate::secure::dtls_server;
 use crate::serve::reason;
 use crate::threads::WorkerHandle;
 use crate::{Done, Failure, complain};
+use anabranch_dtls::DtlsLayer;
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
-use anabranch_tls::{Server, TlsListener};
+use anabranch_tls::{Identity, Server, TlsListener};
 use anabranch_transport::CloseReason;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
@@ -17,6 +19,7 @@ use anabranch_world::os::{MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -67,19 +70,29 @@ pub struct Servers {
     pub urls: Vec<String>,
     /// Who it is to those who come over TLS.
     tls: Option<Server>,
+    /// And over DTLS.
+    dtls: Option<Identity>,
 }
 
 impl Servers {
     /// Nothing yet; signals no longer end the process from here on.
     pub fn new(worker: WorkerHandle) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-        Ok(Self { worker, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new(), tls: None })
+        Ok(Self {
+            worker,
+            signals,
+            tasks: Vec::new(),
+            hosts: Vec::new(),
+            urls: Vec::new(),
+            tls: None,
+            dtls: None,
+        })
     }
 
-    /// What it is to those who come over TLS.
+    /// What it is to those who come over TLS, and over DTLS.
     #[must_use]
-    pub fn with_tls(self, tls: Option<Server>) -> Self {
-        Self { tls, ..self }
+    pub fn with_tls(self, tls: Option<Server>, dtls: Option<Identity>) -> Self {
+        Self { tls, dtls, ..self }
     }
 
     /// A listener of the kernel's, with TLS where that is meant.
@@ -110,6 +123,9 @@ impl Servers {
         match spec {
             ListenSpec::Place(place, most) if place.carrier.is_kernels() => {
                 self.listen_tcp(world, &place, most)
+            }
+            ListenSpec::Place(place, most) if place.carrier.is_secure() => {
+                self.listen_dtls(world, &place, config, sctp_port, most).await
             }
             ListenSpec::Place(place, most) => {
                 let opened = self.listen_sctp(world, &place, config, sctp_port, most).await?;
@@ -177,6 +193,36 @@ impl Servers {
             .await
             .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
         self.take_in(here, host, place, port, ConcurrencyLimit::new(most))
+    }
+
+    /// SCTP over DTLS: a host for each address, since an association has one at each end (RFC 8261 §6.1).
+    async fn listen_dtls(
+        &mut self,
+        world: &OsWorld,
+        place: &Listen,
+        config: &Config,
+        sctp_port: u16,
+        most: usize,
+    ) -> Result<Vec<Opened>, Failure> {
+        let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+        let Some(identity) = &self.dtls else {
+            return Err(Failure::Internal("a listener over DTLS has no certificate".to_owned()));
+        };
+        let limit = ConcurrencyLimit::new(most);
+        let addresses = if place.addresses.is_empty() { world.addresses() } else { place.addresses.clone() };
+        let mut hosts = Vec::new();
+        for address in addresses {
+            let here = world.at(vec![address]).map_err(|why| failed(why.to_string()))?;
+            let ends = dtls_server(identity.clone()).map_err(|why| failed(why.to_string()))?;
+            let layer = Rc::new(DtlsLayer::new(here.clone(), ends, None));
+            let carrier = SctpCarrier::Udp { port: place.port };
+            let host = SctpHost::layered(here.clone(), config.clone(), carrier, layer)
+                .await
+                .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
+            hosts.push((here, host));
+        }
+        let open = |(here, host)| self.take_in(here, host, place, sctp_port, limit.clone());
+        hosts.into_iter().map(open).collect()
     }
 
     /// Listens on `port` of a host.

@@ -95,11 +95,12 @@ mod verb {
     use crate::outputs::{Outputs, command_line};
     use crate::place::Url;
     use crate::progress::Ticker;
+    use crate::secure::Believing;
     use crate::{Done, Failure, busy_poll, dry_run, say, secure};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_load::generator::report::{self, Framing};
     use anabranch_load::generator::{Load, Pace, Plan};
-    use anabranch_tls::{Client, TlsConnector};
+    use anabranch_tls::TlsConnector;
     use anabranch_transport::kernel::KernelConnector;
     use anabranch_transport::sctp::Config;
     use anabranch_transport::{Connector, Session};
@@ -144,7 +145,7 @@ mod verb {
     struct Settings {
         url: Url,
         /// Whom it believes, over TLS.
-        tls: Option<Client>,
+        tls: Option<Believing>,
         plan: Plan,
         config: Config,
         sctp_port: u16,
@@ -266,7 +267,7 @@ mod verb {
         if settings.url.carrier.is_kernels() {
             let count = addresses.len();
             let connector = KernelConnector::new(world.clone(), addresses);
-            let Some(tls) = settings.tls.clone() else {
+            let Some(tls) = settings.tls.clone().map(|it| it.client) else {
                 return to_first(world, connector, count, settings, outputs).await;
             };
             let names = vec![settings.url.host().to_owned(); count];
@@ -279,6 +280,7 @@ mod verb {
             addresses,
             port: settings.sctp_port,
             config: settings.config.clone(),
+            secure: settings.tls.as_ref().map(|it| (it.trust.clone(), settings.url.host().to_owned())),
         };
         let (host, ways) = to.host(&world).await?;
         let way = ways.answering(&world, settings.plan.timeout).await;

@@ -1,5 +1,6 @@
 //! Where a server listens and where a client goes: `tcp://`, `https://`, `sctp://`,
-//! `sctp-ip://` with addresses, `http://`, `https://`, `http+sctp://`, `http+sctp-ip://` with a host.
+//! `sctp-ip://`, `https+sctp://` with addresses, `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://`
+//! with a host.
 
 use anabranch_lab::transports::Transports;
 use anabranch_transport::Scheme;
@@ -71,7 +72,7 @@ impl Carrier {
         self.kernel.is_some()
     }
 
-    /// Over TLS.
+    /// Over TLS, or over DTLS where it is ours.
     pub fn is_secure(self) -> bool {
         self.secure
     }
@@ -107,6 +108,13 @@ fn schemes() -> Vec<Carrier> {
         let scheme = Scheme { name: "https", url: Some("https"), port: 443, in_udp: false };
         all.push(Carrier { order: all.len(), scheme, secure: true, ..plain });
     }
+    // And DTLS one beneath what is ours and in UDP, which then has one path (RFC 8261).
+    let ours = all.iter().find(|carrier| carrier.kernel.is_none() && carrier.scheme.in_udp).copied();
+    if let Some(ours) = ours {
+        const NAME: &str = "https+sctp";
+        let scheme = Scheme { name: NAME, url: Some(NAME), port: anabranch_dtls::PORT, in_udp: true };
+        all.push(Carrier { order: all.len(), scheme, secure: true, several: false, ..ours });
+    }
     all
 }
 
@@ -134,8 +142,8 @@ impl fmt::Display for Listen {
 
 impl Listen {
     /// The forms that are read.
-    pub const FORMS: &str = "tcp://ADDRESS[:PORT], https://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT] or \
-                             sctp-ip://ADDRESS[,ADDRESS..][:PORT]; * is every address";
+    pub const FORMS: &str = "tcp://ADDRESS[:PORT], https://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT], \
+                             sctp-ip://ADDRESS[,ADDRESS..][:PORT] or https+sctp://ADDRESS[:PORT]; * is every address";
 
     /// Reads `sctp://127.0.0.1,[::1]:9899`.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -184,8 +192,8 @@ pub struct Url {
 impl Url {
     /// Reads `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or \
-                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)";
+        let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
+                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132) or https+sctp://HOST[:PORT]/PATH (SCTP over DTLS)";
         let wrong = |why: &str| format!("{text}: {why}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
         let scheme = scheme.to_ascii_lowercase();
@@ -206,7 +214,9 @@ impl Url {
         let (authority, target) = rest.split_at(end);
         let (all, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
         if !carrier.several && all.contains(',') {
-            return Err(wrong("several addresses of one host are for SCTP; TCP goes to one"));
+            return Err(wrong(
+                "several addresses of one host are for SCTP in the clear; TCP and DTLS go to one",
+            ));
         }
         let mut hosts = Vec::new();
         for host in all.split(',') {

@@ -1,10 +1,11 @@
-//! TLS for the verbs: who a server is, and whom a client believes.
+//! TLS and DTLS for the verbs: who a server is, and whom a client believes.
 //!
 //! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
 //! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
 use crate::place::{Carrier, Listen};
 use crate::{Failure, complain};
+use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
 use anabranch_tls::{
     Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust,
@@ -16,10 +17,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A server's TLS.
+/// A server's TLS and DTLS.
 pub struct ServerTls {
-    /// What takes sessions in.
-    pub server: Server,
+    /// What takes sessions in over TLS; `None`: it listens nowhere so.
+    pub server: Option<Server>,
+    /// Who it is over DTLS; `None`: it listens nowhere so.
+    pub dtls: Option<Identity>,
     /// A line about its certificate.
     pub shown: String,
 }
@@ -31,7 +34,7 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
     if !places.iter().any(|place| place.carrier.is_secure()) {
         return match files {
             Some((file, _)) => Err(Failure::Usage(format!(
-                "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT]"
+                "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT] or https+sctp://ADDRESS[:PORT]"
             ))),
             None => Ok(None),
         };
@@ -45,29 +48,58 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
         }
         None => self_signed(places)?,
     };
+    let wrong =
+        |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
+    let over = |dtls: bool| {
+        places.iter().any(|place| place.carrier.is_secure() && place.carrier.is_kernels() != dtls)
+    };
+    let dtls = over(true).then(|| identity.clone());
+    if let Some(identity) = &dtls {
+        dtls_server(identity.clone()).map_err(|why| wrong(why.to_string()))?;
+    }
     let settings = ServerSettings {
         protocols: protocols(None),
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
-    let wrong =
-        |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
-    let server = Server::new(settings, Surroundings::Real).map_err(wrong)?;
-    Ok(Some(ServerTls { server, shown }))
+    let server = over(false).then(|| Server::new(settings, Surroundings::Real)).transpose().map_err(wrong)?;
+    Ok(Some(ServerTls { server, dtls, shown }))
+}
+
+/// DTLS of a server.
+pub fn dtls_server(identity: Identity) -> Result<Ends, EndsError> {
+    let settings = DtlsSettings { identity: Some(identity), ..DtlsSettings::default() };
+    Ends::new(settings, Surroundings::Real)
+}
+
+/// DTLS of a client that believes these.
+pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
+    Ends::new(DtlsSettings { trust: Some(trust), ..DtlsSettings::default() }, Surroundings::Real)
+}
+
+/// What a client is over TLS, and whom it believes over DTLS.
+#[derive(Clone)]
+pub struct Believing {
+    /// Over TLS.
+    pub client: Client,
+    /// Over DTLS.
+    pub trust: Trust,
 }
 
 /// What the client is over TLS; `None`: it goes nowhere over TLS.
 pub fn client(
     matches: &ArgMatches,
     carriers: impl IntoIterator<Item = Carrier>,
-) -> Result<Option<Client>, Failure> {
+) -> Result<Option<Believing>, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     let insecure = matches.get_flag("insecure");
     if !carriers.into_iter().any(Carrier::is_secure) {
         let flag =
             if insecure { Some("--insecure".to_owned()) } else { file.map(|file| format!("--trust {file}")) };
         return match flag {
-            Some(flag) => Err(Failure::Usage(format!("{flag}: nothing is got over TLS; write https://"))),
+            Some(flag) => Err(Failure::Usage(format!(
+                "{flag}: nothing is got over TLS; write https:// or https+sctp://"
+            ))),
             None => Ok(None),
         };
     }
@@ -87,12 +119,13 @@ pub fn client(
     // A verb without the flag speaks HTTP/1.1.
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
     let settings = ClientSettings {
-        trust,
+        trust: trust.clone(),
         protocols: protocols(version),
         key_log: Some(key_log()),
         ..ClientSettings::default()
     };
-    Client::new(settings, Surroundings::Real).map(Some).map_err(|why| Failure::Host(why.to_string()))
+    let client = Client::new(settings, Surroundings::Real).map_err(|why| Failure::Host(why.to_string()))?;
+    Ok(Some(Believing { client, trust }))
 }
 
 /// A client of whom nothing was said: it believes the authorities of this system.

@@ -9,7 +9,7 @@ use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Options, Stop, Versions};
-use anabranch_tls::{Server, Shared};
+use anabranch_tls::{Identity, Server, Shared};
 use anabranch_transport::ListenError;
 use anabranch_transport::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
@@ -63,7 +63,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         knobs::warn(&settings.sctp);
     };
     let directory = directory.to_owned();
-    let shared = tls.map(|tls| tls.server.shared());
+    let (tls, dtls) = tls.map_or((None, None), |tls| (tls.server, tls.dtls));
+    let shared = tls.map(|server| server.shared());
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
@@ -72,7 +73,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         // One for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         let served = os::run(busy_poll::options(&matches), async |world| {
-            serve(world, site, specs, settings, shared.clone().map(Shared::server), worker).await
+            let secure = (shared.clone().map(Shared::server), dtls.clone());
+            serve(world, site, specs, settings, secure, worker).await
         });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
@@ -175,12 +177,12 @@ async fn serve(
     site: FileSite,
     specs: Vec<ListenSpec>,
     settings: Settings,
-    tls: Option<Server>,
+    (tls, dtls): (Option<Server>, Option<Identity>),
     worker: WorkerHandle,
 ) -> Result<Done, Failure> {
     let (world, site) = (world.with_kernel(memory::kernel()), Rc::new(site));
     let stop = settings.options.stop.clone().unwrap_or_default();
-    let mut servers = Servers::new(worker)?.with_tls(tls);
+    let mut servers = Servers::new(worker)?.with_tls(tls, dtls);
     for spec in specs {
         for opened in servers.open(&world, spec, &settings.sctp, settings.sctp_port).await? {
             let site = site.clone();

@@ -85,6 +85,12 @@ impl ListenSpecs {
                 Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
             };
             match place.carrier.is_kernels() {
+                // Verification tags, by which packets come to threads, are not to be seen under DTLS.
+                false if place.carrier.is_secure() && threads > 1 => {
+                    return Err(Failure::Usage(format!(
+                        "--threads {threads}: {place}: SCTP over DTLS is served by one thread; leave --threads out"
+                    )));
+                }
                 _ if threads == 1 => specs.each[0].push(ListenSpec::Place(place.clone(), most)),
                 true => specs.open_tcp(place, most).map_err(failed)?,
                 false => specs.open_sctp(place, most).map_err(failed)?,

@@ -78,12 +78,14 @@ const WRONG: &[(&str, &str)] = &[
     (
         "get http://[::1",
         "http://[::1: an IPv6 address is written in brackets, as [::1]; write http://HOST[:PORT]/PATH, \
-         https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
+         https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
+         http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132) or https+sctp://HOST[:PORT]/PATH (SCTP over DTLS)",
     ),
     (
         "get http+sctp://127.0.0.1:0/",
         "http+sctp://127.0.0.1:0/: port 0 is nobody's; write http://HOST[:PORT]/PATH, \
-         https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
+         https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
+         http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132) or https+sctp://HOST[:PORT]/PATH (SCTP over DTLS)",
     ),
     // Two objects, one file.
     (

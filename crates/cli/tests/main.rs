@@ -9,6 +9,7 @@ mod commands;
 mod decode;
 mod descriptors;
 mod dry_run;
+mod dtls;
 mod emulated;
 mod emulated_results;
 #[path = "running/peer.rs"]

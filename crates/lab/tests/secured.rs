@@ -46,6 +46,61 @@ fn the_two_handshakes_are_told_apart() {
     assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
 }
 
+/// DTLS comes before SCTP: two round trips with the cookie, three in version 1.2; then one for INIT, as in the clear.
+#[test]
+fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
+    let parts = |transport: &str| {
+        let run = run(transport, &[NET[0], NET[1], ("objects", "1x10kB")], 1);
+        let why = run.objects[0].why.expect("delivered");
+        (
+            why.connect_ns.expect("known"),
+            why.secure_ns.expect("known"),
+            run.wire_bytes.down,
+            run.events.timeouts,
+        )
+    };
+    let (clear, none, plain, _) = parts("sctp:encap=udp");
+    assert_eq!(none, 0);
+    for (transport, trips) in [("sctp:dtls=yes", 2), ("sctp:dtls=1.3", 2), ("sctp:dtls=1.2", 3)] {
+        let (connect, secure, bytes, timeouts) = parts(transport);
+        assert!(connect.abs_diff(clear) < MS, "{transport}: {connect} {clear}");
+        assert!((trips * 100 * MS..(trips * 100 + 12) * MS).contains(&secure), "{transport}: {secure}");
+        assert!(plain + 3_000 < bytes && bytes < plain + 4_500, "{transport}: {plain} {bytes}");
+        assert_eq!(timeouts, 0, "{transport}");
+    }
+    let (_, _, bytes, _) = parts("sctp:dtls=yes,chain=9kB");
+    assert!(bytes > plain + 9_000, "{bytes}");
+}
+
+/// A handshake that takes longer than SCTP waits for an answer is no loss of SCTP's: nothing of it has been sent.
+#[test]
+fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
+    let flags = [("rate", "10mbit"), ("rtt", "700ms"), ("objects", "1x10kB")];
+    let timeouts = |transport: &str| run(transport, &flags, 1).events.timeouts;
+    assert_eq!((timeouts("sctp:dtls=yes"), timeouts("sctp")), (0, 0));
+}
+
+#[test]
+fn captures_show_dtls_and_repeat() {
+    for version in ["1.2", "1.3"] {
+        let transport = format!("sctp:dtls={version},zero_checksum=yes");
+        let plan = plan(&[("page", "article"), ("transport", &transport), ("loss", "2%")]).expect("a plan");
+        let captures = |seed| one::capture(&batch::scenario(&plan, 0, Some(0), seed)).expect("a capture").1;
+        let first = captures(1);
+        assert!(first == captures(1), "captures repeat byte for byte");
+        assert!(first != captures(2), "secrets hang on the seed");
+        for host in &first {
+            let packets = blocks(&host.pcapng, 6).concat();
+            assert!(!packets.windows(9).any(|bytes| bytes == b"HTTP/1.1 "), "{version}");
+            // A ClientHello: handshake, DTLS 1.2 or the 1.0 of records, epoch 0.
+            assert!(
+                packets.windows(5).any(|bytes| matches!(bytes, [22, 0xfe, 0xfd | 0xff, 0, 0])),
+                "{version}"
+            );
+        }
+    }
+}
+
 /// What a connection carries by itself is read when its last byte arrives: nothing of it is withheld behind another's, with
 /// TLS as without. Were records not mapped to the engine's bytes, the end of a response would be sought too early.
 #[test]
@@ -94,17 +149,23 @@ fn the_same_seed_gives_the_same_captures_with_their_secrets() {
 #[test]
 fn what_does_not_go_together_is_refused_in_one_line() {
     for (transport, line) in [
-        ("sctp:tls=yes", "tls needs a byte stream; dtls is to come"),
+        ("sctp:tls=yes", "tls needs a byte stream; write dtls=yes"),
         ("tcp:tls=maybe", "tls=maybe: write yes or no"),
         ("tcp:resume=session", "resume=session: needs tls=yes"),
         ("tcp:tls=no,chain=4kB", "chain=4kB: needs tls=yes"),
         ("tcp:tls=yes,resume=0rtt", "resume=0rtt is of quic; over tcp write full or session"),
         ("tcp:tls=yes,chain=10B", "chain=10B: write a size from 1500B to 60kB"),
-        ("sctp:chain=4kB", "'chain' is a key of tcp, quic"),
         ("quic:tls=yes", "tls: it has TLS 1.3 inside, always; leave it out"),
         ("quic:resume=never", "resume=never: write full, session or 0rtt"),
         ("quic:when-full=rr", "'when-full' is a key of sctp"),
         ("quic:stream_window=20MiB", "a stream cannot have more unread than its connection"),
+        ("sctp:chain=4kB", "chain=4kB: needs dtls=yes"),
+        ("sctp:dtls=maybe", "dtls=maybe: write yes (1.3), 1.2, 1.3 or no"),
+        ("sctp:dtls=yes,chain=40kB", "chain=40kB: write a size from 1500B to 30kB"),
+        ("sctp:dtls=yes,paths=2", "paths=2: an association under DTLS has one path"),
+        ("sctp:dtls=yes,auth=yes,asconf=yes", "asconf=yes: an association under DTLS has one path"),
+        ("sctp:dtls=yes,encap=none", "encap=none: DTLS is carried by UDP itself"),
+        ("tcp:dtls=yes", "'dtls' is a key of sctp"),
     ] {
         let error = plan(&[("transport", transport)]).expect_err(transport);
         assert!(error.contains(line) && !error.contains('\n'), "{transport}: {error}");

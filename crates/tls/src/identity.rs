@@ -108,26 +108,31 @@ impl Identity {
         let middle = authority("anabranch virtual intermediate");
         let middle_certificate = middle.signed_by(middle_key, &root)?;
         let middle = Issuer::new(middle, middle_key);
-        let leaf = |padding: usize| {
-            let mut params = CertificateParams::new([name.to_owned()])?;
-            validity(&mut params);
-            params.distinguished_name.push(DnType::CommonName, name);
-            if padding > 0 {
-                // An extension that nobody knows and nobody has to; it stands for what practice puts there.
-                params.custom_extensions =
-                    vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
-            }
-            params.signed_by(leaf_key, &middle)
-        };
-        let without = leaf(0)?.der().len() + middle_certificate.der().len();
-        // Around the bytes there are their object identifier and lengths: found by making one.
-        let around =
-            (leaf(1_000)?.der().len() + middle_certificate.der().len()).saturating_sub(without + 1_000);
-        let padding = bytes.saturating_sub(without + around);
-        let leaf = leaf(padding)?;
+        let bytes = bytes.saturating_sub(middle_certificate.der().len());
+        let own = padded(bytes, |padding| leaf(name, leaf_key, &middle, padding))?;
         let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der()).into();
-        let chain = vec![leaf.der().clone(), middle_certificate.der().clone()];
+        let chain = vec![own, middle_certificate.der().clone()];
         Ok((Self { chain, key }, root_certificate.der().clone()))
+    }
+
+    /// As [`simulated`](Self::simulated), but of one certificate with an ECDSA P-256 key, which the authority has signed
+    /// itself: for protocols that show no chain.
+    ///
+    /// # Errors
+    /// [`IdentityError::Made`]: a name that certificates cannot hold.
+    pub fn simulated_alone(
+        name: &str,
+        bytes: usize,
+    ) -> Result<(Self, CertificateDer<'static>), IdentityError> {
+        let key = PrivatePkcs8KeyDer::from(P256_KEY.to_vec());
+        let own = KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let root_key = fixed_key(1)?;
+        let root = authority("anabranch virtual root");
+        let root_certificate = root.self_signed(&root_key)?;
+        let root = Issuer::new(root, &root_key);
+        let certificate = padded(bytes, |padding| leaf(name, &own, &root, padding))?;
+        let chain = vec![certificate];
+        Ok((Self { chain, key: key.into() }, root_certificate.der().clone()))
     }
 
     /// SHA-256 of the server's own certificate.
@@ -174,6 +179,34 @@ fn fixed_key(number: u8) -> Result<KeyPair, rcgen::Error> {
     KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(der), &rcgen::PKCS_ED25519)
 }
 
+/// A server's certificate with so many bytes that mean nothing.
+fn leaf(
+    name: &str,
+    key: &KeyPair,
+    issuer: &Issuer<'_, &KeyPair>,
+    padding: usize,
+) -> Result<CertificateDer<'static>, rcgen::Error> {
+    let mut params = CertificateParams::new([name.to_owned()])?;
+    validity(&mut params);
+    params.distinguished_name.push(DnType::CommonName, name);
+    if padding > 0 {
+        // An extension that nobody knows and nobody has to; it stands for what practice puts there.
+        params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
+    }
+    Ok(params.signed_by(key, issuer)?.der().clone())
+}
+
+/// What `make` makes of the padding that gives it `bytes`, as far as it can be made that small.
+fn padded(
+    bytes: usize,
+    make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,
+) -> Result<CertificateDer<'static>, rcgen::Error> {
+    let without = make(0)?.len();
+    // Around the bytes there are their object identifier and lengths: found by making one.
+    let around = make(1_000)?.len().saturating_sub(without + 1_000);
+    make(bytes.saturating_sub(without + around))
+}
+
 fn authority(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     validity(&mut params);
@@ -187,6 +220,20 @@ fn authority(name: &str) -> CertificateParams {
 fn validity(params: &mut CertificateParams) {
     (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2099, 1, 1));
 }
+
+/// The P-256 key of virtual time, whose secret is thirty-two times four, in PKCS #8 (RFC 5915 within RFC 5958).
+#[rustfmt::skip]
+const P256_KEY: [u8; 138] = [
+    0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,
+    0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x6d, 0x30, 0x6b, 0x02,
+    0x01, 0x01, 0x04, 0x20, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04,
+    0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04,
+    0x04, 0x04, 0x04, 0x04, 0xa1, 0x44, 0x03, 0x42, 0x00, 0x04, 0x73, 0x10, 0x3e, 0xc3, 0x0b, 0x3c,
+    0xcf, 0x57, 0xda, 0xae, 0x08, 0xe9, 0x35, 0x34, 0xae, 0xf1, 0x44, 0xa3, 0x59, 0x40, 0xcf, 0x6b,
+    0xbb, 0xa1, 0x2a, 0x0c, 0xf7, 0xcb, 0xd5, 0xd6, 0x5a, 0x64, 0xd8, 0x2c, 0x8c, 0x99, 0xe9, 0xd3,
+    0xc4, 0x5f, 0x92, 0x45, 0xba, 0x9b, 0x27, 0x98, 0x2c, 0x9a, 0xea, 0x8e, 0xc1, 0xdb, 0x94, 0xb1,
+    0x9c, 0x44, 0x79, 0x59, 0x42, 0xc0, 0xeb, 0x22, 0xaa, 0x32,
+];
 
 #[cfg(test)]
 mod tests {

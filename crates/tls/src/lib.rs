@@ -33,10 +33,11 @@ pub use rustls::{KeyLog, KeyLogFile};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use pair::{Ends, Pair, Visits};
+pub use rustls::pki_types::CertificateDer;
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};
-pub use simulation::{Simulation, Surroundings};
-pub use trust::{Fingerprint, Trust, TrustError};
+pub use simulation::{Simulation, Surroundings, draw_seeded};
+pub use trust::{Fingerprint, Judge, Trust, TrustError};
 
 /// The protocol versions that an end speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -104,6 +104,13 @@ impl Drop for Inside {
     }
 }
 
+/// Fills `out` from the seed of the session whose call is under way ([`Surroundings::within`]), for other protocols whose
+/// cryptography is handed in. False in the real world, and outside of such a call: then `out` is as it was.
+#[must_use]
+pub fn draw_seeded(out: &mut [u8]) -> bool {
+    draw(out).is_ok()
+}
+
 /// Fills `out` from the scope's randomness.
 fn draw(out: &mut [u8]) -> Result<(), GetRandomFailed> {
     SCOPE.with_borrow(|scope| match scope {

@@ -1,6 +1,7 @@
 //! Whom a client believes: authorities, one certificate by its fingerprint, or anybody.
 
 use crate::identity::fingerprint;
+use crate::simulation::Surroundings;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{
@@ -124,6 +125,40 @@ impl Trust {
             Self::System => system()?,
         };
         webpki(roots, provider).map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
+    }
+}
+
+/// Looks at servers' certificates for a protocol that shows one, and sees for itself that the server has its key.
+#[derive(Debug)]
+pub struct Judge {
+    verifier: Arc<dyn ServerCertVerifier>,
+    surroundings: Surroundings,
+}
+
+impl Judge {
+    /// One who believes these.
+    ///
+    /// # Errors
+    /// [`TrustError`].
+    pub fn new(trust: &Trust, surroundings: Surroundings) -> Result<Self, TrustError> {
+        let verifier = trust.verifier(&Arc::new(surroundings.provider()))?;
+        Ok(Self { verifier, surroundings })
+    }
+
+    /// Looks at the certificate (DER) of a server that is to have this name, or to be at this address.
+    ///
+    /// # Errors
+    /// One line: why it is not to be believed.
+    pub fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
+        let certificate = CertificateDer::from(certificate);
+        let name = ServerName::try_from(name)
+            .map_err(|_| format!("'{name}' is no name that a certificate can be for"))?;
+        let now = self.surroundings.within(|| self.surroundings.clock().current_time());
+        let now = now.ok_or("there is no time of day")?;
+        self.verifier
+            .verify_server_cert(&certificate, &[], &name, &[], now)
+            .map(drop)
+            .map_err(|error| crate::fault::line(&error))
     }
 }
 

@@ -123,6 +123,8 @@ pub struct Capabilities {
     pub early_data: bool,
     /// Nobody on the way can read or change what is sent.
     pub secure: bool,
+    /// Its packets can go over a layer with handshakes of its own ([`Layer`](crate::protocol::Layer)).
+    pub layered: bool,
     /// Endless downloads over it stand for what else is on a network.
     pub background: bool,
     /// What may carry it.

@@ -129,6 +129,9 @@ impl<W: World, S: Datagrams> Driver<W, S> {
                 bytes += self.input.bytes().len().max(1);
             }
             taken += bytes;
+            while let Some((peer, state)) = self.socket.take_peer() {
+                owner.engine().handle_peer(now, peer, state);
+            }
             if owner.engine().poll_timeout().is_some_and(|at| at <= now) {
                 owner.engine().handle_timeout(now);
             }

@@ -28,6 +28,6 @@ pub use capabilities::{Capabilities, Carrier, Streams};
 pub use connector::{ConnectError, Connector, ListenError, Listener};
 pub use erased::{AnyConnector, AnyListener, AnySession, AnyStream};
 pub use placement::{Piece, Placement};
-pub use protocol::{Host, Protocol, Runs, Scheme, Server};
+pub use protocol::{Host, Layer, Protocol, Runs, Scheme, Server};
 pub use session::{CloseReason, Delivery, ONE_WAY, OpenError, Session, Stream, StreamId};
 pub use settings::{Knob, Settings};

@@ -7,11 +7,12 @@ use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
 use crate::placement::Placement;
+use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
-use anabranch_world::World;
 use anabranch_world::kernel::KernelOptions;
+use anabranch_world::{Datagrams, World};
 use std::any::Any;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -92,6 +93,18 @@ pub struct Start {
     pub ends: Option<Rc<dyn Any>>,
     /// A congestion control by the kernel's name, instead of the settings', for a protocol that is the kernel's.
     pub congestion: Option<String>,
+    /// What stands between its engine and the network, if anything does; for a protocol whose packets can go over it
+    /// ([`Capabilities::layered`]).
+    pub layer: Option<Rc<dyn Layer>>,
+}
+
+/// A layer between an engine and its socket that has conversations of its own with each peer (DTLS).
+pub trait Layer: Debug {
+    /// The layer over this socket.
+    fn over(&self, below: Box<dyn Datagrams>) -> Box<dyn Datagrams>;
+
+    /// Why a peer was last lost ([`PeerState::Lost`](anabranch_base::PeerState::Lost)), if it was.
+    fn fault(&self, peer: SocketAddr) -> Option<CloseReason>;
 }
 
 /// A transport that has started, or why it has not.

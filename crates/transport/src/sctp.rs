@@ -26,7 +26,7 @@ pub use shards::{Directory, Member};
 use crate::capabilities::{Capabilities, Carriers, Feature, Streams, Words};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
-use crate::protocol::{Protocol, Runs, Scheme, Start, Starting};
+use crate::protocol::{Layer, Protocol, Runs, Scheme, Start, Starting};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_sctp::{AssociationInfo, AssociationStats, Endpoint, Received, Shard};
@@ -67,6 +67,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     moves: Feature::Extension { knob: "asconf", rule: "RFC 5061 tells the peer" },
     early_data: true,
     secure: false,
+    layered: true,
     background: false,
     carriers: Carriers { ip: Some(IP_PROTOCOL), udp: Some(ENCAPSULATION_PORT) },
     kernel: false,
@@ -110,7 +111,10 @@ impl<W: World> Runs<W> for Sctp {
     fn start(&self, world: W, start: Start) -> Starting {
         Box::pin(async move {
             let config = start.settings.own::<Config>()?;
-            let host = SctpHost::new(world, config, start.carrier, start.paths).await?;
+            let host = match start.layer {
+                None => SctpHost::new(world, config, start.carrier, start.paths).await?,
+                Some(layer) => SctpHost::layered(world, config, start.carrier, layer).await?,
+            };
             Ok(Rc::new(host) as _)
         })
     }
@@ -128,18 +132,40 @@ pub type SctpSession<W> = EngineSession<W, SctpEngine>;
 /// A stream pair of an association, as a two-way sequence of bytes.
 pub type SctpStream<W> = EngineStream<W, SctpEngine>;
 
+/// What a carrier is to a world.
+fn local(carrier: Carrier) -> Local {
+    match carrier {
+        Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
+        Carrier::Udp { port } => Local::Udp { port },
+    }
+}
+
 impl<W: World> BoundHost<W, SctpEngine> {
     /// Starts SCTP on this host, over all of its addresses or the first `paths` of them.
     ///
     /// # Errors
     /// The carrier cannot be had: see [`World::bind`].
     pub async fn new(world: W, config: Config, carrier: Carrier, paths: Option<usize>) -> io::Result<Self> {
-        let local = match carrier {
-            Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
-            Carrier::Udp { port } => Local::Udp { port },
-        };
-        let socket = world.bind(local).await?;
+        let socket = world.bind(local(carrier)).await?;
         Ok(Self::on(world, config, socket, paths, None))
+    }
+
+    /// Starts SCTP over a layer over this carrier. A layer has one conversation with a peer, so it uses the host's first
+    /// address alone (RFC 8261 §6.1), and neither end's addresses change.
+    ///
+    /// # Errors
+    /// The carrier cannot be had: see [`World::bind`].
+    pub async fn layered(
+        world: W,
+        mut config: Config,
+        carrier: Carrier,
+        layer: Rc<dyn Layer>,
+    ) -> io::Result<Self> {
+        let socket = world.bind(local(carrier)).await?;
+        config.asconf = false;
+        let host = Self::on(world, config, layer.over(Box::new(socket)), Some(1), None);
+        host.inner.shared.borrow_mut().engine.layer = Some(layer);
+        Ok(host)
     }
 
     /// Starts SCTP over a socket of the world, or a layer around one.

@@ -35,6 +35,7 @@ impl Protocol for Tcp {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             half_close: true,
+            layered: false,
             background: true,
             carriers: Carriers { ip: Some(IP_PROTOCOL), udp: None },
             ..Capabilities::default()

@@ -20,7 +20,7 @@ pub use tasks::Tasks;
 pub use waiter::Waiter;
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
+use anabranch_base::{Instant, PeerState, RecvBatch, Rng, SendBatch};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -198,10 +198,59 @@ pub trait Datagrams: 'static {
     /// How many packets one call should carry: what to give [`SendBatch::new`] and [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
+    /// Word of a peer of a layer that has handshakes of its own, once for each change; asked after each look at what was
+    /// received. Until a peer is ready, packets to it end in `HostUnreachable`.
+    #[inline]
+    fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
+        None
+    }
+
     /// The ports of the protocol, where other programs of this host hear the
     /// same packets; `None` where nobody else does.
     fn ports(&self) -> Option<Arc<dyn Ports>> {
         None
+    }
+}
+
+impl Datagrams for Box<dyn Datagrams> {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
+        (**self).poll_send(cx, batch)
+    }
+
+    fn queue(&self, batch: &mut SendBatch) -> bool {
+        (**self).queue(batch)
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
+        (**self).poll_flush(cx, unsent)
+    }
+
+    fn has_more(&self) -> bool {
+        (**self).has_more()
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        (**self).poll_recv(cx, batch)
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        (**self).local()
+    }
+
+    fn mtu(&self, source: IpAddr) -> u32 {
+        (**self).mtu(source)
+    }
+
+    fn max_segments(&self) -> usize {
+        (**self).max_segments()
+    }
+
+    fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
+        (**self).take_peer()
+    }
+
+    fn ports(&self) -> Option<Arc<dyn Ports>> {
+        (**self).ports()
     }
 }
 

@@ -8,8 +8,11 @@ pub fn server_flags(command: Command) -> Command {
         |name: &'static str, help: &'static str| Arg::new(name).long(name).value_name("FILE").help(help);
     command
         .arg(
-            file("cert", "Certificates for https://, in PEM, the server's own first; with --key")
-                .requires("key"),
+            file(
+                "cert",
+                "Certificates for https:// and https+sctp://, in PEM, the server's own first; with --key",
+            )
+            .requires("key"),
         )
         .arg(file("key", "Private key of the certificate, in PEM; with --cert").requires("cert"))
 }
@@ -22,13 +25,13 @@ pub fn client_flags(command: Command) -> Command {
                 .long("trust")
                 .value_name("FILE|sha256:FINGERPRINT")
                 .conflicts_with("insecure")
-                .help("Over https:// believe these authorities (PEM), or one certificate; default: those of this system"),
+                .help("Over https:// and https+sctp:// believe these authorities (PEM), or one certificate; default: those of this system"),
         )
         .arg(
             Arg::new("insecure")
                 .long("insecure")
                 .action(ArgAction::SetTrue)
-                .help("Over https:// believe any server: whoever is in between can read and change traffic"),
+                .help("Over https:// and https+sctp:// believe any server: whoever is in between can read and change traffic"),
         )
 }
 

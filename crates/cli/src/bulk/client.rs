@@ -55,6 +55,7 @@ impl Client {
                     addresses,
                     port: self.sctp_port,
                     config: (**config).clone(),
+                    secure: None,
                 };
                 let (host, ways) = to.host(&world).await?;
                 let Routes { connector, first } = ways;

@@ -89,7 +89,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             }
         };
         let at_once = usize::from(sctp.streams);
-        let to = SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp };
+        let to = SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp, secure: None };
         let (host, ways) = to.host(world).await?;
         let peer = Peer::Origin(authority.clone());
         let associations =

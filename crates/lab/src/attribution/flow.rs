@@ -15,6 +15,8 @@ use std::ops::Range;
 pub(super) struct Connection {
     /// When the client's engine began the handshake.
     pub opening: Option<u64>,
+    /// When a layer beneath had done its handshake, if one was waited for.
+    pub beneath: Option<u64>,
     /// When user data could flow from the client.
     pub established: Option<u64>,
     /// Client to server.
@@ -99,6 +101,7 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
             let at = record.at.as_nanos();
             match &record.event {
                 TraceEvent::Opening if is_client => connection.opening = connection.opening.or(Some(at)),
+                TraceEvent::Secured if is_client => connection.beneath = connection.beneath.or(Some(at)),
                 TraceEvent::Established if is_client => {
                     connection.established = connection.established.or(Some(at))
                 }

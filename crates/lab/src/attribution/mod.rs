@@ -38,7 +38,8 @@
 //! Over TLS or HTTP/2 the milestones' byte ranges are of another stream than the trace's. [`Placement`] says which bytes of the
 //! one are in which of the other; a record or frame counts as a whole, since nothing of it can be read before. So what is
 //! withheld because another's record or frame has a hole is `blocked`, over HTTP/2 across its streams. The handshake of
-//! TLS is `secure`: from when the transport could carry data until the session above could.
+//! TLS is `secure`: from when the transport could carry data until the session above could; so is that of DTLS, from when the
+//! transport wanted to begin until it could.
 //!
 //! A milestone that is missing (a server that keeps none) takes its
 //! predecessor's instant: what cannot be told from the next part counts there.
@@ -159,8 +160,10 @@ fn one(
         (Some(from), Some(until)) => overlap(wait, (from, until)),
         _ => 0,
     };
-    let connect = part(opened, carries);
-    let secure = if secured { part(carries, usable) } else { 0 };
+    // DTLS comes first, TLS last.
+    let beneath = connection.and_then(|c| c.beneath);
+    let connect = part(beneath.or(opened), carries);
+    let secure = part(opened, beneath.or(opened)) + if secured { part(carries, usable) } else { 0 };
     let mut why = Why {
         connect_ns: Some(connect),
         // Without a trace nobody knows where the transport's handshake ends and that of TLS begins.

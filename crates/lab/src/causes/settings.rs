@@ -159,6 +159,7 @@ pub const SETTINGS: &[Setting] = &[
     row("frame", Own(Windows)),
     row("concurrent", No("`outstanding` is the same in terms of every transport")),
     row("tls", Own(Connections)),
+    row("dtls", Own(Connections)),
     row("resume", Own(Connections)),
     row("chain", Own(Connections)),
     row("backlog", Own(Connections)),

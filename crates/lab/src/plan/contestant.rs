@@ -7,7 +7,7 @@
 use super::error::{PlanError, unknown};
 use super::http2::{self, Http2};
 use super::http3;
-use super::security::Security;
+use super::security::{Dtls, Security};
 use crate::results::label;
 use crate::transports::{Transport, Transports};
 use anabranch_base::spelling::nearest;
@@ -82,7 +82,17 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go), and over \
          quic 0rtt (requests ride with the handshake of such a session); default full",
     ),
-    key("chain", TLS, "bytes of the server's certificates, to within 4, from 1500B to 60kB; default 3kB"),
+    key(
+        "chain",
+        |can| TLS(can) || can.layered,
+        "bytes of the server's certificates, to within 4, from 1500B to 60kB (under dtls of its one certificate, to 30kB); \
+         default 3kB",
+    ),
+    key(
+        "dtls",
+        |can| can.layered,
+        "DTLS beneath the transport, over UDP, on one path: yes (1.3), 1.2, 1.3 or no; default no",
+    ),
     key(
         "when-full",
         |can| can.streams == Streams::Reusable,
@@ -155,6 +165,23 @@ pub struct KernelCc {
     pub refusal: String,
 }
 
+/// Both ends of what a contestant is secured by.
+#[derive(Clone, Debug, Default)]
+pub struct Pairs {
+    /// Of TLS on its connections, if it has that.
+    pub tls: Option<Pair>,
+    /// Of DTLS beneath its transport, if it has that.
+    pub dtls: Option<anabranch_dtls::Pair>,
+}
+
+impl Pairs {
+    /// The secrets of all sessions so far, for decoders; DTLS gives none.
+    #[must_use]
+    pub fn secrets(&self) -> String {
+        self.tls.as_ref().map(Pair::secrets).unwrap_or_default()
+    }
+}
+
 /// One contestant.
 #[derive(Clone, Debug)]
 pub struct Contestant {
@@ -184,6 +211,8 @@ pub struct Contestant {
     pub http3: bool,
     /// TLS on its connections, if any.
     pub security: Option<Security>,
+    /// DTLS beneath its transport, if any.
+    pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
     /// A congestion control that only a kernel can have, instead of the engine's.
@@ -230,6 +259,7 @@ impl Contestant {
             http2: None,
             http3: false,
             security: None,
+            dtls: None,
             engine,
             kernel_cc: None,
             place: place.clone(),
@@ -237,6 +267,11 @@ impl Contestant {
         let given = pairs.clone();
         contestant.security =
             Security::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        contestant.dtls =
+            Dtls::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        if contestant.dtls.is_some() {
+            (contestant.paths, contestant.encapsulated) = (Some(1), true);
+        }
         contestant.http2 =
             Http2::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         contestant.http3 =
@@ -291,6 +326,7 @@ impl Contestant {
                 contestant.delivery,
                 contestant.cost,
                 contestant.security,
+                contestant.dtls,
                 contestant.http2,
                 contestant.kernel_cc.clone(),
             )
@@ -416,13 +452,16 @@ impl Contestant {
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
-    /// Both ends of its TLS, if it has that; `before`: the surroundings of what was before the run.
+    /// Both ends of its TLS or DTLS; `before`: the surroundings of what was before the run.
     ///
     /// # Errors
     /// One line.
-    pub fn pair(&self, before: &Surroundings) -> Result<Option<Pair>, String> {
+    pub fn pairs(&self, before: &Surroundings) -> Result<Pairs, String> {
         let ours = (&*self.transport, &*self.engine);
-        self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()
+        Ok(Pairs {
+            tls: self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
+            dtls: self.dtls.map(|dtls| dtls.pair()).transpose()?,
+        })
     }
 
     /// What its ends agree to speak (ALPN).
@@ -502,6 +541,12 @@ impl Contestant {
                 set(key, value);
             }
         }
+        if can.layered {
+            set("dtls", "no".to_owned());
+            for (key, value) in self.dtls.iter().flat_map(Dtls::settings) {
+                set(key, value);
+            }
+        }
         if can.unordered {
             set("unordered", yes_no(self.delivery.unordered));
         }
@@ -511,7 +556,12 @@ impl Contestant {
             _ => {}
         }
         if can.carriers.is_choice() {
-            set("encap", if self.encapsulated { "udp" } else { "none" }.to_owned());
+            let encap = match (self.encapsulated, self.dtls) {
+                (false, _) => "none",
+                (true, None) => "udp",
+                (true, Some(_)) => "dtls in udp",
+            };
+            set("encap", encap.to_owned());
         }
         if can.paths {
             set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
@@ -581,7 +631,7 @@ impl Contestant {
             "byte-cost" => self.cost.per_byte = span(key, value)?,
             "connection-cost" => self.cost.per_connection = span(key, value)?,
             "request-cost" => self.cost.per_request = span(key, value)?,
-            "profile" | "tls" | "resume" | "chain" => {}
+            "profile" | "tls" | "resume" | "chain" | "dtls" => {}
             "http" | "windows" | "stream-window" | "connection-window" | "frame" | "concurrent" => {}
             _ => {
                 let keys = self.keys();

@@ -32,7 +32,7 @@ pub use handover::Handover;
 pub use http2::Http2;
 pub use network::{LossBy, Network};
 pub use outline::Outline;
-pub use security::Security;
+pub use security::{Dtls, Security};
 pub use workload::Workload;
 
 use crate::causes::Causes;

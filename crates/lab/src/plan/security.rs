@@ -1,8 +1,10 @@
 //! TLS of a contestant: `tls=yes`, and with it `resume=full|session` and `chain=3kB`. A transport that is secure by itself
-//! has these two, and `resume=0rtt`, without the first.
+//! has these two, and `resume=0rtt`, without the first. Or DTLS beneath its transport: `dtls=yes|1.2|1.3`, and with it
+//! `chain=3kB`.
 
 use crate::transports::Transport;
 use anabranch_base::units::Bytes;
+use anabranch_dtls::Version;
 use anabranch_tls::{Pair, Surroundings, Visits};
 use anabranch_transport::{Capabilities, Settings};
 
@@ -27,7 +29,7 @@ impl Security {
             return Err("tls: it has TLS 1.3 inside, always; leave it out".to_owned());
         }
         if tls.is_some() && can.is_multistream() {
-            return Err("tls needs a byte stream; dtls is to come".to_owned());
+            return Err("tls needs a byte stream; write dtls=yes".to_owned());
         }
         match tls {
             None if can.secure => {}
@@ -55,12 +57,7 @@ impl Security {
             }
             Some(other) => return Err(format!("resume={other}: write full or session")),
         };
-        let chain = match chain.map(|text| (text, text.parse::<Bytes>())) {
-            None => Bytes(3_000),
-            Some((_, Ok(bytes))) if (1_500..=60_000).contains(&bytes.0) => bytes,
-            Some((text, _)) => return Err(format!("chain={text}: write a size from 1500B to 60kB")),
-        };
-        Ok(Some(Self { visits, chain }))
+        Ok(Some(Self { visits, chain: certificates(chain, 60_000)? }))
     }
 
     /// Its keys with their values, and what is spoken.
@@ -96,5 +93,81 @@ impl Security {
                 visit(settings, client, server)
             }),
         }
+    }
+}
+
+/// The bytes of a server's certificates.
+fn certificates(chain: Option<&str>, most: u64) -> Result<Bytes, String> {
+    match chain.map(|text| (text, text.parse::<Bytes>())) {
+        None => Ok(Bytes(3_000)),
+        Some((_, Ok(bytes))) if (1_500..=most).contains(&bytes.0) => Ok(bytes),
+        Some((text, _)) => Err(format!("chain={text}: write a size from 1500B to {}kB", most / 1_000)),
+    }
+}
+
+/// DTLS beneath the transport of a contestant (RFC 8261).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dtls {
+    /// The version spoken, one of the two.
+    pub version: Version,
+    /// Bytes of the server's certificate.
+    pub chain: Bytes,
+}
+
+impl Dtls {
+    /// What these keys of a contestant ask for, if they ask for any; the transport can do this.
+    ///
+    /// # Errors
+    /// One line with the accepted forms.
+    pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
+        if !can.layered {
+            return Ok(None);
+        }
+        let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+        let version = match value("dtls") {
+            // One version, so that all handshakes of a race are alike; the newer, as it has fewer round trips.
+            Some("yes" | "1.3") => Version::Only13,
+            Some("1.2") => Version::Only12,
+            None | Some("no") => {
+                return match value("chain") {
+                    Some(chain) => Err(format!("chain={chain}: needs dtls=yes")),
+                    None => Ok(None),
+                };
+            }
+            Some(other) => return Err(format!("dtls={other}: write yes (1.3), 1.2, 1.3 or no")),
+        };
+        // RFC 8261 §6.1: one address at each end, which stays; RFC 8261 §3: over UDP.
+        let alone = |key: &str, accepted: &str| match value(key) {
+            Some(value) if value != accepted => Err(format!(
+                "{key}={value}: an association under DTLS has one path and its addresses stay (RFC 8261); leave one of \
+                 them out"
+            )),
+            _ => Ok(()),
+        };
+        alone("paths", "1")?;
+        alone("asconf", "no")?;
+        if let Some(encap) = value("encap") {
+            return Err(format!("encap={encap}: DTLS is carried by UDP itself; leave one of them out"));
+        }
+        Ok(Some(Self { version, chain: certificates(value("chain"), 30_000)? }))
+    }
+
+    /// Its keys with their values, and what is spoken.
+    #[must_use]
+    pub fn settings(&self) -> [(&'static str, String); 3] {
+        let version = if self.version == Version::Only12 { "1.2" } else { "1.3" };
+        [
+            ("dtls", version.to_owned()),
+            ("chain", self.chain.to_string()),
+            ("cipher", anabranch_dtls::Pair::spoken(self.version).to_owned()),
+        ]
+    }
+
+    /// Both ends of it.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn pair(&self) -> Result<anabranch_dtls::Pair, String> {
+        anabranch_dtls::Pair::new(self.version, self.chain.0 as usize)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::host;
 use super::topology::ContestantHosts;
+use crate::plan::contestant::Pairs;
 use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};
@@ -10,7 +11,6 @@ use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::bulk::{self, Bulk};
 use anabranch_load::messages::{self, Messages};
 use anabranch_sim::{Network, Task};
-use anabranch_tls::Pair;
 use anabranch_transport::protocol::{Host, Server, Start};
 use anabranch_transport::{Connector, Listener, Settings};
 use anabranch_world::{Detach, World};
@@ -30,8 +30,8 @@ pub struct Contest {
     pub client: Rc<dyn Host>,
     /// The transports of the contestant's servers.
     pub servers: Vec<Rc<dyn Host>>,
-    /// Both ends of TLS, if it has that.
-    pub pair: Option<Pair>,
+    /// Both ends of its TLS or DTLS.
+    pub pairs: Pairs,
     /// What is observed.
     pub recorder: Recorder,
     /// Ends with the client's outcome.
@@ -64,20 +64,20 @@ pub async fn start(
         network.processing_cost(*node, contestant.cost);
     }
     let before = host::surroundings(&network.world(lane.client));
-    let pair = contestant.pair(&before)?;
+    let pairs = contestant.pairs(&before)?;
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
-        let host = host::start(world.clone(), contestant, pair.as_ref(), true).await?;
+        let host = host::start(world.clone(), contestant, &pairs, true).await?;
         let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }
     let world = network.world(lane.client);
-    let client = host::start(world.clone(), contestant, pair.as_ref(), false).await?;
+    let client = host::start(world.clone(), contestant, &pairs, false).await?;
     let targets = lane.server_addresses.iter().map(|own| host::server(contestant, own, PORT)).collect();
     let task = load(world, client.connector(targets), &job, recorder.clone());
-    Ok(Contest { client, servers, pair, recorder, task })
+    Ok(Contest { client, servers, pairs, recorder, task })
 }
 
 /// Starts background traffic on its hosts: endless downloads.
@@ -98,6 +98,7 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
         paths: None,
         ends: None,
         congestion: None,
+        layer: None,
     };
     let wrong = |error: std::io::Error| error.to_string();
     let world = network.world(*node);

@@ -1,16 +1,18 @@
 //! A contestant's transport on one virtual host, whichever it is.
 
 use crate::plan::Contestant;
+use crate::plan::contestant::Pairs;
+use anabranch_dtls::DtlsLayer;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Pair, Simulation, Surroundings, TlsHost};
-use anabranch_transport::protocol::{Server, Start};
-use anabranch_transport::{Host, Settings};
+use anabranch_transport::protocol::{Layer, Server, Start};
+use anabranch_transport::{Carrier, Host, Settings};
 use anabranch_world::World;
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a host, with TLS if it has a pair of ends for it; `server`: at the well-known UDP
+/// Starts the contestant's transport on a host, with TLS over it or DTLS under it if it has ends for that; `server`: at the well-known UDP
 /// port, if in UDP.
 ///
 /// # Errors
@@ -18,13 +20,14 @@ use std::rc::Rc;
 pub async fn start(
     world: SimWorld,
     contestant: &Contestant,
-    pair: Option<&Pair>,
+    pairs: &Pairs,
     server: bool,
 ) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
-    let (begin, pair) = beginning(contestant, pair, server, &surroundings(&world));
-    let host = protocol.start(world.clone(), begin).await.map_err(|error| error.to_string())?;
-    let host = secured(&world, host, pair, || surroundings(&world))?;
+    let layer = layer(&world, pairs, server, || surroundings(&world))?;
+    let (begin, over) = beginning(contestant, pairs.tls.as_ref(), server, &surroundings(&world));
+    let host = protocol.start(world.clone(), Start { layer, ..begin }).await.map_err(|error| error.to_string())?;
+    let host = secured(&world, host, over, || surroundings(&world))?;
     host.set_tracing(true);
     Ok(host)
 }
@@ -33,6 +36,21 @@ pub async fn start(
 pub fn surroundings(world: &SimWorld) -> Surroundings {
     let clock = world.clone();
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
+}
+
+/// DTLS for under the host's transport, if there is a pair of ends for it.
+///
+/// # Errors
+/// One line.
+pub fn layer<W: World>(
+    world: &W,
+    pairs: &Pairs,
+    server: bool,
+    surroundings: impl Fn() -> Surroundings,
+) -> Result<Option<Rc<dyn Layer>>, String> {
+    let Some(pair) = &pairs.dtls else { return Ok(None) };
+    let end = pair.end(server, surroundings()).map_err(|error| error.to_string())?;
+    Ok(Some(Rc::new(DtlsLayer::new(world.clone(), end, Some(anabranch_dtls::Pair::NAME)))))
 }
 
 /// The host with TLS over it, if there is a pair of ends for it.
@@ -62,17 +80,25 @@ pub fn beginning<'a>(
     let ends = pair.filter(|_| within).map(|pair| Rc::new(pair.ends(surroundings)) as Rc<dyn Any>);
     let start = Start {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
-        carrier: contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
+        carrier: match contestant.dtls {
+            // Where decoders look for DTLS, and not for SCTP.
+            Some(_) => Carrier::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
+            None => contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
+        },
         paths: contestant.paths,
         ends,
         congestion: contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.clone()),
+        layer: None,
     };
     (start, pair.filter(|_| !within))
 }
 
 /// A contestant's server at these addresses.
 pub fn server(contestant: &Contestant, addresses: &[IpAddr], port: u16) -> Server {
-    let carried = contestant.transport.capabilities().carriers.server_port(contestant.encapsulated);
+    let carried = match contestant.dtls {
+        Some(_) => anabranch_dtls::PORT,
+        None => contestant.transport.capabilities().carriers.server_port(contestant.encapsulated),
+    };
     let usable = addresses.iter().take(contestant.paths.unwrap_or(usize::MAX));
     Server { addresses: usable.map(|address| SocketAddr::new(*address, carried)).collect(), port }
 }

@@ -195,8 +195,9 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
             });
             for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
                 let mut pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
-                if let Some(pair) = &contests[contestant].pair {
-                    let with = pcap::with_tls_secrets(pcapng, &pair.secrets());
+                let secrets = contests[contestant].pairs.secrets();
+                if !secrets.is_empty() {
+                    let with = pcap::with_tls_secrets(pcapng, &secrets);
                     pcapng = with.map_err(|error| error.to_string())?;
                 }
                 let course = courses.next().unwrap_or_default();

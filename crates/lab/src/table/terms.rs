@@ -32,7 +32,7 @@ enum Voice {
 const SECURITY: &str = "security";
 
 /// Settings that say how a contestant uses the network, which its bid tells.
-const BID: [&str; 11] = [
+const BID: [&str; 12] = [
     "connections",
     "per-object",
     "objects-per-connection",
@@ -44,6 +44,7 @@ const BID: [&str; 11] = [
     "concurrent",
     // `security` says it.
     "tls",
+    "dtls",
     "transport",
 ];
 
@@ -145,6 +146,9 @@ fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<
         // Over it or inside.
         if contestant.settings.contains_key("cipher") {
             return Some("TLS 1.3".to_owned());
+        }
+        if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
+            return Some(format!("DTLS {dtls}"));
         }
         let transport = transports.find(contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());

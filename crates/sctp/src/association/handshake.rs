@@ -54,6 +54,7 @@ impl Association {
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.on_used(ctx.now);
+        path.take_unsent();
         // RFC 6458 §5.3.1: what the application asks for bounds the doubling in place of RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
@@ -89,17 +90,19 @@ impl Association {
         let State::CookieWait(init) = &mut self.state else {
             return;
         };
-        self.stats.t1_expirations += 1;
         init.retries += 1;
         if init.retries > self.config.init_max_retrans {
             self.close(ctx, CloseReason::Unreachable);
             return;
         }
         let path = self.handshake_path();
+        // An INIT that has not left this host has nobody who could have answered it.
+        let sent = !self.paths.get(path).is_unsent();
+        self.stats.t1_expirations += u64::from(sent);
         self.paths.at(path).back_off();
         self.turn_handshake_path();
         self.outbox.set_handshake(true);
-        self.handshake.repeated = true;
+        self.handshake.repeated |= sent;
     }
 
     pub(super) fn on_t1_cookie(&mut self, ctx: &mut Ctx<'_>) {

@@ -8,10 +8,10 @@
 //! Home of RFC 7829 §3 (2) as far as local knowledge goes, and of RFC 1122 §3.3.1.4 (advice about dead ways).
 
 use super::timers::Timer;
-use super::{Association, Ctx};
+use super::{Association, Ctx, State};
 use crate::path::health::Health;
-use anabranch_base::trace::SendCause;
-use std::net::IpAddr;
+use anabranch_base::trace::{SendCause, TraceEvent};
+use std::net::{IpAddr, SocketAddr};
 
 impl Association {
     /// A packet from `source` to `target` could not be sent. True when the association waits for routes to change.
@@ -48,6 +48,21 @@ impl Association {
                 path.ask_heartbeat_once();
             }
             self.take_back(ctx, index);
+        }
+    }
+
+    /// Whether `peer` is an address that packets of this association go to.
+    pub(crate) fn reaches(&self, peer: SocketAddr) -> bool {
+        (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
+    }
+
+    /// A layer beneath can carry packets to the peer from now on. An INIT that it could not goes at once: nothing has left
+    /// before, so that its answer measures the round trip (RFC 9260 §6.3.1 C5).
+    pub(crate) fn carried(&mut self, ctx: &mut Ctx<'_>) {
+        let path = self.handshake_path();
+        if matches!(self.state, State::CookieWait(_)) && self.paths.at(path).take_unsent() {
+            ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Secured);
+            self.outbox.set_handshake(true);
         }
     }
 

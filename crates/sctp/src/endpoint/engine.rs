@@ -7,9 +7,9 @@ use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::fast_path::SoleChunk;
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
-use crate::event::Event;
+use crate::event::{CloseReason, Event};
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, SendBatch};
+use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, PeerState, RecvBatch, SendBatch};
 use anabranch_wire::sctp::{self as wire, Auth, Chunk, Chunks, CookieEcho, PacketView, RawChunk, crc32c};
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -277,6 +277,18 @@ impl Engine for Endpoint {
         if std::mem::take(&mut self.unsent) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));
+            }
+        }
+    }
+
+    fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
+        for slot in 0..self.slots.len() as u32 {
+            let place = &self.slots[slot as usize];
+            if place.association.as_ref().is_some_and(|association| association.reaches(peer)) {
+                let _ = self.with(now, slot, |association, ctx| match state {
+                    PeerState::Ready => association.carried(ctx),
+                    PeerState::Lost => association.close(ctx, CloseReason::Unreachable),
+                });
             }
         }
     }

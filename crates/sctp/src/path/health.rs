@@ -75,6 +75,11 @@ impl Path {
         self.unsent = true;
     }
 
+    /// What was last to be sent has not left the host.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.unsent
+    }
+
     /// The host's routes have changed. Whether it knew no way there.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.unsent)

@@ -7,12 +7,12 @@ use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{EngineHost, Refusal, ResetDirections, SessionEngine, Write};
-use crate::protocol::{PathChange, PathState, Server, Totals};
+use crate::protocol::{Layer, PathChange, PathState, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::{Knob, Settings};
 use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Engine, Icmp, Packet, RecvBatch, SendBatch};
+use anabranch_base::{Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
     Event, ListenError as EngineListenError, Message, Received, SendError, position_after_reset,
@@ -21,6 +21,7 @@ use anabranch_world::{PortClaim, Ports};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// An endpoint among the others of its host.
@@ -42,6 +43,10 @@ pub struct SctpEngine {
     /// Ports we listen on, and those of associations: each is ours as long as it is in use.
     listening: BTreeMap<u16, PortClaim>,
     claims: BTreeMap<AssociationId, PortClaim>,
+    /// What our packets go over, which knows why a peer was lost.
+    pub(super) layer: Option<Rc<dyn Layer>>,
+    /// Whom associations that we began over it are with.
+    peers: BTreeMap<AssociationId, SocketAddr>,
 }
 
 impl SctpEngine {
@@ -60,6 +65,8 @@ impl SctpEngine {
             ports: None,
             listening: BTreeMap::new(),
             claims: BTreeMap::new(),
+            layer: None,
+            peers: BTreeMap::new(),
         }
     }
 
@@ -98,6 +105,10 @@ impl Engine for SctpEngine {
 
     fn handle_routes(&mut self, now: Instant) {
         self.endpoint.handle_routes(now);
+    }
+
+    fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
+        self.endpoint.handle_peer(now, peer, state);
     }
 
     #[inline]
@@ -160,6 +171,9 @@ impl SessionEngine for SctpEngine {
             AssociateError::NoPort => ConnectError::NoPort,
             error => ConnectError::Refused(error.to_string()),
         })?;
+        if self.layer.is_some() {
+            self.peers.extend(addresses.first().map(|first| (id, *first)));
+        }
         if let Some(ports) = &self.ports {
             let claim = self.endpoint.info(id).and_then(|info| ports.connect(info.local_port));
             self.claims.extend(claim.map(|claim| (id, claim)));
@@ -277,6 +291,7 @@ impl SessionEngine for SctpEngine {
     fn release(&mut self, now: Instant, id: AssociationId) {
         self.endpoint.release(now, id);
         self.claims.remove(&id);
+        self.peers.remove(&id);
     }
 
     fn add_streams(&mut self, now: Instant, id: AssociationId, more: u64) -> bool {
@@ -425,7 +440,10 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::PeerShutdown { id } => host.peer_finished(id),
         Event::Closed { id, reason } => {
             let (established, accepted) = host.progress(id);
-            host.closed(now, id, to_close_reason(reason, established, accepted));
+            let peer = host.engine.peers.get(&id).filter(|_| reason == EngineReason::Unreachable);
+            let fault = peer.and_then(|peer| host.engine.layer.as_ref()?.fault(*peer));
+            let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
+            host.closed(now, id, reason);
         }
     }
 }

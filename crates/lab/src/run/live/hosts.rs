@@ -2,9 +2,10 @@
 //! system.
 
 use super::counters::{self, Counters};
+use crate::plan::contestant::Pairs;
 use crate::plan::{Contestant, PointPlan};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
-use crate::run::host::{beginning, secured, server};
+use crate::run::host::{beginning, layer, secured, server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
@@ -14,8 +15,8 @@ use anabranch_emu::relay::be_prompt;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
-use anabranch_tls::{Pair, Surroundings};
-use anabranch_transport::protocol::Totals;
+use anabranch_tls::Surroundings;
+use anabranch_transport::protocol::{Start, Totals};
 use anabranch_transport::{Carrier, Host};
 use anabranch_world::World;
 use anabranch_world::kernel::KernelOptions;
@@ -34,8 +35,8 @@ pub struct Task {
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
-    /// Both ends of its TLS, if it has that.
-    pair: Option<Pair>,
+    /// Both ends of its TLS or DTLS.
+    pairs: Pairs,
     /// What its packets are marked with, where others of its protocol are to be told apart.
     mark: Option<u32>,
 }
@@ -102,16 +103,16 @@ impl Task {
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
         // Of this world, never of virtual time: its secrets are the operating system's.
-        let pair = contestant.pair(&Surroundings::Real)?;
+        let pairs = contestant.pairs(&Surroundings::Real)?;
         let (point, contestant) = (point.clone(), contestant.clone());
-        let task = Self { point, contestant, seed, client, server, pair, mark };
+        let task = Self { point, contestant, seed, client, server, pairs, mark };
         task.job()?;
         Ok(task)
     }
 
     /// The secrets of its sessions so far, for decoders.
     pub fn secrets(&self) -> String {
-        self.pair.as_ref().map(Pair::secrets).unwrap_or_default()
+        self.pairs.secrets()
     }
 
     fn longest_rtt(&self) -> Duration {
@@ -151,10 +152,12 @@ impl Task {
     async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
         let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
-        let (begin, pair) = beginning(&self.contestant, self.pair.as_ref(), server, &Surroundings::Real);
-        let host = protocol.start(world.clone(), begin).await;
+        let layer = layer(world, &self.pairs, server, || Surroundings::Real)?;
+        let (begin, over) =
+            beginning(&self.contestant, self.pairs.tls.as_ref(), server, &Surroundings::Real);
+        let host = protocol.start(world.clone(), Start { layer, ..begin }).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
-        let host = secured(world, host, pair, || Surroundings::Real)?;
+        let host = secured(world, host, over, || Surroundings::Real)?;
         host.set_tracing(true);
         Ok(host)
     }

@@ -1,0 +1,26 @@
+//! DTLS under an engine of datagrams: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or 1.2 (RFC 6347) by `dimpl`.
+//!
+//! A layer below a transport's engine, where TLS is one above it: each packet of the engine becomes one record in one UDP
+//! datagram. [`DtlsLayer`] stands around a world's socket; the same code runs on a real network and in virtual time, and
+//! where randomness and the time of day come from is an argument ([`Surroundings`](anabranch_tls::Surroundings)).
+//!
+//! - `layer`: conversations with peers by their addresses, packets in and out, limits
+//! - `connection`: one of them, from its handshake to its end
+//! - `outbox`: datagrams on their way out
+//! - `ends`: what both roles are set to: who we are, whom we believe, what is spoken
+//! - `simulation`: the cryptography of virtual time
+//! - `pair`: two ends of an experiment that know each other
+
+mod connection;
+mod ends;
+mod layer;
+mod outbox;
+mod pair;
+mod simulation;
+
+pub use ends::{Ends, EndsError, Settings, Version};
+pub use layer::DtlsLayer;
+pub use pair::Pair;
+
+/// The UDP port of a server that names none. None is registered for SCTP over DTLS; here decoders look for DTLS.
+pub const PORT: u16 = 4433;

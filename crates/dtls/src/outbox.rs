@@ -1,0 +1,100 @@
+//! Datagrams on their way out: in order, in batches as far as they fit together, and not without end.
+
+use anabranch_base::{Ecn, SendBatch};
+use anabranch_world::Datagrams;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+/// What a datagram needs beside its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Label {
+    pub source: SocketAddr,
+    pub target: SocketAddr,
+    pub ecn: Ecn,
+    pub may_fragment: bool,
+    pub lane: u32,
+    /// See [`SendBatch::first_tag`].
+    pub tag: u64,
+}
+
+impl Label {
+    /// Of a datagram of the layer's own.
+    pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
+        Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
+    }
+}
+
+/// Datagrams that have not left.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    batch: SendBatch,
+    rest: VecDeque<(Label, Vec<u8>)>,
+}
+
+impl Outbox {
+    pub fn new(max_segments: usize) -> Self {
+        Self { batch: SendBatch::new(max_segments), rest: VecDeque::new() }
+    }
+
+    /// Takes a datagram; when very many wait, it is lost, as in any network.
+    pub fn push(&mut self, label: Label, bytes: &[u8]) {
+        if bytes.is_empty() || self.rest.len() >= MAX_WAITING {
+            return;
+        }
+        if !self.rest.is_empty() || !self.append(label, bytes) {
+            self.rest.push_back((label, bytes.to_vec()));
+        }
+    }
+
+    /// Puts a datagram into the batch, if it goes with those that are there.
+    fn append(&mut self, label: Label, bytes: &[u8]) -> bool {
+        let batch = &mut self.batch;
+        if batch.is_empty() {
+            (batch.source, batch.target, batch.ecn) = (label.source, label.target, label.ecn);
+            (batch.may_fragment, batch.lane, batch.first_tag) = (label.may_fragment, label.lane, label.tag);
+        } else {
+            let tag = if batch.first_tag == 0 { 0 } else { batch.first_tag + batch.len() as u64 };
+            let first = Label {
+                source: batch.source,
+                target: batch.target,
+                ecn: batch.ecn,
+                may_fragment: batch.may_fragment,
+                lane: batch.lane,
+                tag,
+            };
+            if first != label || !batch.has_room() || bytes.len() > batch.stride() {
+                return false;
+            }
+        }
+        batch.push(bytes);
+        true
+    }
+
+    /// Sends what waits. After an error that batch is lost, and the rest waits still.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn Datagrams) -> Poll<io::Result<()>> {
+        loop {
+            while let Some((label, bytes)) = self.rest.pop_front() {
+                if !self.append(label, &bytes) {
+                    self.rest.push_front((label, bytes));
+                    break;
+                }
+            }
+            if self.batch.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            match below.poll_send(cx, &mut self.batch) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    self.batch.clear();
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// Datagrams that may wait.
+const MAX_WAITING: usize = 1_024;

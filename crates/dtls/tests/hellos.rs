@@ -1,0 +1,129 @@
+//! What a server owes to whoever sends a hello and nothing else: little, and memory for few of them.
+
+use crate::virtual_time::{ADDRESSES, LIMIT, UDP, host, identity, network, server, talk};
+use anabranch_base::time::Duration;
+use anabranch_base::{RecvBatch, SendBatch};
+use anabranch_dtls::{Settings, Version};
+use anabranch_sim::SimWorld;
+use anabranch_transport::Session;
+use anabranch_transport::sctp::SctpServer;
+use anabranch_world::{Datagrams, Detach, Local, World};
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+
+type Socket = <SimWorld as World>::Socket;
+
+async fn send(socket: &Socket, to: SocketAddr, bytes: &[u8]) {
+    let mut batch = SendBatch::new(1);
+    (batch.source, batch.target) = (socket.local()[0], to);
+    batch.push(bytes);
+    poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("sent");
+}
+
+async fn receive(socket: &Socket) -> Vec<u8> {
+    let mut batch = RecvBatch::new(1);
+    poll_fn(|cx| socket.poll_recv(cx, &mut batch)).await.expect("received");
+    batch.bytes().to_vec()
+}
+
+/// The first thing that a client says.
+async fn hello(here: &SimWorld, there: &SimWorld, version: Version) -> Vec<u8> {
+    let sink = there.bind(Local::Udp { port: 9 }).await.expect("a socket");
+    let client = host(here, Settings { version, identity: None, trust: Some(identity().1) }, 0).await;
+    let to = SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), 9)], port: 7 };
+    let session = client.connect_to(&to).expect("begun");
+    let hello = receive(&sink).await;
+    session.abort();
+    hello
+}
+
+#[test]
+fn a_hello_is_answered_with_at_most_three_times_its_bytes() {
+    for version in [Version::Only12, Version::Only13, Version::From12] {
+        let (network, nodes) = network(1, "rate=10mbit,rtt=60ms");
+        let [here, there] = nodes.map(|node| network.world(node));
+        let program = async move {
+            let hello = hello(&here, &there, version).await;
+            let _server = server(&there, Version::From12).await;
+            let stranger = here.bind(Local::Udp { port: 5000 }).await.expect("a socket");
+            send(&stranger, SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP), &hello).await;
+            // Longer than a handshake may take, with all that a server might send again.
+            let (mut got, end) = (0, here.now() + Duration::from_secs(120));
+            while let Some(datagram) = here.timeout(end - here.now(), receive(&stranger)).await {
+                got += datagram.len();
+            }
+            (hello.len(), got)
+        };
+        let (said, got) = network.run(program, LIMIT).done().expect("in time");
+        assert!(got > 0 && got <= 3 * said, "{version:?}: {got} bytes for {said}");
+    }
+}
+
+/// A thousand hellos a second, each from another port, whose senders never answer.
+#[test]
+fn a_client_connects_while_hellos_flood_the_server() {
+    for version in [Version::Only12, Version::Only13] {
+        let (network, nodes) = network(1, "rate=100mbit,rtt=60ms");
+        let [here, there] = nodes.map(|node| network.world(node));
+        let program = async move {
+            let hello = hello(&here, &there, version).await;
+            let _server = server(&there, Version::From12).await;
+            let flooding = here.clone();
+            let flood = async move {
+                for port in 10_000..11_500 {
+                    let socket = flooding.bind(Local::Udp { port }).await.expect("a socket");
+                    send(&socket, SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP), &hello).await;
+                    flooding.sleep_until(flooding.now() + Duration::from_millis(1)).await;
+                }
+            };
+            here.spawn("flood", flood).detach();
+            here.sleep_until(here.now() + Duration::from_millis(700)).await;
+            let began = here.now();
+            let settings = Settings { version, identity: None, trust: Some(identity().1) };
+            let client = host(&here, settings, 0).await;
+            let [established, _] = talk(&here, &client, 1).await.expect("met");
+            established - began
+        };
+        let took = network.run(program, LIMIT).done().expect("in time");
+        assert!(took < Duration::from_millis(400), "{version:?}: {took:?}");
+    }
+}
+
+/// Hellos with bytes changed, cut off and added, and datagrams of nothing but chance, from a few ports: whatever they begin, the
+/// server lives on.
+#[test]
+fn a_server_outlives_whatever_is_sent_to_it() {
+    for seed in 0..4 {
+        let (network, nodes) = network(seed, "rate=100mbit,rtt=20ms");
+        let [here, there] = nodes.map(|node| network.world(node));
+        let program = async move {
+            let versions = [Version::Only12, Version::Only13, Version::From12];
+            let mut hellos = Vec::new();
+            for version in versions {
+                hellos.push(hello(&here, &there, version).await);
+            }
+            let _server = server(&there, Version::From12).await;
+            let to = SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP);
+            let mut rng = here.rng("garbage");
+            for port in 0..1_500 {
+                let socket = here.bind(Local::Udp { port: 10_000 + port % 40 }).await.expect("a socket");
+                let mut datagram = hellos[rng.below(3) as usize].clone();
+                match rng.below(4) {
+                    0 => datagram = vec![0; 1 + rng.below(1_400) as usize],
+                    1 => datagram.truncate(1 + rng.below(datagram.len() as u64) as usize),
+                    2 => datagram.extend([0; 40]),
+                    _ => {}
+                }
+                for _ in 0..rng.below(8) {
+                    let at = rng.below(datagram.len() as u64) as usize;
+                    datagram[at] = rng.below(256) as u8;
+                }
+                send(&socket, to, &datagram).await;
+                here.sleep_until(here.now() + Duration::from_millis(1)).await;
+            }
+            let settings = Settings { version: Version::From12, identity: None, trust: Some(identity().1) };
+            talk(&here, &host(&here, settings, 0).await, 1).await.expect("met");
+        };
+        assert!(network.run(program, LIMIT).done().is_some(), "SEED={seed}");
+    }
+}

@@ -1,0 +1,4 @@
+//! DTLS under SCTP.
+
+mod hellos;
+mod virtual_time;

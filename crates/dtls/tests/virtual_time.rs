@@ -1,0 +1,208 @@
+//! SCTP over DTLS in virtual time: handshake, bytes, loss, trust, the end.
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_dtls::{DtlsLayer, Ends, Pair, Settings, Version};
+use anabranch_link::LinkSpec;
+use anabranch_sim::{Network, NodeId, SimWorld};
+use anabranch_tls::{Identity, Simulation, Surroundings, Trust};
+use anabranch_transport::sctp::{Carrier, Config, SctpHost, SctpServer};
+use anabranch_transport::{CloseReason, Listener, Session, Stream};
+use anabranch_world::{Detach, World};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+const SECRET: &[u8] = b"nobody on the way is to read this sentence";
+pub const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+/// Of DTLS on the server.
+pub const UDP: u16 = 4433;
+
+fn surroundings(world: &SimWorld) -> Surroundings {
+    let clock = world.clone();
+    Surroundings::Simulated(Simulation::new(world.rng("dtls"), move || clock.now()))
+}
+
+fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
+    let ends = Ends::new(settings, surroundings(world)).expect("ends");
+    Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
+}
+
+pub fn identity() -> (Identity, Trust) {
+    let (identity, root) = Identity::simulated_alone(Pair::NAME, 3_000).expect("a certificate");
+    (identity, Trust::Authorities(vec![root]))
+}
+
+pub async fn host(world: &SimWorld, settings: Settings, port: u16) -> SctpHost<SimWorld> {
+    let config = Config::profile("modern").expect("a profile");
+    let layer = layer(world, settings);
+    SctpHost::layered(world.clone(), config, Carrier::Udp { port }, layer).await.expect("a host")
+}
+
+pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
+    let settings = Settings { version, identity: Some(identity().0), trust: None };
+    let host = host(world, settings, UDP).await;
+    let mut listener = host.listen(7).expect("listening");
+    let here = world.clone();
+    let serve = async move {
+        while let Ok(session) = listener.accept().await {
+            let echo = async move {
+                let Ok(mut stream) = session.accept().await else { return };
+                let mut buffer = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                    if stream.write_all(&buffer[..read]).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            here.spawn("echo", echo).detach();
+        }
+    };
+    world.spawn("server", serve).detach();
+    host
+}
+
+fn to_server() -> SctpServer {
+    SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP)], port: 7 }
+}
+
+/// Says the secret `times` on a fresh association; when that was established, and when all was back.
+pub async fn talk(
+    world: &SimWorld,
+    host: &SctpHost<SimWorld>,
+    times: usize,
+) -> Result<[Instant; 2], CloseReason> {
+    let session = host.connect_to(&to_server()).expect("begun");
+    session.established().await?;
+    let established = world.now();
+    let mut stream = session.open(0).expect("a stream");
+    let said = SECRET.repeat(times);
+    stream.write_all(&said).await?;
+    let (mut back, mut buffer) = (Vec::new(), [0; 4096]);
+    while back.len() < said.len() {
+        let read = stream.read(&mut buffer).await?;
+        back.extend_from_slice(&buffer[..read]);
+    }
+    assert_eq!(back, said);
+    let ended = world.now();
+    session.close();
+    drop((stream, session));
+    host.idle().await;
+    Ok([established, ended])
+}
+
+pub fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
+    let network = Network::new(seed);
+    let nodes =
+        [("client", 0), ("server", 1)].map(|(name, at)| network.host(name, &[IpAddr::from(ADDRESSES[at])]));
+    network.link(nodes[0], nodes[1], &LinkSpec::parse(link).expect("a link")).expect("linked");
+    network.capture(nodes[0]);
+    (network, nodes)
+}
+
+pub const LIMIT: Instant = Instant::from_millis(600_000);
+
+/// What a talk of one client with one server came to, and the client's capture.
+fn met(
+    seed: u64,
+    link: &str,
+    versions: [Version; 2],
+    trust: Trust,
+    times: usize,
+) -> (Option<Result<[Instant; 2], CloseReason>>, Vec<u8>) {
+    let (network, nodes) = network(seed, link);
+    let [here, there] = nodes.map(|node| network.world(node));
+    let program = async move {
+        let _server = server(&there, versions[1]).await;
+        let client =
+            host(&here, Settings { version: versions[0], identity: None, trust: Some(trust) }, 0).await;
+        talk(&here, &client, times).await
+    };
+    let came = network.run(program, LIMIT).done();
+    (came, network.finish_capture(nodes[0]).expect("captured"))
+}
+
+const LINK: &str = "rate=10mbit,rtt=60ms";
+
+#[test]
+fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
+    for (version, trips) in [(Version::Only13, 4), (Version::Only12, 5)] {
+        let met = |seed| met(seed, LINK, [version; 2], identity().1, 100);
+        let (came, capture) = met(1);
+        let [established, _] = came.expect("in time").expect("met");
+        // With the cookie two of DTLS 1.3 or three of 1.2, and two of SCTP; each with a little for its bytes.
+        let (least, most) = (60 * trips, 60 * trips + 30);
+        assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
+        assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
+        let (again, same) = met(1);
+        assert_eq!(
+            (Some(Ok([established, again.clone().expect("in time").expect("met")[1]])), &same),
+            (again, &capture)
+        );
+        assert_ne!(met(2).1, capture, "{version:?}");
+    }
+}
+
+#[test]
+fn ends_of_both_versions_agree_on_the_newer_one() {
+    for (versions, trips) in [
+        ([Version::From12, Version::From12], 4),
+        ([Version::From12, Version::Only12], 5),
+        ([Version::Only12, Version::From12], 5),
+        ([Version::Only13, Version::From12], 4),
+    ] {
+        let (came, _) = met(1, LINK, versions, identity().1, 1);
+        let [established, _] = came.expect("in time").expect("met");
+        let took = established.as_nanos() / 1_000_000;
+        assert!((60 * trips..60 * trips + 30).contains(&took), "{versions:?} {took}");
+    }
+}
+
+#[test]
+fn all_comes_through_a_network_that_loses() {
+    for seed in 0..12 {
+        for version in [Version::Only12, Version::Only13] {
+            let link = "rate=10mbit,rtt=60ms,loss=8%,reorder=5%/20ms,duplicate=3%,corrupt=1%";
+            let (came, _) = met(seed, link, [version; 2], identity().1, 500);
+            came.unwrap_or_else(|| panic!("SEED={seed} {version:?}: not in time"))
+                .unwrap_or_else(|why| panic!("SEED={seed} {version:?}: {why}"));
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_not_believed_hears_no_packet_of_sctp() {
+    let fingerprint = anabranch_tls::Fingerprint([7; 32]);
+    for version in [Version::Only12, Version::Only13] {
+        let (came, _) = met(1, LINK, [version; 2], Trust::Certificate(fingerprint), 1);
+        match came.expect("in time") {
+            Err(CloseReason::Untrusted(why)) => assert!(why.contains("another fingerprint"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// When the last association is over and what may still come of it has been waited for, one end says so (close_notify).
+#[test]
+fn a_connection_without_associations_ends_with_an_alert() {
+    // In version 1.2 a record's kind is to be seen: an alert, of the epoch that is sealed.
+    const ALERT: [u8; 5] = [21, 0xfe, 0xfd, 0, 1];
+    let alerts = |wait: u64| {
+        let (network, nodes) = network(1, LINK);
+        let [here, there] = nodes.map(|node| network.world(node));
+        let program = async move {
+            let _server = server(&there, Version::Only12).await;
+            let settings = Settings { version: Version::Only12, identity: None, trust: Some(identity().1) };
+            let client = host(&here, settings, 0).await;
+            talk(&here, &client, 1).await.expect("met");
+            here.sleep_until(here.now() + Duration::from_secs(wait)).await;
+            // The next association begins a connection of its own, or rides on the one that is there.
+            let began = here.now();
+            talk(&here, &client, 1).await.expect("met again")[0] - began
+        };
+        let took = network.run(program, LIMIT).done().expect("in time");
+        let capture = network.finish_capture(nodes[0]).expect("captured");
+        (capture.windows(5).filter(|bytes| *bytes == ALERT).count() > 0, took.as_millis() / 60)
+    };
+    assert_eq!(alerts(1), (false, 2), "two round trips of SCTP alone");
+    assert_eq!(alerts(8), (true, 5), "and three of DTLS before");
+}

@@ -71,10 +71,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let http = matches.get_one::<String>("http").cloned();
     if let (Some(version), Some(url)) = (&http, urls.iter().find(|url| !url.carrier.is_kernels())) {
-        return Err(Failure::Usage(format!(
-            "--http {version}: {}: SCTP carries HTTP/1.1 on its streams; leave --http out",
-            url.text
-        )));
+        return Err(secure::no_http_version(version, url));
     }
     if let Some(version) = http.as_ref().filter(|_| page) {
         return Err(Failure::Usage(format!(

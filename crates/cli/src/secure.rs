@@ -3,7 +3,7 @@
 //! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
 //! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
-use crate::place::{Carrier, Listen};
+use crate::place::{Carrier, Listen, Url};
 use crate::{Failure, complain};
 use anabranch_http::http2::ALPN;
 use anabranch_tls::{
@@ -110,6 +110,12 @@ fn protocols(version: Option<&str>) -> Vec<Vec<u8>> {
     let all = [("2", ALPN), ("1.1", b"http/1.1")];
     let wanted = all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
     wanted.map(|(_, alpn)| alpn.to_vec()).collect()
+}
+
+/// Of a version of HTTP that was asked for where there is no choice.
+pub fn no_http_version(version: &str, url: &Url) -> Failure {
+    let why = "SCTP carries HTTP/1.1 on its streams; leave --http out";
+    Failure::Usage(format!("--http {version}: {}: {why}", url.text))
 }
 
 /// Secrets of sessions for decoders, where the environment names a file (`SSLKEYLOGFILE`).

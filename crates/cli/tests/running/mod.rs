@@ -247,9 +247,17 @@ pub fn has(program: &str) -> bool {
     let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
-    assert!(there || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{program} is missing");
+    // Where the package of Debian has another name.
+    let package = match program {
+        "nghttp" | "h2load" => "nghttp2-client",
+        "nginx" => "nginx-light",
+        "chromedriver" => "chromium-driver",
+        name => name,
+    };
+    let missing = format!("{program} is missing (Debian: apt-get install {package})");
+    assert!(there || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{missing}");
     if !there {
-        eprintln!("skipped: {program} is missing");
+        eprintln!("skipped: {missing}");
     }
     there
 }

@@ -19,6 +19,7 @@ use http::{Method, Request, StatusCode, Version};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
@@ -103,7 +104,14 @@ async fn run<W: World, C: Connector, O: Observer + 'static>(
 
 /// Why a connection ended.
 pub(crate) fn told(error: &h2::Error) -> CloseReason {
-    CloseReason::Protocol(format!("HTTP/2: {error}"))
+    let text = format!("HTTP/2: {error}");
+    match error.get_io().map(io::Error::kind) {
+        // The session ended with requests under way.
+        Some(io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => CloseReason::Finished,
+        Some(io::ErrorKind::ConnectionReset) => CloseReason::Reset(text),
+        Some(io::ErrorKind::TimedOut) => CloseReason::TimedOut(text),
+        _ => CloseReason::Protocol(text),
+    }
 }
 
 /// The request for an object of a page.

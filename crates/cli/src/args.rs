@@ -157,8 +157,8 @@ fn serve() -> Command {
         .long_about(
             "Serve a directory of files by HTTP/1.1 over TCP, over TLS on TCP (https://), over SCTP in UDP (no privilege \
              needed) and over SCTP on IP. But for https:// traffic is in the clear. Without --cert and --key the server \
-             makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
-             output.\n\n\
+             makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. SIGHUP reads certificate and key again. \
+             On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard output.\n\n\
              Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
              begin with a dot (.git, .env) are served only with --dotfiles, except /.well-known/.",
         )
@@ -196,6 +196,12 @@ fn serve() -> Command {
         .arg(lasting(flag("header-timeout", "TIME", "10s", "Maximum time for a request head to arrive")))
         .arg(lasting(flag("idle", "TIME", "60s", "Close a connection that is idle for this long")))
         .arg(flag("grace", "TIME", "10s", "On a signal, wait this long for exchanges in flight"))
+        .arg(
+            Arg::new("redirect")
+                .long("redirect")
+                .action(ArgAction::SetTrue)
+                .help("Answer requests over tcp:// with the way to the first https://"),
+        )
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
         .arg(dry_run());
     secure::server_flags(command)

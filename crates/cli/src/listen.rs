@@ -13,7 +13,7 @@ use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
 use anabranch_world::World;
 use anabranch_world::kernel::KernelTcp;
-use anabranch_world::os::{MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
+use anabranch_world::os::{Hangups, MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -65,21 +65,42 @@ pub struct Servers {
     hosts: Vec<SctpHost<OsWorld>>,
     /// URLs under which it is reached.
     pub urls: Vec<String>,
+    https_port: Option<u16>,
     /// Who it is to those who come over TLS.
     tls: Option<Server>,
+    /// What SIGHUP has read again.
+    reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
 
 impl Servers {
     /// Nothing yet; signals no longer end the process from here on.
     pub fn new(worker: WorkerHandle) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-        Ok(Self { worker, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new(), tls: None })
+        Ok(Self {
+            worker,
+            signals,
+            tasks: Vec::new(),
+            hosts: Vec::new(),
+            urls: Vec::new(),
+            https_port: None,
+            tls: None,
+            reload: None,
+        })
     }
 
     /// What it is to those who come over TLS.
     #[must_use]
     pub fn with_tls(self, tls: Option<Server>) -> Self {
         Self { tls, ..self }
+    }
+
+    /// SIGHUP calls `reload` from here on, once for all threads.
+    pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
+        if self.worker.leads() {
+            let hangups = Hangups::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+            self.reload = Some((hangups, Box::new(reload)));
+        }
+        Ok(self)
     }
 
     /// A listener of the kernel's, with TLS where that is meant.
@@ -205,8 +226,16 @@ impl Servers {
         self.worker.ready(&self.urls);
     }
 
+    /// The port of the first listener over TLS.
+    pub fn https_port(&self) -> Option<u16> {
+        self.https_port
+    }
+
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
         self.urls.push(format!("{}://{}/", carrier.scheme(), SocketAddr::new(ip, port)));
+        if carrier.is_secure() {
+            self.https_port.get_or_insert(port);
+        }
     }
 
     /// Runs `server` on one of the listeners.
@@ -238,6 +267,11 @@ impl Servers {
             }
             if self.signals.poll(cx).is_ready() {
                 return Poll::Ready(None);
+            }
+            if let Some((hangups, reload)) = &mut self.reload {
+                while hangups.poll(cx).is_ready() {
+                    reload();
+                }
             }
             for task in &mut self.tasks {
                 if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {

@@ -22,6 +22,29 @@ pub struct ServerTls {
     pub server: Server,
     /// A line about its certificate.
     pub shown: String,
+    /// Its certificate and its key, where they are kept.
+    files: Option<(PathBuf, PathBuf)>,
+}
+
+impl ServerTls {
+    /// What is to be done when they have changed: sessions to come are shown what the files hold then. A line tells; what cannot
+    /// be read changes nothing.
+    pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
+        let (shared, (certificate, key)) = (self.server.shared(), self.files.clone()?);
+        Some(move || {
+            let read = Identity::from_files(&certificate, &key).map_err(|why| why.to_string());
+            let read = read.and_then(|identity| {
+                let fingerprint = Fingerprint(identity.fingerprint());
+                shared.show(identity).map(|()| fingerprint)
+            });
+            complain(&match read {
+                Ok(fingerprint) => {
+                    format!("certificate: read again from {}, {fingerprint}", certificate.display())
+                }
+                Err(why) => format!("certificate: not changed: {why}"),
+            });
+        })
+    }
 }
 
 /// What the server is over TLS; `None`: it listens nowhere over TLS.
@@ -36,12 +59,13 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
             None => Ok(None),
         };
     }
-    let (identity, shown) = match files {
+    let (identity, shown, files) = match files {
         Some((certificate, key)) => {
             let read = Identity::from_files(Path::new(certificate), Path::new(key));
             let identity = read.map_err(|why| Failure::Usage(why.to_string()))?;
             let fingerprint = Fingerprint(identity.fingerprint());
-            (identity, format!("certificate: {certificate}, {fingerprint}"))
+            let shown = format!("certificate: {certificate}, {fingerprint}");
+            (identity, shown, Some((PathBuf::from(certificate), PathBuf::from(key))))
         }
         None => self_signed(places)?,
     };
@@ -53,7 +77,7 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
     let wrong =
         |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
     let server = Server::new(settings, Surroundings::Real).map_err(wrong)?;
-    Ok(Some(ServerTls { server, shown }))
+    Ok(Some(ServerTls { server, shown, files }))
 }
 
 /// What the client is over TLS; `None`: it goes nowhere over TLS.
@@ -123,13 +147,14 @@ fn key_log() -> Arc<dyn anabranch_tls::KeyLog> {
     Arc::new(anabranch_tls::KeyLogFile::new())
 }
 
-/// The certificate of our own, from the user's state if it is there, and a line about it.
-fn self_signed(places: &[Listen]) -> Result<(Identity, String), Failure> {
+/// The certificate of our own, from the user's state if it is there, a line about it, and where it is kept.
+fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<(PathBuf, PathBuf)>), Failure> {
     let Some(directory) = state_directory() else {
         let identity = made(places)?;
         let fingerprint = Fingerprint(identity.fingerprint());
         let why = "kept nowhere, as neither XDG_STATE_HOME nor HOME is set";
-        return Ok((identity, format!("certificate: of our own, {why}; clients: --trust {fingerprint}")));
+        let shown = format!("certificate: of our own, {why}; clients: --trust {fingerprint}");
+        return Ok((identity, shown, None));
     };
     let path = directory.join("self-signed.pem");
     let failed = |why: io::Error| Failure::Host(format!("{}: {why}; give --cert and --key", path.display()));
@@ -147,7 +172,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String), Failure> {
     };
     let fingerprint = Fingerprint(identity.fingerprint());
     let shown = format!("certificate: of our own, {}; clients: --trust {fingerprint}", path.display());
-    Ok((identity, shown))
+    Ok((identity, shown, Some((path.clone(), path))))
 }
 
 /// A certificate for this host by the names that are sure.

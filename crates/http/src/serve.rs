@@ -22,12 +22,14 @@ pub mod files;
 mod http2;
 mod idle_buffers;
 mod opening;
+mod redirect;
 mod screen;
 mod site;
 mod stop;
 mod stream;
 
 pub use access::{Access, Log};
+pub use redirect::Redirected;
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
 pub use stream::least_head;

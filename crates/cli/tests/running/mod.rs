@@ -132,6 +132,22 @@ impl Running {
         (code, self.lines.iter().collect())
     }
 
+    /// Tells it that its files have changed.
+    pub fn hang_up(&self) {
+        let status = Command::new("kill").arg("-HUP").arg(self.child.id().to_string()).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// Waits until it says a line with these words.
+    pub fn line(&self, words: &str) {
+        loop {
+            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {words}"));
+            if line.contains(words) {
+                return;
+            }
+        }
+    }
+
     /// Does nothing from here on, and is there all the same.
     pub fn pause(&self) {
         let status = Command::new("kill").arg("-STOP").arg(self.child.id().to_string()).status();

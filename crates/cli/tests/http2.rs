@@ -358,3 +358,60 @@ fn h2load_and_load_count_the_same() {
     }
     assert_eq!(server.end(), 0);
 }
+
+#[test]
+fn a_page_comes_over_tls_by_either_version_and_in_the_clear_by_http_2() {
+    let place = Scratch::new("http2-page");
+    let image = noise(150_000);
+    let images: String = (0..12).map(|n| format!("<img src=\"{n}.png\">")).collect();
+    place.file("site/index.html", format!("<link rel=stylesheet href=\"s.css\">{images}"));
+    place.file("site/s.css", "body { background: url(12.png) }");
+    for n in 0..13 {
+        place.file(&format!("site/{n}.png"), &image);
+    }
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", &format!("{}/site", place.text())]);
+    command.args(["--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
+    let server = Running::start_as(command, fs::File::create(place.file("log", "")).expect("a log"));
+    for (number, (scheme, words, version, connections)) in [
+        ("https", &["--insecure"][..], "HTTP/2.0", 1..=1),
+        ("https", &["--insecure", "--http", "1.1"], "HTTP/1.1", 2..=6),
+        ("http", &["--http", "2"], "HTTP/2.0", 1..=1),
+        ("http", &["--http", "1.1"], "HTTP/1.1", 2..=6),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("{}/out{number}", place.text());
+        let mut command = anabranch();
+        command.args(["get", "--page", "--quiet", "--json", "-", "-o", &out, server.url(scheme)]).args(words);
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", errors(&output));
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let objects = result["objects"].as_array().expect("a list");
+        assert_eq!(objects.len(), 15, "{result}");
+        let mut used: Vec<u64> = objects.iter().filter_map(|object| object["connection"].as_u64()).collect();
+        used.sort_unstable();
+        used.dedup();
+        assert!(connections.contains(&used.len()), "{words:?}: {used:?}");
+        for n in 0..13 {
+            assert!(fs::read(format!("{out}/{n}.png")).expect("written") == image, "{words:?}: {n}");
+        }
+        let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+        assert_eq!(log.lines().filter(|line| line.contains(version)).count(), 15 * (1 + number / 2), "{log}");
+    }
+    let mut command = anabranch();
+    command.args([
+        "get",
+        "--page",
+        "--quiet",
+        server.url("https"),
+        "--trust",
+        &format!("sha256:{}", "00".repeat(32)),
+    ]);
+    let output = run(&mut command);
+    assert_eq!((output.status.code(), errors(&output).lines().count()), (Some(1), 1), "{}", errors(&output));
+    assert!(errors(&output).contains("another fingerprint"), "{}", errors(&output));
+    assert_eq!(server.end(), 0);
+}

@@ -97,7 +97,6 @@ fn flags_that_nothing_would_heed_are_refused() {
         (&["get", "https://127.0.0.1/", "--trust", "sha256:12"], "64 hexadecimal digits"),
         (&["get", "https://127.0.0.1/", "--trust", nothing], "it holds no certificate"),
         (&["get", "https://127.0.0.1/", "--trust", "/nonexistent"], "/nonexistent: No such file"),
-        (&["get", "--page", "https://127.0.0.1/"], "write http:// or http+sctp://"),
         (&["load", "https://127.0.0.1/", "-c", "1", "--trust", nothing], "it holds no certificate"),
         (&["serve", ".", "--cert", nothing, "--key", nothing], "add --listen https://"),
         (

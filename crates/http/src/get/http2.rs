@@ -36,7 +36,7 @@ impl<T: Stream> Future for Conversation<T> {
 }
 
 /// Asks on a connection of HTTP/2. A clone asks on the same; when the last is gone the connection ends.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Requests {
     requests: SendRequest<Bytes>,
     /// Of the URLs that are asked for.

@@ -155,7 +155,7 @@ fn serve() -> Command {
     let command = Command::new("serve")
         .about("Serve a directory over TCP, TLS and SCTP")
         .long_about(
-            "Serve a directory of files by HTTP/1.1 over TCP, over TLS on TCP (https://), over SCTP in UDP (no privilege \
+            "Serve a directory of files by HTTP/1.1 and HTTP/2 over TCP, over TLS on TCP (https://), by HTTP/1.1 over SCTP in UDP (no privilege \
              needed) and over SCTP on IP. But for https:// traffic is in the clear. Without --cert and --key the server \
              makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. SIGHUP reads certificate and key again. \
              On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard output.\n\n\
@@ -242,7 +242,7 @@ fn get() -> Command {
     let command = Command::new("get")
         .about("Get objects over TCP or SCTP")
         .long_about(
-            "Get objects by HTTP/1.1: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
+            "Get objects by HTTP/1.1 or HTTP/2: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
              SCTP on IP. Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
              of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
              But for https:// traffic is in the clear.",

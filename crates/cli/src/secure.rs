@@ -23,8 +23,11 @@ pub struct ServerTls {
     /// A line about its certificate.
     pub shown: String,
     /// Its certificate and its key, where they are kept.
-    files: Option<(PathBuf, PathBuf)>,
+    files: Option<Files>,
 }
+
+/// A certificate and its key.
+type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
     /// What is to be done when they have changed: sessions to come are shown what the files hold then. A line tells; what cannot
@@ -148,7 +151,7 @@ fn key_log() -> Arc<dyn anabranch_tls::KeyLog> {
 }
 
 /// The certificate of our own, from the user's state if it is there, a line about it, and where it is kept.
-fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<(PathBuf, PathBuf)>), Failure> {
+fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
         let identity = made(places)?;
         let fingerprint = Fingerprint(identity.fingerprint());

@@ -153,7 +153,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         }
     }
     // A full disk is one failure, missing objects are others: each is reported.
-    let text = || as_har((&url, alone), &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
+    let text = || as_har((&url, has_http2), &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
         Har::Stdout => say(&text()),
@@ -222,7 +222,7 @@ async fn over_tcp<C: Connector>(
 }
 
 fn as_har(
-    (url, alone): (&Url, bool),
+    (url, http2): (&Url, bool),
     come: &Visit,
     start: anabranch_base::time::Instant,
     began: u64,
@@ -242,7 +242,7 @@ fn as_har(
         entry.initiator = object.initiator;
         entry.content_type.clone_from(&object.content_type);
         page.objects.push(entry);
-        let connection = match (object.connection, alone) {
+        let connection = match (object.connection, url.carrier.is_kernels() && !http2) {
             (None, _) => String::new(),
             (Some(connection), true) => connection.to_string(),
             (Some(connection), false) => format!("{connection}/{}", object.stream),
@@ -253,6 +253,7 @@ fn as_har(
             assigned: Some(since(object.assigned)),
             first_byte: Some(since(object.first_byte)),
             ended: since(object.ended),
+            http2,
             connection,
             status: object.status,
             failure: object.failure.clone(),

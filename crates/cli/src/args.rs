@@ -155,10 +155,11 @@ fn serve() -> Command {
     let command = Command::new("serve")
         .about("Serve a directory over TCP, TLS and SCTP")
         .long_about(
-            "Serve a directory of files by HTTP/1.1 over TCP, over TLS on TCP (https://), over SCTP in UDP (no privilege \
-             needed), over SCTP on IP, and over SCTP on DTLS (https+sctp://). But for https:// and https+sctp:// traffic is in \
-             the clear. DTLS takes a certificate with an ECDSA P-256 key. Without --cert and --key the server \
-             makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
+            "Serve a directory of files by HTTP/1.1 and HTTP/2 over TCP, over TLS on TCP (https://), and by HTTP/1.1 over SCTP in UDP (no \
+             privilege needed), over SCTP on IP, and over SCTP on DTLS (https+sctp://). But for https:// and https+sctp:// \
+             traffic is in the clear. DTLS takes a certificate with an ECDSA P-256 key. Without --cert and --key the server \
+             makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. SIGHUP reads \
+             certificate and key of https:// again. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
              output.\n\n\
              Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
              begin with a dot (.git, .env) are served only with --dotfiles, except /.well-known/.",
@@ -197,6 +198,12 @@ fn serve() -> Command {
         .arg(lasting(flag("header-timeout", "TIME", "10s", "Maximum time for a request head to arrive")))
         .arg(lasting(flag("idle", "TIME", "60s", "Close a connection that is idle for this long")))
         .arg(flag("grace", "TIME", "10s", "On a signal, wait this long for exchanges in flight"))
+        .arg(
+            Arg::new("redirect")
+                .long("redirect")
+                .action(ArgAction::SetTrue)
+                .help("Answer requests over tcp:// with the way to the first https://"),
+        )
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
         .arg(dry_run());
     secure::server_flags(command)
@@ -237,7 +244,7 @@ fn get() -> Command {
     let command = Command::new("get")
         .about("Get objects over TCP or SCTP")
         .long_about(
-            "Get objects by HTTP/1.1: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
+            "Get objects by HTTP/1.1 or HTTP/2: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
              SCTP on IP, https+sctp:// over SCTP on DTLS (UDP port 4433). Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
              of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
              But for https:// and https+sctp:// traffic is in the clear.",

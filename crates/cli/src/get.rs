@@ -64,27 +64,20 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Ok(Done::Well);
     }
     let page = matches.get_flag("page");
-    if let Some(url) = urls.iter().find(|url| page && url.carrier.is_secure()) {
-        return Err(Failure::Usage(format!(
-            "--page {}: pages are got over TCP and SCTP in the clear only; write http:// or http+sctp://",
-            url.text
-        )));
-    }
     let http = matches.get_one::<String>("http").cloned();
     if let (Some(version), Some(url)) = (&http, urls.iter().find(|url| !url.carrier.is_kernels())) {
-        return Err(Failure::Usage(format!(
-            "--http {version}: {}: SCTP carries HTTP/1.1 on its streams; leave --http out",
-            url.text
-        )));
+        return Err(secure::no_http_version(version, url));
     }
-    if let Some(version) = http.as_ref().filter(|_| page) {
+    let over_dtls = |url: &&Url| page && url.carrier.is_secure() && !url.carrier.is_kernels();
+    if let Some(url) = urls.iter().find(over_dtls) {
         return Err(Failure::Usage(format!(
-            "--http {version}: a page is got over HTTP/1.1; leave --http out"
+            "--page {}: pages are not got over DTLS; write https:// or http+sctp://",
+            url.text
         )));
     }
     let tls = secure::client(matches, urls.iter().map(|url| url.carrier))?;
     if page {
-        return whole_page(matches, urls, &outputs, (connect, timeout), sctp_port);
+        return whole_page(matches, urls, &outputs, (connect, timeout), (tls, http));
     }
     // A directory can hold any number of objects.
     let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
@@ -191,7 +184,7 @@ fn whole_page(
     urls: Vec<Url>,
     outputs: &[&String],
     (connect, timeout): (Duration, Duration),
-    sctp_port: u16,
+    (tls, http): (Option<Believing>, Option<String>),
 ) -> Result<Done, Failure> {
     let mut urls = urls.into_iter();
     let (Some(url), None, false) = (urls.next(), urls.next(), outputs.len() > 1) else {
@@ -223,7 +216,9 @@ fn whole_page(
     }
     let quiet = matches.get_flag("quiet");
     let sctp = config(matches)?;
-    let asked = page::Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port };
+    let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
+    let asked =
+        page::Asked { url, directory, har, outputs, quiet, tls, http, connect, timeout, sctp, sctp_port };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }

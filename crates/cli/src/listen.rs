@@ -15,7 +15,7 @@ use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
 use anabranch_world::World;
 use anabranch_world::kernel::KernelTcp;
-use anabranch_world::os::{MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
+use anabranch_world::os::{Hangups, MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -68,10 +68,13 @@ pub struct Servers {
     hosts: Vec<SctpHost<OsWorld>>,
     /// URLs under which it is reached.
     pub urls: Vec<String>,
+    https_port: Option<u16>,
     /// Who it is to those who come over TLS.
     tls: Option<Server>,
     /// And over DTLS.
     dtls: Option<Identity>,
+    /// What SIGHUP has read again.
+    reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
 
 impl Servers {
@@ -84,8 +87,10 @@ impl Servers {
             tasks: Vec::new(),
             hosts: Vec::new(),
             urls: Vec::new(),
+            https_port: None,
             tls: None,
             dtls: None,
+            reload: None,
         })
     }
 
@@ -93,6 +98,15 @@ impl Servers {
     #[must_use]
     pub fn with_tls(self, tls: Option<Server>, dtls: Option<Identity>) -> Self {
         Self { tls, dtls, ..self }
+    }
+
+    /// SIGHUP calls `reload` from here on, once for all threads.
+    pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
+        if self.worker.leads() {
+            let hangups = Hangups::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+            self.reload = Some((hangups, Box::new(reload)));
+        }
+        Ok(self)
     }
 
     /// A listener of the kernel's, with TLS where that is meant.
@@ -251,8 +265,16 @@ impl Servers {
         self.worker.ready(&self.urls);
     }
 
+    /// The port of the first listener over TLS.
+    pub fn https_port(&self) -> Option<u16> {
+        self.https_port
+    }
+
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
         self.urls.push(format!("{}://{}/", carrier.scheme(), SocketAddr::new(ip, port)));
+        if carrier.is_secure() {
+            self.https_port.get_or_insert(port);
+        }
     }
 
     /// Runs `server` on one of the listeners.
@@ -284,6 +306,11 @@ impl Servers {
             }
             if self.signals.poll(cx).is_ready() {
                 return Poll::Ready(None);
+            }
+            if let Some((hangups, reload)) = &mut self.reload {
+                while hangups.poll(cx).is_ready() {
+                    reload();
+                }
             }
             for task in &mut self.tasks {
                 if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {

@@ -20,6 +20,8 @@ pub fn command() -> Command {
              is. Latency counts from the scheduled send time (no coordinated omission). --rate with -c schedules \
              objects instead, on N persistent sessions. -c alone is a closed loop: each session requests the next \
              object when one has arrived, and latency counts from the actual send.\n\n\
+             --http 2 speaks HTTP/2, over https:// it is spoken where the server chooses it; --streams is then the requests \
+             outstanding on a connection.\n\n\
              But for https:// traffic is in the clear.",
         )
         .after_long_help(
@@ -27,6 +29,7 @@ pub fn command() -> Command {
              anabranch load http://127.0.0.1:8080/ --rate 200/s --sessions 600\n  \
              anabranch load http+sctp://127.0.0.1:9899/ --rate 50/s --objects-per-session 20 --duration 3s\n  \
              anabranch load http+sctp://127.0.0.1:9899/ -c 1 --streams 100 --duration 3s --json -\n  \
+             anabranch load http://127.0.0.1:8080/ --http 2 -c 10 --streams 10 --duration 3s\n  \
              anabranch load http://127.0.0.1:8080/ -c 20 --rate 1000/s --duration 3s --csv seconds.csv\n\n\
              Exit: 0 done, 1 something failed or was answered with 4xx or 5xx, 2 usage, 3 not possible here, \
              130 interrupted (results so far are reported).",
@@ -58,7 +61,7 @@ pub fn command() -> Command {
             flag(
                 "streams",
                 "N",
-                "SCTP streams in use at a time per session [default: the objects per session, at most 100; else 1]",
+                "SCTP streams, or requests of HTTP/2, in use at a time per session [default: the objects per session, at most 100; else 1]",
             )
             .value_parser(value_parser!(u16).range(1..)),
         )
@@ -85,7 +88,7 @@ pub fn command() -> Command {
         .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(crate::args::dry_run());
-    crate::args::secure::client_flags(command)
+    crate::args::secure::http_flag(crate::args::secure::client_flags(command))
 }
 
 #[cfg(target_os = "linux")]
@@ -98,6 +101,7 @@ mod verb {
     use crate::secure::Believing;
     use crate::{Done, Failure, busy_poll, dry_run, say, secure};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
+    use anabranch_http::serve::Versions;
     use anabranch_load::generator::report::{self, Framing};
     use anabranch_load::generator::{Load, Pace, Plan};
     use anabranch_tls::TlsConnector;
@@ -182,11 +186,13 @@ mod verb {
             return Err(Failure::Usage(message.to_owned()));
         }
         let streams = matches.get_one::<u16>("streams").copied();
-        if url.carrier.is_kernels() && streams.is_some_and(|streams| streams > 1) {
-            let message = "--streams: a TCP connection has one stream; use more connections, or http+sctp://";
+        let versions = versions(matches, url)?;
+        let one_stream = url.carrier.is_kernels() && versions == Versions::Http1;
+        if one_stream && streams.is_some_and(|streams| streams > 1) {
+            let message = "--streams: HTTP/1.1 on a TCP connection has one stream; use more connections, --http 2, or http+sctp://";
             return Err(Failure::Usage(message.to_owned()));
         }
-        let most = if url.carrier.is_kernels() { 1 } else { 100 };
+        let most = if one_stream { 1 } else { 100 };
         let all = objects.unwrap_or(1).clamp(1, most);
         let (requests, sessions, mut duration) = (number("requests"), number("sessions"), span("duration")?);
         if requests.is_none() && sessions.is_none() && duration.is_none() {
@@ -194,10 +200,12 @@ mod verb {
         }
         Ok(Plan {
             authority: url.authority(),
+            secure: url.carrier.is_secure(),
             target: url.target.clone(),
             pace,
             objects,
             streams: streams.unwrap_or(u16::try_from(all).unwrap_or(100)),
+            versions,
             requests,
             sessions,
             duration,
@@ -205,6 +213,17 @@ mod verb {
             most: number("max-sessions").unwrap_or(10_000),
             seed: number("seed"),
         })
+    }
+
+    /// Which HTTP is spoken: what was said, else what the server chooses over TLS.
+    fn versions(matches: &ArgMatches, url: &Url) -> Result<Versions, Failure> {
+        let said = matches.get_one::<String>("http").map(String::as_str);
+        match (said, url.carrier.is_kernels()) {
+            (Some(version), false) => Err(secure::no_http_version(version, url)),
+            (Some("2"), true) => Ok(Versions::Http2),
+            (None, true) if url.carrier.is_secure() => Ok(Versions::Both),
+            _ => Ok(Versions::Http1),
+        }
     }
 
     fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, config: &Config) -> String {
@@ -235,7 +254,7 @@ mod verb {
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
-        out += &dry_run::flags(matches, &["max-sessions", "busy-poll", "trust", "insecure"]);
+        out += &dry_run::flags(matches, &["max-sessions", "busy-poll", "trust", "insecure", "http"]);
         match url.carrier.is_kernels() {
             true => out,
             false => out + &dry_run::flags(matches, &["sctp-port", "key-file"]) + &dry_run::knobs(config),

@@ -16,6 +16,7 @@ use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
 use anabranch_lab::table;
 use anabranch_lab::transports::Transports;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Makes it all, to be published together; results.json comes last, so that where it is, everything is.
@@ -89,7 +90,7 @@ pub fn of_point(
             let median = run.seed == contestant.median_seed;
             if median && workload.bulk.is_none() && workload.messages.is_none() {
                 let comment = format!("{}, seed {}, {}", contestant.label(), run.seed, point.network);
-                let text = page_load(&workload.page, run, &comment);
+                let text = page_load(&workload.page, &contestant.settings, run, &comment);
                 add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
             }
             let wanted = pcap == "all" || (pcap == "median" && median);
@@ -190,7 +191,9 @@ fn recapture(
 }
 
 /// A run as HAR.
-fn page_load(page: &Page, run: &Run, comment: &str) -> String {
+fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, comment: &str) -> String {
+    let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
+    let (http2, scheme) = (is("http", "2"), if is("tls", "yes") { "https" } else { "http" });
     let instant = |ns: u64| Instant::from_nanos(ns);
     let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);
     let fetches: Vec<Fetch> = run
@@ -205,11 +208,12 @@ fn page_load(page: &Page, run: &Run, comment: &str) -> String {
                 assigned: object.instants.map(|instants| instant(instants.assigned_ns)),
                 first_byte: object.first_byte_ns.map(instant),
                 ended: instant(object.delivered_ns.unwrap_or(last).max(issued)),
+                http2,
                 connection: object.connection.map(|port| port.to_string()).unwrap_or_default(),
                 status: if object.failure.is_none() { 200 } else { 0 },
                 failure: object.failure.clone(),
             })
         })
         .collect();
-    har::write(page, "http", &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
+    har::write(page, scheme, &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
 }

@@ -3,7 +3,7 @@
 //! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
 //! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
-use crate::place::{Carrier, Listen};
+use crate::place::{Carrier, Listen, Url};
 use crate::{Failure, complain};
 use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
@@ -25,6 +25,32 @@ pub struct ServerTls {
     pub dtls: Option<Identity>,
     /// A line about its certificate.
     pub shown: String,
+    /// Its certificate and its key, where they are kept.
+    files: Option<Files>,
+}
+
+/// A certificate and its key.
+type Files = (PathBuf, PathBuf);
+
+impl ServerTls {
+    /// What is to be done when they have changed: sessions to come are shown what the files hold then. A line tells; what cannot
+    /// be read changes nothing.
+    pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
+        let (shared, (certificate, key)) = (self.server.as_ref()?.shared(), self.files.clone()?);
+        Some(move || {
+            let read = Identity::from_files(&certificate, &key).map_err(|why| why.to_string());
+            let read = read.and_then(|identity| {
+                let fingerprint = Fingerprint(identity.fingerprint());
+                shared.show(identity).map(|()| fingerprint)
+            });
+            complain(&match read {
+                Ok(fingerprint) => {
+                    format!("certificate: read again from {}, {fingerprint}", certificate.display())
+                }
+                Err(why) => format!("certificate: not changed: {why}"),
+            });
+        })
+    }
 }
 
 /// What the server is over TLS; `None`: it listens nowhere over TLS.
@@ -39,12 +65,13 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
             None => Ok(None),
         };
     }
-    let (identity, shown) = match files {
+    let (identity, shown, files) = match files {
         Some((certificate, key)) => {
             let read = Identity::from_files(Path::new(certificate), Path::new(key));
             let identity = read.map_err(|why| Failure::Usage(why.to_string()))?;
             let fingerprint = Fingerprint(identity.fingerprint());
-            (identity, format!("certificate: {certificate}, {fingerprint}"))
+            let shown = format!("certificate: {certificate}, {fingerprint}");
+            (identity, shown, Some((PathBuf::from(certificate), PathBuf::from(key))))
         }
         None => self_signed(places)?,
     };
@@ -63,7 +90,7 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
         ..ServerSettings::of(identity)
     };
     let server = over(false).then(|| Server::new(settings, Surroundings::Real)).transpose().map_err(wrong)?;
-    Ok(Some(ServerTls { server, dtls, shown }))
+    Ok(Some(ServerTls { server, dtls, shown, files }))
 }
 
 /// DTLS of a server.
@@ -145,18 +172,25 @@ fn protocols(version: Option<&str>) -> Vec<Vec<u8>> {
     wanted.map(|(_, alpn)| alpn.to_vec()).collect()
 }
 
+/// Of a version of HTTP that was asked for where there is no choice.
+pub fn no_http_version(version: &str, url: &Url) -> Failure {
+    let why = "SCTP carries HTTP/1.1 on its streams; leave --http out";
+    Failure::Usage(format!("--http {version}: {}: {why}", url.text))
+}
+
 /// Secrets of sessions for decoders, where the environment names a file (`SSLKEYLOGFILE`).
 fn key_log() -> Arc<dyn anabranch_tls::KeyLog> {
     Arc::new(anabranch_tls::KeyLogFile::new())
 }
 
-/// The certificate of our own, from the user's state if it is there, and a line about it.
-fn self_signed(places: &[Listen]) -> Result<(Identity, String), Failure> {
+/// The certificate of our own, from the user's state if it is there, a line about it, and where it is kept.
+fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
         let identity = made(places)?;
         let fingerprint = Fingerprint(identity.fingerprint());
         let why = "kept nowhere, as neither XDG_STATE_HOME nor HOME is set";
-        return Ok((identity, format!("certificate: of our own, {why}; clients: --trust {fingerprint}")));
+        let shown = format!("certificate: of our own, {why}; clients: --trust {fingerprint}");
+        return Ok((identity, shown, None));
     };
     let path = directory.join("self-signed.pem");
     let failed = |why: io::Error| Failure::Host(format!("{}: {why}; give --cert and --key", path.display()));
@@ -174,7 +208,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String), Failure> {
     };
     let fingerprint = Fingerprint(identity.fingerprint());
     let shown = format!("certificate: of our own, {}; clients: --trust {fingerprint}", path.display());
-    Ok((identity, shown))
+    Ok((identity, shown, Some((path.clone(), path))))
 }
 
 /// A certificate for this host by the names that are sure.

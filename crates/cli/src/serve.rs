@@ -2,14 +2,15 @@
 
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen};
-use crate::threads::{ListenSpecs, WorkerHandle};
+use crate::secure::ServerTls;
+use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
-use anabranch_http::serve::{self, Access, Log, Options, Stop, Versions};
-use anabranch_tls::{Identity, Server, Shared};
+use anabranch_http::serve::{self, Access, Log, Options, Redirected, Stop, Versions};
+use anabranch_tls::Shared;
 use anabranch_transport::ListenError;
 use anabranch_transport::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
@@ -27,6 +28,15 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
+    }
+    let redirects = matches.get_flag("redirect");
+    for (scheme, secure) in [("tcp", false), ("https", true)].into_iter().filter(|_| redirects) {
+        let so = |carrier: Carrier| carrier.is_kernels() && carrier.is_secure() == secure;
+        if !places.iter().any(|place| so(place.carrier)) {
+            let message =
+                format!("--redirect: from tcp:// to https://; add --listen {scheme}://ADDRESS[:PORT]");
+            return Err(Failure::Usage(message));
+        }
     }
     let settings = Settings::read(matches)?;
     let memory = memory::budget(matches, &places)?;
@@ -63,6 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         knobs::warn(&settings.sctp);
     };
     let directory = directory.to_owned();
+    let reload = tls.as_ref().and_then(ServerTls::reload);
     let (tls, dtls) = tls.map_or((None, None), |tls| (tls.server, tls.dtls));
     let shared = tls.map(|server| server.shared());
     specs.run(announce, move |specs, worker| {
@@ -73,8 +84,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         // One for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         let served = os::run(busy_poll::options(&matches), async |world| {
-            let secure = (shared.clone().map(Shared::server), dtls.clone());
-            serve(world, site, specs, settings, secure, worker).await
+            let tls = shared.clone().map(Shared::server);
+            let mut servers = Servers::new(worker)?.with_tls(tls, dtls.clone());
+            if let Some(reload) = reload.clone() {
+                servers = servers.with_reload(reload)?;
+            }
+            serve(world, site, specs, settings, servers, redirects).await
         });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
@@ -102,6 +117,7 @@ fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
         "grace",
     ];
     let log = if settings.options.log.is_some() { "standard output" } else { "none" };
+    out += if matches.get_flag("redirect") { "redirect: from tcp:// to https://\n" } else { "" };
     out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
 }
 
@@ -177,29 +193,33 @@ async fn serve(
     site: FileSite,
     specs: Vec<ListenSpec>,
     settings: Settings,
-    (tls, dtls): (Option<Server>, Option<Identity>),
-    worker: WorkerHandle,
+    mut servers: Servers,
+    redirects: bool,
 ) -> Result<Done, Failure> {
-    let (world, site) = (world.with_kernel(memory::kernel()), Rc::new(site));
+    let world = world.with_kernel(memory::kernel());
     let stop = settings.options.stop.clone().unwrap_or_default();
-    let mut servers = Servers::new(worker)?.with_tls(tls, dtls);
+    let mut opened = Vec::new();
     for spec in specs {
-        for opened in servers.open(&world, spec, &settings.sctp, settings.sctp_port).await? {
-            let site = site.clone();
-            let options =
-                |limit: ConcurrencyLimit| Options { sessions: Some(limit), ..settings.options.clone() };
-            match opened {
-                Opened::Kernel(listener, limit) => {
-                    let server = serve::run(world.clone(), listener, site, options(limit), Unobserved);
-                    servers.start(&world, server);
-                }
-                Opened::Secure(listener, limit) => {
-                    let server = serve::run(world.clone(), listener, site, options(limit), Unobserved);
-                    servers.start(&world, server);
-                }
-                Opened::Ours(here, listener, limit) => {
-                    servers.start(&world, serve::run(here, listener, site, options(limit), Unobserved));
-                }
+        opened.extend(servers.open(&world, spec, &settings.sctp, settings.sctp_port).await?);
+    }
+    let https = if redirects { servers.https_port() } else { None };
+    let site = Rc::new(site);
+    let clear = Rc::new(Redirected { site: site.clone(), https });
+    let site = Rc::new(Redirected { site, https: None });
+    for opened in opened {
+        let options = |limit: ConcurrencyLimit| Options { sessions: Some(limit), ..settings.options.clone() };
+        match opened {
+            Opened::Kernel(listener, limit) => {
+                let server = serve::run(world.clone(), listener, clear.clone(), options(limit), Unobserved);
+                servers.start(&world, server);
+            }
+            Opened::Secure(listener, limit) => {
+                let server = serve::run(world.clone(), listener, site.clone(), options(limit), Unobserved);
+                servers.start(&world, server);
+            }
+            Opened::Ours(here, listener, limit) => {
+                let server = serve::run(here, listener, site.clone(), options(limit), Unobserved);
+                servers.start(&world, server);
             }
         }
     }

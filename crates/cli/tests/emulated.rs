@@ -405,3 +405,41 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
         );
     }
 }
+
+/// TLS and HTTP/2 over the kernel's TCP send across an emulated link what they send in virtual time, but for what this
+/// machine's keys and its tickets have more bytes.
+#[test]
+fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
+    if !emulated_links() {
+        return;
+    }
+    // No loss and no queue that fills: what is sent follows from what is said.
+    let words = "--objects 20x10kB --rate 20mbit --rtt 40ms --queue 400p --loss 0 --runs 2 \
+                 --transport tcp --transport tcp:tls=yes --transport tcp:http=2 --transport tcp:tls=yes,http=2 \
+                 --transport tcp:tls=yes,connections=3,resume=session";
+    let emulated = race(words);
+    let output = anabranch(&format!("race --quiet --json - {words}"));
+    let virtually: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut seen = Vec::new();
+    for ((name, real), (same, model)) in runs(&emulated).into_iter().zip(runs(&virtually)) {
+        assert_eq!((&name, &real["outcome"]), (&same, &model["outcome"]), "{name}");
+        assert_eq!(real["outcome"], "done", "{name}");
+        let settings = |race: &Value| {
+            let arms = race["points"][0]["arms"].as_array().expect("contestants").clone();
+            let arm = arms.into_iter().find(|arm| arm["arm"] == name.as_str()).expect("raced");
+            ["tls", "http", "connections"].map(|key| arm["settings"][key].clone())
+        };
+        assert_eq!(settings(&emulated), settings(&virtually), "{name}");
+        let (real, model): (u64, u64) = (down(&real).iter().sum(), down(&model).iter().sum());
+        assert!(real.abs_diff(model) < model / 50, "{name}: {real} B emulated, {model} B virtual");
+        seen.push((name, real));
+    }
+    assert_eq!(seen.len(), 10);
+    let bytes = |name: &str| seen.iter().find(|(is, _)| is == name).expect("raced").1;
+    let sealed = bytes("tcp:tls=yes") - bytes("tcp");
+    // Certificates and tickets, and 22 B a record: the virtual world would say the same.
+    assert!((2_500..7_000).contains(&sealed), "{sealed} B for TLS");
+    // HTTP/2 says heads once.
+    assert!(bytes("tcp:http=2") + 2_000 < bytes("tcp"), "{seen:?}");
+    assert!(bytes("tcp:tls=yes,http=2") + 2_000 < bytes("tcp:tls=yes"), "{seen:?}");
+}

@@ -6,7 +6,7 @@ use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -147,47 +147,271 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     assert_eq!(server.end(), 0);
 }
 
+/// nginx over TLS with HTTP/2, serving a directory; it ends when it is dropped.
+struct Nginx {
+    child: Child,
+    port: u16,
+}
+
+impl Nginx {
+    /// Serves `place`, which gets its certificate and its files; `words` are more of its settings.
+    fn start(place: &Scratch, words: &str) -> Self {
+        let file = |name: &str| format!("{}/{name}", place.text());
+        let made = run(Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
+            .args(["-keyout", &file("key.pem"), "-out", &file("cert.pem")])
+            .args(["-addext", "subjectAltName=DNS:localhost"]));
+        assert!(made.status.success(), "{}", errors(&made));
+        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        let config = format!(
+            "daemon off; pid {0}/pid; error_log {0}/errors; events {{}}\n\
+             http {{ access_log {0}/log; client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c;\n\
+             uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; {words}\n\
+             server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;\n\
+             root {0}; }} }}\n",
+            place.text()
+        );
+        place.file("nginx.conf", config);
+        let child = Command::new("nginx")
+            .args(["-p", place.text(), "-c", &file("nginx.conf"), "-g", "master_process off;"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nginx");
+        let mut nginx = Self { child, port };
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            thread::sleep(Duration::from_millis(20));
+            assert!(nginx.child.try_wait().expect("a child").is_none(), "nginx has ended");
+        }
+        nginx
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn our_client_gets_from_nginx() {
     if !has("nginx") || !has("openssl") {
         return;
     }
     let place = Scratch::new("http2-nginx");
-    let file = |name: &str| format!("{}/{name}", place.text());
-    let made = run(Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
-        .args(["-keyout", &file("key.pem"), "-out", &file("cert.pem")])
-        .args(["-addext", "subjectAltName=DNS:localhost"]));
-    assert!(made.status.success(), "{}", errors(&made));
     let body = noise(3_000_000);
     place.file("big.bin", &body);
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-    let config = format!(
-        "daemon off; pid {0}/pid; error_log {0}/errors; events {{}}\n\
-         http {{ access_log {0}/log; client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c;\n\
-         uwsgi_temp_path {0}/d; scgi_temp_path {0}/e;\n\
-         server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;\n\
-         root {0}; }} }}\n",
-        place.text()
-    );
-    place.file("nginx.conf", config);
-    let mut nginx = Command::new("nginx")
-        .args(["-p", place.text(), "-c", &file("nginx.conf"), "-g", "master_process off;"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("nginx");
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        thread::sleep(Duration::from_millis(20));
-        assert!(nginx.try_wait().expect("a child").is_none(), "nginx has ended");
-    }
-    let url = format!("https://localhost:{port}/big.bin");
-    let output = run(anabranch().args(["get", "--quiet", "--trust", &file("cert.pem"), &url]));
-    let (same, err) = (output.stdout == body, errors(&output));
-    nginx.kill().expect("killed");
-    nginx.wait().expect("ended");
-    assert_eq!((output.status.code(), err.as_str(), same), (Some(0), "", true));
-    let log = fs::read_to_string(file("log")).expect("a log");
+    let nginx = Nginx::start(&place, "");
+    let (url, trust) =
+        (format!("https://localhost:{}/big.bin", nginx.port), format!("{}/cert.pem", place.text()));
+    let output = run(anabranch().args(["get", "--quiet", "--trust", &trust, &url]));
+    drop(nginx);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    assert!(output.stdout == body, "another body");
+    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
     assert!(log.contains("\"GET /big.bin HTTP/2.0\" 200 3000000"), "{log}");
+}
+
+/// Runs `load` with `--json -`: the exit code, and the result.
+fn load(url: &str, words: &str) -> (Option<i32>, serde_json::Value) {
+    let words = words.split_whitespace();
+    let output =
+        run(anabranch().args(["load", url, "--quiet", "--timeout", "60s", "--json", "-"]).args(words));
+    (output.status.code(), serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+#[test]
+fn a_load_has_many_requests_outstanding_on_a_connection() {
+    let place = Scratch::new("http2-load");
+    place.file("1k", noise(1_000));
+    let server = serve(&place, "log");
+    for (scheme, words, http2) in [
+        ("https", "--insecure --streams 8", 3),
+        ("https", "--insecure --streams 8 --http 2", 3),
+        ("https", "--insecure --http 1.1", 0),
+        ("http", "--streams 8 --http 2", 3),
+        ("http", "", 0),
+        ("http", "--http 2 --rate 2000/s --streams 4", 3),
+    ] {
+        let url = format!("{}1k", server.url(scheme));
+        let (code, result) = load(&url, &format!("{words} -c 3 --requests 300"));
+        assert_eq!(code, Some(0), "{words}: {result}");
+        let (connections, replies) = (&result["connections"], &result["replies"]);
+        assert_eq!((&connections["total"], &connections["http2"]), (&3.into(), &http2.into()), "{words}");
+        assert_eq!(
+            (&replies["status"]["2xx"], &replies["content_bytes"]),
+            (&300.into(), &300_000.into()),
+            "{words}"
+        );
+        // HTTP/2 names what it has sent before.
+        let size = |value: &serde_json::Value| value.as_u64().expect("a number") / 300;
+        let (request, head) = (size(&result["requests"]["bytes"]), size(&replies["header_bytes"]));
+        let expected = if http2 > 0 { (14..50, 20..80) } else { (60..90, 150..300) };
+        assert!(expected.0.contains(&request) && expected.1.contains(&head), "{words}: {request} {head}");
+    }
+    // A session with its objects, all at once.
+    let url = format!("{}1k", server.url("https"));
+    let (code, result) = load(&url, "--insecure --rate 100/s --sessions 5 --objects-per-session 20");
+    assert_eq!(
+        (code, &result["replies"]["total"], &result["plan"]["streams"]),
+        (Some(0), &100.into(), &20.into())
+    );
+    assert_eq!(server.end(), 0);
+    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+    assert_eq!(log.matches("\"GET /1k HTTP/2.0\" 200 1000").count(), 4 * 300 + 100);
+    assert_eq!(log.matches("\"GET /1k HTTP/1.1\" 200 1000").count(), 2 * 300);
+}
+
+/// A server that wants no more on a connection has not failed: what it has not touched is asked for on the next.
+#[test]
+fn a_load_goes_on_where_a_server_ends_its_connections() {
+    if !has("nginx") || !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("http2-goaway");
+    place.file("1k", noise(1_000));
+    let nginx = Nginx::start(&place, "keepalive_requests 20;");
+    let url = format!("https://localhost:{}/1k", nginx.port);
+    for pace in ["-c 2", "-c 2 --rate 2000/s"] {
+        let (code, result) = load(&url, &format!("--insecure {pace} --streams 4 --requests 200"));
+        assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &200.into()), "{result}");
+        assert!(result["connections"]["total"].as_u64() >= Some(10), "{result}");
+    }
+}
+
+#[test]
+fn nghttp_gets_whatever_its_windows_and_frames() {
+    if !has("nghttp") {
+        return;
+    }
+    let place = Scratch::new("http2-nghttp");
+    let body = noise(900_000);
+    place.file("big.bin", &body);
+    let server = serve(&place, "log");
+    let mut got = 0;
+    for (scheme, words) in [
+        ("https", ""),
+        ("http", ""),
+        // Windows of 1,023 bytes, a stream's and the connection's.
+        ("https", "-w 10 -W 10"),
+        ("http", "-c 0 --encoder-header-table-size 0"),
+        // Frames with padding, priorities of the old kind.
+        ("https", "--padding 200 --weight 256"),
+    ] {
+        let url = format!("{}big.bin", server.url(scheme));
+        let output =
+            run(Command::new("nghttp").args(["-y", "-t", "60"]).args(words.split_whitespace()).arg(&url));
+        assert!(output.status.success() && output.stdout == body, "{scheme} {words}: {}", errors(&output));
+        got += 1;
+    }
+    let url = format!("{}big.bin", server.url("https"));
+    let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-n", "-s", "-m", "7", &url]));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.matches(" 200 878K ").count(), 7, "{said}");
+    // A head of 18 kB in two frames is more than this server takes.
+    let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-v", "--continuation", &url]));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(":status: 431"), "{}", errors(&output));
+    assert_eq!(server.end(), 0, "every session has ended");
+    let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+    assert_eq!(log.matches("\"GET /big.bin HTTP/2.0\" 200 900000").count(), got + 7, "{log}");
+}
+
+#[test]
+fn h2load_and_load_count_the_same() {
+    if !has("h2load") {
+        return;
+    }
+    let place = Scratch::new("http2-h2load");
+    place.file("1k", noise(1_000));
+    let server = serve(&place, "log");
+    for scheme in ["https", "http"] {
+        let url = format!("{}1k", server.url(scheme));
+        let output = run(Command::new("h2load").args(["-n", "2000", "-c", "5", "-m", "10", &url]));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        for line in [
+            "requests: 2000 total, 2000 started, 2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout",
+            "status codes: 2000 2xx, 0 3xx, 0 4xx, 0 5xx",
+        ] {
+            assert!(said.contains(line), "{scheme}: {said}");
+        }
+        // `traffic: 2.1MB (2158000) total, 60KB (58000) headers (space savings 75%), 1.91MB (2000000) data`
+        let bytes = |what: &str| {
+            let line = said.lines().find(|line| line.starts_with("traffic: "));
+            let before =
+                line.and_then(|line| line.split(what).next()).and_then(|before| before.rsplit('(').next());
+            before
+                .and_then(|number| number.split(')').next()?.parse::<u64>().ok())
+                .unwrap_or_else(|| panic!("{said}"))
+        };
+        let words = if scheme == "https" { "--insecure" } else { "" };
+        let (code, result) = load(&url, &format!("{words} --http 2 -c 5 --streams 10 --requests 2000"));
+        assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
+        let replies = &result["replies"];
+        assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
+        // What each of them says in its settings, and how the server cuts its frames, differ by less than a twentieth.
+        let ours = (&replies["header_bytes"], &replies["content_bytes"]);
+        let ours = ours.0.as_u64().zip(ours.1.as_u64()).map(|(heads, content)| heads + content);
+        let (ours, theirs) = (ours.expect("numbers"), bytes(" total, "));
+        assert!(ours.abs_diff(theirs) < theirs / 20, "{scheme}: {ours} {theirs}");
+    }
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_page_comes_over_tls_by_either_version_and_in_the_clear_by_http_2() {
+    let place = Scratch::new("http2-page");
+    let image = noise(150_000);
+    let images: String = (0..12).map(|n| format!("<img src=\"{n}.png\">")).collect();
+    place.file("site/index.html", format!("<link rel=stylesheet href=\"s.css\">{images}"));
+    place.file("site/s.css", "body { background: url(12.png) }");
+    for n in 0..13 {
+        place.file(&format!("site/{n}.png"), &image);
+    }
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", &format!("{}/site", place.text())]);
+    command.args(["--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
+    let server = Running::start_as(command, fs::File::create(place.file("log", "")).expect("a log"));
+    for (number, (scheme, words, version, connections)) in [
+        ("https", &["--insecure"][..], "HTTP/2.0", 1..=1),
+        ("https", &["--insecure", "--http", "1.1"], "HTTP/1.1", 2..=6),
+        ("http", &["--http", "2"], "HTTP/2.0", 1..=1),
+        ("http", &["--http", "1.1"], "HTTP/1.1", 2..=6),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("{}/out{number}", place.text());
+        let mut command = anabranch();
+        command.args(["get", "--page", "--quiet", "--json", "-", "-o", &out, server.url(scheme)]).args(words);
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", errors(&output));
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let objects = result["objects"].as_array().expect("a list");
+        assert_eq!(objects.len(), 15, "{result}");
+        let mut used: Vec<u64> = objects.iter().filter_map(|object| object["connection"].as_u64()).collect();
+        used.sort_unstable();
+        used.dedup();
+        assert!(connections.contains(&used.len()), "{words:?}: {used:?}");
+        for n in 0..13 {
+            assert!(fs::read(format!("{out}/{n}.png")).expect("written") == image, "{words:?}: {n}");
+        }
+        let log = fs::read_to_string(format!("{}/log", place.text())).expect("a log");
+        assert_eq!(log.lines().filter(|line| line.contains(version)).count(), 15 * (1 + number / 2), "{log}");
+    }
+    let mut command = anabranch();
+    command.args([
+        "get",
+        "--page",
+        "--quiet",
+        server.url("https"),
+        "--trust",
+        &format!("sha256:{}", "00".repeat(32)),
+    ]);
+    let output = run(&mut command);
+    assert_eq!((output.status.code(), errors(&output).lines().count()), (Some(1), 1), "{}", errors(&output));
+    assert!(errors(&output).contains("another fingerprint"), "{}", errors(&output));
+    assert_eq!(server.end(), 0);
 }

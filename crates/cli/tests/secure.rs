@@ -97,7 +97,6 @@ fn flags_that_nothing_would_heed_are_refused() {
         (&["get", "https://127.0.0.1/", "--trust", "sha256:12"], "64 hexadecimal digits"),
         (&["get", "https://127.0.0.1/", "--trust", nothing], "it holds no certificate"),
         (&["get", "https://127.0.0.1/", "--trust", "/nonexistent"], "/nonexistent: No such file"),
-        (&["get", "--page", "https://127.0.0.1/"], "write http:// or http+sctp://"),
         (&["load", "https://127.0.0.1/", "-c", "1", "--trust", nothing], "it holds no certificate"),
         (&["serve", ".", "--cert", nothing, "--key", nothing], "add --listen https://"),
         (
@@ -218,4 +217,179 @@ fn a_load_over_tls_counts_what_it_gets() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("replies 60"), "{text}");
     assert_eq!(server.end(), 0);
+}
+
+/// A certificate of OpenSSL's for localhost, with its key: the files' places.
+fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) {
+    let file = |end: &str| format!("{}/{name}.{end}", place.text());
+    let made = |words: &[&str]| {
+        let output = run(Command::new("openssl").args(words));
+        assert!(output.status.success(), "{}", errors(&output));
+    };
+    let (key, request, certificate) = (file("key"), file("csr"), file("pem"));
+    made(&[
+        "req",
+        "-new",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        &key,
+        "-out",
+        &request,
+    ]);
+    place.file(&format!("{name}.ext"), "subjectAltName=DNS:localhost");
+    let sign =
+        ["x509", "-req", "-in", &request, "-signkey", &key, "-out", &certificate, "-extfile", &file("ext")];
+    made(&[&sign[..], &["-days", days]].concat());
+    (certificate, key)
+}
+
+/// What `get` says to a server of OpenSSL's with these words, which is to be sent nothing.
+fn said_to_openssl(words: &[&str], trust: &str) -> String {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let mut server = Command::new("openssl")
+        .args(["s_server", "-accept", &format!("127.0.0.1:{free}")])
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl");
+    while TcpStream::connect(("127.0.0.1", free)).is_err() {
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(server.try_wait().expect("a child").is_none(), "openssl has ended");
+    }
+    let (code, err, out) = get(&format!("https://localhost:{free}/"), &["--trust", trust]);
+    server.kill().expect("killed");
+    let heard = server.wait_with_output().expect("ended").stdout;
+    assert!(!String::from_utf8_lossy(&heard).contains("GET "), "it was asked: {err}");
+    assert_eq!((code, err.lines().count(), out.is_empty()), (Some(1), 1, true), "{err}");
+    err
+}
+
+#[test]
+fn an_expired_certificate_and_an_old_version_are_a_line_each() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-expired");
+    let (certificate_file, key) = certificate(&place, "good", "30");
+    let (expired, expired_key) = certificate(&place, "expired", "-1");
+    let said = said_to_openssl(&["-cert", &expired, "-key", &expired_key], &expired);
+    assert!(said.contains("the server's certificate has expired"), "{said}");
+    let old = ["-cert", &certificate_file, "-key", &key, "-tls1_1", "-cipher", "ALL:@SECLEVEL=0"];
+    let said = said_to_openssl(&old, &certificate_file);
+    assert!(said.contains("does not speak this version of TLS"), "{said}");
+}
+
+/// Who stands in between and takes TLS 1.3 out of what the client offers is found out (RFC 8446 §4.1.3).
+#[test]
+fn a_downgrade_is_refused() {
+    let place = Scratch::new("tls-downgrade");
+    place.file("index.html", "hello");
+    let server = serve(&place, &[]);
+    let at = server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let between = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let here = between.local_addr().expect("an address");
+    let thread = thread::spawn(move || {
+        let (mut client, _) = between.accept().expect("a client");
+        let mut server = TcpStream::connect(at).expect("connected");
+        let mut hello = vec![0; 4096];
+        let length = client.read(&mut hello).expect("a hello");
+        hello.truncate(length);
+        // The extension supported_versions: 1.3 and 1.2 become 1.2 twice.
+        let offer = [0, 43, 0, 5, 4, 3, 4, 3, 3];
+        let found = hello
+            .windows(offer.len())
+            .position(|bytes| bytes == offer)
+            .expect("the client offers 1.3 and 1.2");
+        hello[found + 6] = 3;
+        server.write_all(&hello).expect("sent");
+        let mut answer = vec![0; 16 * 1024];
+        let length = server.read(&mut answer).expect("an answer");
+        client.write_all(&answer[..length]).expect("sent");
+        let mut rest = Vec::new();
+        let _ = client.read_to_end(&mut rest);
+        (answer, rest)
+    });
+    let (code, err, out) = get(&format!("https://{here}/"), &["--insecure"]);
+    let (answer, rest) = thread.join().expect("ended");
+    assert!(
+        answer.windows(8).any(|bytes| bytes == b"DOWNGRD\x01"),
+        "the server says that it could do better"
+    );
+    assert_eq!((code, out.is_empty()), (Some(1), true), "{err}");
+    assert!(err.contains("somebody on the way took TLS 1.3 out of the offer"), "{err}");
+    // An alert at most (RFC 8446 §6).
+    assert!(rest.first().is_none_or(|kind| *kind == 21), "{rest:?}");
+    drop(server);
+}
+
+#[test]
+fn certificates_are_read_again_on_sighup() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-reload");
+    place.file("index.html", "hello");
+    let (old, old_key) = certificate(&place, "old", "30");
+    let (new, new_key) = certificate(&place, "new", "30");
+    let (now, now_key) = (format!("{}/now.pem", place.text()), format!("{}/now.key", place.text()));
+    let put = |certificate: &str, key: &str| {
+        fs::copy(certificate, &now).expect("copied");
+        fs::copy(key, &now_key).expect("copied");
+    };
+    put(&old, &old_key);
+    let server = serve(&place, &["--threads", "2", "--cert", &now, "--key", &now_key]);
+    let url = server.url("https").replace("127.0.0.1", "localhost");
+    let comes = |trust: &str| get(&url, &["--trust", trust]).0 == Some(0);
+    assert!(comes(&old) && !comes(&new));
+    put(&new, &new_key);
+    assert!(comes(&old), "nothing has been said yet");
+    server.hang_up();
+    server.line("certificate: read again from ");
+    assert!(comes(&new) && !comes(&old));
+    // A key of another certificate.
+    put(&old, &new_key);
+    server.hang_up();
+    server.line("certificate: not changed: the key is not that of the certificate");
+    assert!(comes(&new));
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_server_redirects_to_tls() {
+    let place = Scratch::new("tls-redirect");
+    place.file("d/x y", "hello");
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", place.text(), "--quiet", "--redirect", "--listen", "tcp://127.0.0.1:0"]);
+    command.args(["--listen", "https://127.0.0.1:0"]);
+    let server = Running::start_as(command, Stdio::null());
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    let way = format!("{}d/x%20y?z=1", server.url("https"));
+    let asked = "HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\r\n";
+    let answer = server.ask(format!("GET /d/x%20y?z=1 {asked}"));
+    assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
+    assert!(answer.to_lowercase().contains(&format!("\r\nlocation: {way}\r\n")), "{answer}");
+    // Our client follows, over HTTP/1.1 and HTTP/2.
+    for version in ["1.1", "2"] {
+        let both = format!("{}d/x%20y", server.url("http"));
+        let mut command = anabranch();
+        command.env("SSL_CERT_FILE", &kept).args(["get", "--quiet", "--http", version, &both]);
+        let output = run(&mut command);
+        assert_eq!((output.status.code(), output.stdout), (Some(0), b"hello".to_vec()), "{version}");
+    }
+    assert_eq!(server.end(), 0);
+    let output =
+        run(anabranch().args(["serve", place.text(), "--redirect", "--listen", "tcp://127.0.0.1:0"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        errors(&output).contains("--redirect: from tcp:// to https://; add --listen https://"),
+        "{}",
+        errors(&output)
+    );
 }

@@ -4,7 +4,8 @@
 
 mod http2;
 
-pub use http2::{Conversation, Requests};
+pub use crate::http2::io::Traffic;
+pub use http2::{Conversation, Part, Query, Reply, Requests, Unanswered};
 
 use crate::fetch::response::{Head, ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;

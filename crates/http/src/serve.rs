@@ -24,6 +24,7 @@ mod http2;
 mod http3;
 mod idle_buffers;
 mod opening;
+mod redirect;
 mod reply;
 mod screen;
 mod site;
@@ -31,6 +32,7 @@ mod stop;
 mod stream;
 
 pub use access::{Access, Log};
+pub use redirect::Redirected;
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
 pub use stream::least_head;

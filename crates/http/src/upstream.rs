@@ -1,4 +1,10 @@
 //! Where a client or a gateway gets streams: each exchange leases one.
+//!
+//! - `one_server`: those of a server by any connector
+
+mod one_server;
+
+pub use one_server::OneServer;
 
 use crate::authority::Authority;
 use anabranch_base::time::Duration;

@@ -9,12 +9,12 @@
 
 mod place;
 
-pub use place::{Destination, resolve, resolve_from};
+pub use place::{Destination, resolve, resolve_from, resolve_secure};
 
 use crate::authority::Authority;
-use crate::get::{Answer, GetError, get_with_fields};
+use crate::get::{Answer, GetError, Requests, get_with_fields};
 use crate::page::embed;
-use crate::upstream::{Ending, Upstream};
+use crate::upstream::{Ending, Lease, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};
@@ -72,6 +72,8 @@ pub struct Plan {
     pub authority: Authority,
     /// As Host names it.
     pub host: String,
+    /// Over TLS.
+    pub secure: bool,
     /// Path and query of the document.
     pub start: String,
     /// Objects at a time.
@@ -130,14 +132,23 @@ impl Visit {
     }
 }
 
+/// How the server is asked.
+#[derive(Debug)]
+pub enum Way<U> {
+    /// On streams, an exchange of HTTP/1.1 at a time on each.
+    Streams(Rc<U>),
+    /// On a connection of HTTP/2 of this number ([`anabranch_transport::Session::id`]).
+    Http2(Requests, u64),
+}
+
 /// Fetches a document and all it embeds from one server.
 pub async fn visit<W: World, U: Upstream, K: Keeper>(
     world: &W,
-    upstream: Rc<U>,
+    way: Way<U>,
     plan: Plan,
     keeper: Rc<K>,
 ) -> Visit {
-    let shared = Rc::new(Visitor { world: world.clone(), upstream, plan, keeper, state: RefCell::default() });
+    let shared = Rc::new(Visitor { world: world.clone(), way, plan, keeper, state: RefCell::default() });
     shared.found(None, &shared.plan.start.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
@@ -160,7 +171,7 @@ pub async fn visit<W: World, U: Upstream, K: Keeper>(
 
 struct Visitor<W, U, K> {
     world: W,
-    upstream: Rc<U>,
+    way: Way<U>,
     plan: Plan,
     keeper: Rc<K>,
     state: RefCell<Progress>,
@@ -228,7 +239,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
     async fn fetch(self: Rc<Self>, index: usize) {
         let first = self.state.borrow().visit.objects[index].target.clone();
         let ended = self.follow(index, first.clone()).await;
-        let (host, mut embedded) = (self.plan.host.as_str(), None);
+        let (host, secure, mut embedded) = (self.plan.host.as_str(), self.plan.secure, None);
         self.keeper.progress(index, Step::Over);
         self.note(index, |object, now| {
             object.ended = now;
@@ -236,14 +247,14 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             match ended {
                 Err(why) => object.failure = Some(why),
                 Ok(Found { target, text, not_kept }) => {
-                    embedded = Some(addresses(&object.content_type, &target, host, &text));
+                    embedded = Some(addresses(&object.content_type, &target, (host, secure), &text));
                     object.failure = not_kept;
                 }
             }
         });
         let (base, embedded) = embedded.unwrap_or((Destination::Nowhere, Vec::new()));
         for address in embedded {
-            match place(host, &base, &address) {
+            match place((host, secure), &base, &address) {
                 Destination::Here(target) => self.found(Some(index), &target),
                 Destination::Elsewhere(url) => self.state.borrow_mut().visit.leaves_out(&url),
                 Destination::Nowhere => {}
@@ -264,13 +275,17 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                     return Ok(Found { target, text, not_kept });
                 }
                 Came::Whole(answer, ..) => return Err(format!("status {}", answer.head.status)),
-                Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
-                    Destination::Here(next) => target = next,
-                    Destination::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
-                    Destination::Nowhere => {
-                        return Err(format!("redirected to '{location}', which is no address of a page"));
+                Came::Elsewhere(location) => {
+                    match resolve_here((&self.plan.host, self.plan.secure), &target, &location) {
+                        Destination::Here(next) => target = next,
+                        Destination::Elsewhere(url) => {
+                            return Err(format!("redirected to another host: {url}"));
+                        }
+                        Destination::Nowhere => {
+                            return Err(format!("redirected to '{location}', which is no address of a page"));
+                        }
                     }
-                },
+                }
             }
         }
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
@@ -278,56 +293,69 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
 
     async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
         let mut fresh = false;
-        loop {
-            let lease = self.upstream.reach(&self.plan.authority, fresh, None).await;
-            let mut lease = lease.map_err(|why| why.to_string())?;
-            let (connection, stream) = (lease.connection(), lease.number());
+        let placed = |connection: u64, stream: u64| {
             self.note(index, |object, now| {
                 object.connection = Some(connection);
                 object.stream = stream;
                 object.assigned = now;
             });
+        };
+        loop {
+            let mut lease = match &self.way {
+                Way::Http2(..) => None,
+                Way::Streams(upstream) => {
+                    let lease = upstream.reach(&self.plan.authority, fresh, None).await;
+                    Some(lease.map_err(|why| why.to_string())?)
+                }
+            };
+            if let Some(lease) = &lease {
+                placed(lease.connection(), lease.number());
+            }
             let (mut file, mut not_kept, mut text, mut come) = (None, None, Vec::new(), 0);
-            let taken = get_with_fields(
-                &self.world,
-                &mut lease,
-                &self.plan.host,
-                target,
-                self.plan.timeout,
-                |answer, piece| {
-                    if piece.is_empty() {
-                        self.note(index, |object, now| {
-                            object.first_byte = now;
-                            object.status = answer.head.status;
-                            object.content_type = answer.content_type.clone().unwrap_or_default();
-                        });
-                        if answer.head.status == 200 {
-                            self.keeper.progress(index, Step::Begun(answer.head.length));
-                            match self.keeper.open(target) {
-                                Ok(opened) => file = opened,
-                                // A document that has no place here may embed what has one.
-                                Err(why) if is_text(answer) => not_kept = Some(why),
-                                Err(why) => return Err(why),
-                            }
-                        }
-                        return Ok(());
-                    }
-                    come += piece.len() as u64;
+            let take = |answer: &Answer, piece: &[u8]| {
+                if piece.is_empty() {
+                    self.note(index, |object, now| {
+                        object.first_byte = now;
+                        object.status = answer.head.status;
+                        object.content_type = answer.content_type.clone().unwrap_or_default();
+                    });
                     if answer.head.status == 200 {
-                        self.keeper.progress(index, Step::Came(piece.len() as u64));
+                        self.keeper.progress(index, Step::Begun(answer.head.length));
+                        match self.keeper.open(target) {
+                            Ok(opened) => file = opened,
+                            // A document that has no place here may embed what has one.
+                            Err(why) if is_text(answer) => not_kept = Some(why),
+                            Err(why) => return Err(why),
+                        }
                     }
-                    if is_text(answer) && text.len() + piece.len() <= MAX_TEXT {
-                        text.extend_from_slice(piece);
-                    }
-                    file.as_mut().map_or(Ok(()), |file| self.keeper.write(file, piece))
-                },
-            );
-            let taken = taken.await;
+                    return Ok(());
+                }
+                come += piece.len() as u64;
+                if answer.head.status == 200 {
+                    self.keeper.progress(index, Step::Came(piece.len() as u64));
+                }
+                if is_text(answer) && text.len() + piece.len() <= MAX_TEXT {
+                    text.extend_from_slice(piece);
+                }
+                file.as_mut().map_or(Ok(()), |file| self.keeper.write(file, piece))
+            };
+            let Plan { host, timeout, .. } = &self.plan;
+            let taken = match (&self.way, &mut lease) {
+                (Way::Http2(requests, connection), _) => {
+                    let placed = |stream| placed(*connection, stream);
+                    requests.get(&self.world, host, target, *timeout, placed, take).await
+                }
+                (Way::Streams(_), Some(lease)) => {
+                    get_with_fields(&self.world, lease, host, target, *timeout, take).await
+                }
+                (Way::Streams(_), None) => return Err("there is no stream".to_owned()),
+            };
             self.note(index, |object, _| object.bytes = come);
-            let retry = lease.is_reused() && !fresh && come == 0;
+            let retry = lease.as_ref().is_some_and(Lease::is_reused) && !fresh && come == 0;
+            let end = |how: Ending| lease.map_or((), |lease| lease.end(how));
             let failed = match taken {
                 Ok((answer, _)) => {
-                    lease.end(if answer.head.close { Ending::Torn } else { Ending::Reusable });
+                    end(if answer.head.close { Ending::Torn } else { Ending::Reusable });
                     if let Some(location) =
                         answer.location.clone().filter(|_| is_redirection(answer.head.status))
                     {
@@ -338,7 +366,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 }
                 Err(failed) => failed,
             };
-            lease.end(match failed {
+            end(match failed {
                 GetError::Closed(CloseReason::Cancelled) => Ending::Cancelled,
                 _ => Ending::Torn,
             });
@@ -360,8 +388,18 @@ fn is_text(answer: &Answer) -> bool {
     matches!(answer.content_type.as_deref(), Some("text/html" | "application/xhtml+xml" | "text/css"))
 }
 
+/// Where `address` leads from the document at `base` of a host that is reached over TLS, or is not.
+fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> Destination {
+    if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
+}
+
 /// What a body embeds, and what that is relative to.
-fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> (Destination, Vec<String>) {
+fn addresses(
+    content_type: &str,
+    target: &str,
+    host: (&str, bool),
+    body: &[u8],
+) -> (Destination, Vec<String>) {
     let (base, addresses) = match content_type {
         "text/css" => (None, embed::in_css(body)),
         _ if body.is_empty() => (None, Vec::new()),
@@ -371,17 +409,17 @@ fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> (Dest
         }
     };
     // A base stands in each address that is relative to it: one without measure counts as none.
-    let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve(host, target, &base));
+    let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
     let base = base.filter(|base| *base != Destination::Nowhere);
     (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
 }
 
 /// Where an address of a document leads that has this base.
-fn place(host: &str, base: &Destination, address: &str) -> Destination {
+fn place(host: (&str, bool), base: &Destination, address: &str) -> Destination {
     match base {
-        Destination::Here(base) => resolve(host, base, address),
+        Destination::Here(base) => resolve_here(host, base, address),
         // Whatever is relative is relative to another host.
-        Destination::Elsewhere(base) => resolve_from(host, base, address),
+        Destination::Elsewhere(base) => resolve_from(host.0, base, address),
         Destination::Nowhere => Destination::Nowhere,
     }
 }
@@ -407,8 +445,8 @@ mod tests {
     fn a_base_counts_unless_it_has_no_measure() {
         let lead = |base: &str| {
             let html = format!("<base href='{base}'><img src=a><img src=/b>");
-            let (base, found) = addresses("text/html", "/d/", "h", html.as_bytes());
-            found.into_iter().map(|address| place("h", &base, &address)).collect::<Vec<_>>()
+            let (base, found) = addresses("text/html", "/d/", ("h", false), html.as_bytes());
+            found.into_iter().map(|address| place(("h", false), &base, &address)).collect::<Vec<_>>()
         };
         let here = |path: &str| Destination::Here(path.to_owned());
         let elsewhere = |url: &str| Destination::Elsewhere(url.to_owned());
@@ -427,5 +465,18 @@ mod tests {
         }
         assert_eq!((visit.left_out_count, visit.left_out.len()), (MAX_NAMED + 5, MAX_NAMED));
         assert!(visit.left_out.iter().all(|named| named.chars().count() == MAX_NAMED_CHARS));
+    }
+
+    #[test]
+    fn a_page_over_tls_takes_https_for_its_own() {
+        let lead = |address: &str| place(("h", true), &Destination::Here("/d/x".to_owned()), address);
+        for own in ["https://h/a", "http://h/a", "//h/a", "/a", "../a"] {
+            assert_eq!(lead(own), Destination::Here("/a".to_owned()), "{own}");
+        }
+        for url in ["https://other/a", "//other/a"] {
+            assert_eq!(lead(url), Destination::Elsewhere("https://other/a".to_owned()), "{url}");
+        }
+        assert_eq!(lead("http://other/"), Destination::Elsewhere("http://other/".to_owned()));
+        assert_eq!(lead("data:x"), Destination::Nowhere);
     }
 }

@@ -9,12 +9,13 @@
 //!
 //! - `histogram`: durations in bounded memory; `tally`: all that is counted
 //! - `cause`: failures by kind
-//! - `exchange`: a request and its reply; `session`: the objects of a session
+//! - `exchange`: a request and its reply; `http2`: the same over HTTP/2; `session`: the objects of a session
 //! - `report`: text in httperf's blocks, JSON, CSV
 
 mod cause;
 mod exchange;
 mod histogram;
+mod http2;
 pub mod report;
 mod session;
 mod tally;
@@ -25,7 +26,9 @@ pub use tally::{Second, Tally};
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant, nanos};
-use anabranch_transport::Connector;
+use anabranch_http::http2::ALPN;
+use anabranch_http::serve::Versions;
+use anabranch_transport::{Connector, Session};
 use anabranch_world::{Tasks, World};
 use session::{Queue, Work};
 use std::cell::{Cell, RefCell};
@@ -37,14 +40,19 @@ use std::rc::Rc;
 pub struct Plan {
     /// The Host field.
     pub authority: String,
+    /// Over TLS: HTTP/2 names the scheme in each request.
+    pub secure: bool,
     /// The target of each request.
     pub target: String,
     /// When objects are due.
     pub pace: Pace,
     /// Objects of a session; `None`: no limit. With 0, a session is opened and closed again.
     pub objects: Option<u64>,
-    /// Streams of a session that carry objects at the same time; a transport may have fewer.
+    /// Streams of a session that carry objects at the same time; a transport may have fewer. Over HTTP/2 requests
+    /// outstanding at a time.
     pub streams: u16,
+    /// The version of HTTP on sessions of one stream. Where it is open and nothing is agreed on, HTTP/1.1.
+    pub versions: Versions,
     /// Objects in all.
     pub requests: Option<u64>,
     /// Sessions in all.
@@ -86,6 +94,16 @@ pub enum Pace {
 }
 
 impl Plan {
+    /// Whether that is HTTP/2 on this session, which is established.
+    fn speaks_http2(&self, session: &impl Session) -> bool {
+        match self.versions {
+            // Its sessions have one stream, or streams that are used again: HTTP/3 is on neither.
+            Versions::Http1 | Versions::Http3 => false,
+            Versions::Http2 => true,
+            Versions::Both => session.protocol().is_some_and(|name| name == ALPN),
+        }
+    }
+
     /// When the first `count` objects or sessions are due, counted from the beginning. `None`: the loop is closed, or the
     /// gaps are drawn from the world's randomness.
     #[must_use]
@@ -344,10 +362,12 @@ mod tests {
     fn what_is_planned_can_be_told_beforehand() {
         let plan = |pace: Pace| Plan {
             authority: String::new(),
+            secure: false,
             target: "/".to_owned(),
             pace,
             objects: None,
             streams: 1,
+            versions: Versions::Http1,
             requests: None,
             sessions: None,
             duration: Some(Duration::from_millis(25)),

@@ -5,7 +5,7 @@ use crate::rig::sim::{Rig, sctp_hosts, sctp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::observe::Unobserved;
-use anabranch_http::serve::{self, PageSite};
+use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::generator::{Cause, Load, Pace, Plan, Tally};
 use anabranch_transport::sctp::{Carrier, SctpConnector};
 use anabranch_world::World;
@@ -14,10 +14,12 @@ use std::rc::Rc;
 fn plan(pace: Pace) -> Plan {
     Plan {
         authority: "server".to_owned(),
+        secure: false,
         target: page(1_000, &[]).objects[0].name.clone(),
         pace,
         objects: None,
         streams: 1,
+        versions: Versions::Http1,
         requests: None,
         sessions: None,
         duration: Some(Duration::from_secs(4)),

@@ -1,7 +1,7 @@
 //! What went wrong in TLS, as one line for people.
 
 use anabranch_transport::CloseReason;
-use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
+use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible, PeerMisbehaved};
 
 /// How a session ends that met `error`.
 pub(crate) fn reason(error: &Error) -> CloseReason {
@@ -22,6 +22,10 @@ pub(crate) fn line(error: &Error) -> String {
         Error::NoApplicationProtocol => "the two share no application protocol (ALPN)".to_owned(),
         Error::InvalidMessage(_) => "what the peer sent is not TLS".to_owned(),
         Error::PeerIncompatible(why) => incompatible(why),
+        // RFC 8446 §4.1.3: the server says that it was offered less than it can.
+        Error::PeerMisbehaved(PeerMisbehaved::AttemptedDowngradeToTls12WhenTls13IsSupported) => {
+            "somebody on the way took TLS 1.3 out of the offer".to_owned()
+        }
         Error::DecryptError => "a record was changed on the way, or is of other keys".to_owned(),
         Error::General(why) => why.clone(),
         other => format!("TLS: {other}").replace('\n', " "),

@@ -8,15 +8,22 @@ use crate::dial::SctpTarget;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::Url;
+use crate::secure::Believing;
 use crate::serve::now;
 use crate::{Done, Failure, complain, knobs, say};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Origins, Peer};
 use anabranch_http::authority::Authority;
+use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
+use anabranch_http::http2::ALPN;
 use anabranch_http::page::{Object, Page};
-use anabranch_http::visit::{Plan, Visit, visit};
+use anabranch_http::upstream::OneServer;
+use anabranch_http::visit::{Plan, Visit, Way, visit};
+use anabranch_tls::TlsConnector;
+use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
+use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::io::Write;
@@ -36,6 +43,10 @@ pub struct Asked {
     pub outputs: Outputs,
     /// Whether to draw no waterfall.
     pub quiet: bool,
+    /// Whom it believes, over TLS and DTLS.
+    pub tls: Option<Believing>,
+    /// The version of HTTP, where it was said.
+    pub http: Option<String>,
     /// Timeout of a connection.
     pub connect: Duration,
     /// Timeout of an object without progress.
@@ -53,7 +64,7 @@ pub enum Har {
 
 /// Fetches the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
-    let Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port } = asked;
+    let Asked { url, directory, har, outputs, quiet, tls, http, connect, timeout, sctp, sctp_port } = asked;
     let settings = if url.carrier.is_kernels() { Vec::new() } else { knobs::describe(&sctp) };
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
@@ -64,45 +75,79 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let plan = |at_once| Plan {
         authority: authority.clone(),
         host: url.authority(),
+        secure: url.carrier.is_secure(),
         start: url.target.clone(),
         at_once,
         timeout,
     };
-    let come = if url.carrier.is_kernels() {
+    let mut has_http2 = false;
+    let come = if url.carrier.is_kernels() && tls.is_none() && http.as_deref() != Some("2") {
         let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), connect));
-        visit(world, origins, plan(CONNECTIONS), keeper).await
+        visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper).await
     } else {
+        // Nothing comes: one line, and the document as what failed.
+        let nothing = |outputs: Outputs, why: String, line: String| {
+            complain(&line);
+            let (url, issued) = (url.text.clone(), Some(start));
+            let objects = [Fetched { url, issued, error: Some(why), ..Fetched::default() }];
+            let none = LeftOut::default();
+            outputs.write(
+                "",
+                || account::json(&objects, &none, settings.clone(), (start, start)),
+                || account::csv(&objects, start),
+            )?;
+            files::clean_up();
+            Ok(Done::Badly)
+        };
         let addresses = match url.resolve() {
             Ok(addresses) => addresses,
-            Err(why) => {
-                complain(&why);
-                let (url, issued) = (url.text.clone(), Some(start));
-                let objects = [Fetched { url, issued, error: Some(why), ..Fetched::default() }];
-                let none = LeftOut::default();
-                outputs.write(
-                    "",
-                    || account::json(&objects, &none, settings, (start, start)),
-                    || account::csv(&objects, start),
-                )?;
-                files::clean_up();
-                return Ok(Done::Badly);
-            }
+            Err(why) => return nothing(outputs, why.clone(), why),
         };
-        let at_once = usize::from(sctp.streams);
-        let to = SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp, secure: None };
-        let (host, ways) = to.host(world).await?;
-        let peer = Peer::Origin(authority.clone());
-        let associations =
-            Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
-        let come = visit(world, associations.clone(), plan(at_once), keeper).await;
-        associations.close();
-        let _ = world.timeout(CLOSING, host.idle()).await;
-        come
+        if url.carrier.is_kernels() {
+            let count = addresses.len();
+            let connector = KernelConnector::new(world.clone(), addresses);
+            let come = match tls {
+                None => {
+                    over_tcp(world, OneServer::new(world, connector, count, connect), true, plan, keeper)
+                        .await
+                }
+                Some(Believing { client, .. }) => {
+                    let names = vec![url.host().to_owned(); count];
+                    let connector = TlsConnector::new(world.clone(), connector, client, &names)
+                        .map_err(Failure::Usage)?;
+                    let server = OneServer::new(world, connector, count, connect);
+                    over_tcp(world, server, http.as_deref() == Some("2"), plan, keeper).await
+                }
+            };
+            match come {
+                Ok((come, http2)) => {
+                    has_http2 = http2;
+                    come
+                }
+                Err(why) => {
+                    return nothing(outputs, why.clone(), format!("{}{}: {why}", url.origin(), url.target));
+                }
+            }
+        } else {
+            let at_once = usize::from(sctp.streams);
+            let to =
+                SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp, secure: None };
+            let (host, ways) = to.host(world).await?;
+            let peer = Peer::Origin(authority.clone());
+            let associations =
+                Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
+            let come = visit(world, Way::Streams(associations.clone()), plan(at_once), keeper).await;
+            associations.close();
+            let _ = world.timeout(CLOSING, host.idle()).await;
+            come
+        }
     };
+    // Whether a connection has one stream.
+    let alone = url.carrier.is_kernels() && !has_http2;
     drop(shown);
     meter.clear();
     if !quiet {
-        let drawn = waterfall::draw(&come, start, url.carrier.is_kernels());
+        let drawn = waterfall::draw(&come, start, alone);
         match har {
             _ if outputs.takes_stdout() => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
             Har::Stdout => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
@@ -110,7 +155,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         }
     }
     // A full disk is one failure, missing objects are others: each is reported.
-    let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
+    let text = || as_har((&url, has_http2), &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
         Har::Stdout => say(&text()),
@@ -153,7 +198,37 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     Ok(done)
 }
 
-fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: u64) -> String {
+/// Loads a page over TCP, or over TLS on it: by HTTP/2 where the server chooses it, or `http2` is meant, on one connection;
+/// else on some, by HTTP/1.1. The page, and whether that was HTTP/2.
+async fn over_tcp<C: Connector>(
+    world: &OsWorld,
+    server: OneServer<OsWorld, C>,
+    http2: bool,
+    plan: impl Fn(usize) -> Plan,
+    keeper: Rc<Kept>,
+) -> Result<(Visit, bool), String> {
+    let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
+    if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
+        server.keep((session, stream));
+        return Ok((visit(world, Way::Streams(Rc::new(server)), plan(CONNECTIONS), keeper).await, false));
+    }
+    let at_once = plan(REQUESTS);
+    let begun = Requests::begin(stream, at_once.secure).await.map_err(|why| why.to_string())?;
+    let (requests, conversation) = begun;
+    let talking = world.spawn("http/2", conversation);
+    let way = Way::<OneServer<OsWorld, C>>::Http2(requests, session.id());
+    let come = visit(world, way, at_once, keeper).await;
+    let _ = world.timeout(CLOSING, talking).await;
+    session.close();
+    Ok((come, true))
+}
+
+fn as_har(
+    (url, http2): (&Url, bool),
+    come: &Visit,
+    start: anabranch_base::time::Instant,
+    began: u64,
+) -> String {
     let mut page = Page {
         name: url.text.clone(),
         source: format!("loaded over {}", url.carrier.scheme()),
@@ -169,7 +244,7 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
         entry.initiator = object.initiator;
         entry.content_type.clone_from(&object.content_type);
         page.objects.push(entry);
-        let connection = match (object.connection, url.carrier.is_kernels()) {
+        let connection = match (object.connection, url.carrier.is_kernels() && !http2) {
             (None, _) => String::new(),
             (Some(connection), true) => connection.to_string(),
             (Some(connection), false) => format!("{connection}/{}", object.stream),
@@ -180,6 +255,7 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
             assigned: Some(since(object.assigned)),
             first_byte: Some(since(object.first_byte)),
             ended: since(object.ended),
+            http2,
             connection,
             status: object.status,
             failure: object.failure.clone(),
@@ -191,6 +267,8 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
 
 /// Connections to one server, as many as browsers open.
 const CONNECTIONS: usize = 6;
+/// Requests outstanding at once over HTTP/2, until the server says how many it takes; as many as browsers begin with.
+const REQUESTS: usize = 100;
 /// How long a peer may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
 /// Most addresses that a warning names.

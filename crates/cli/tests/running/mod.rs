@@ -132,6 +132,22 @@ impl Running {
         (code, self.lines.iter().collect())
     }
 
+    /// Tells it that its files have changed.
+    pub fn hang_up(&self) {
+        let status = Command::new("kill").arg("-HUP").arg(self.child.id().to_string()).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// Waits until it says a line with these words.
+    pub fn line(&self, words: &str) {
+        loop {
+            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {words}"));
+            if line.contains(words) {
+                return;
+            }
+        }
+    }
+
     /// Does nothing from here on, and is there all the same.
     pub fn pause(&self) {
         let status = Command::new("kill").arg("-STOP").arg(self.child.id().to_string()).status();
@@ -247,9 +263,17 @@ pub fn has(program: &str) -> bool {
     let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
-    assert!(there || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{program} is missing");
+    // Where the package of Debian has another name.
+    let package = match program {
+        "nghttp" | "h2load" => "nghttp2-client",
+        "nginx" => "nginx-light",
+        "chromedriver" => "chromium-driver",
+        name => name,
+    };
+    let missing = format!("{program} is missing (Debian: apt-get install {package})");
+    assert!(there || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{missing}");
     if !there {
-        eprintln!("skipped: {program} is missing");
+        eprintln!("skipped: {missing}");
     }
     there
 }

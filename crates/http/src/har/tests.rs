@@ -343,6 +343,7 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
         assigned: Some(Instant::from_millis(issued + 5)),
         first_byte: Some(Instant::from_millis(ended - 5)),
         ended: Instant::from_millis(ended),
+        http2: object == 1,
         connection: "49152/3".to_owned(),
         status: 200,
         failure: None,
@@ -360,6 +361,8 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
     }
     assert_eq!(again.objects[1].think, Duration::from_millis(20));
     let value: Value = serde_json::from_str(&text).expect("JSON");
+    let version = |entry: usize| value.pointer(&format!("/log/entries/{entry}/response/httpVersion"));
+    assert_eq!((version(0), version(1)), (Some(&json!("HTTP/1.1")), Some(&json!("HTTP/2"))));
     let timings = value.pointer("/log/entries/1/timings").expect("timings");
     let sum: f64 = ["blocked", "send", "wait", "receive"].iter().filter_map(|k| timings[*k].as_f64()).sum();
     assert!((sum - 180.0).abs() < 1e-9, "HAR 1.2 wants the timings to add up to the time: {sum}");

@@ -19,6 +19,8 @@ pub struct Fetch {
     pub first_byte: Option<Instant>,
     /// When its last byte was read, or it failed.
     pub ended: Instant,
+    /// It came over HTTP/2; else over HTTP/1.1.
+    pub http2: bool,
     /// The connection, as text.
     pub connection: String,
     /// The status of its answer; 0: there was none.
@@ -75,6 +77,7 @@ fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch,
         let host = page.hosts.get(cause.host).map_or("server", String::as_str);
         format!("{scheme}://{host}{}", cause.name)
     });
+    let version = if fetch.http2 { "HTTP/2" } else { "HTTP/1.1" };
     let mut value = json!({
         "pageref": "page_1",
         "startedDateTime": date::iso(began.saturating_add(fetch.issued.as_nanos() / 1_000_000)),
@@ -82,7 +85,7 @@ fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch,
         "request": {
             "method": "GET",
             "url": format!("{scheme}://{host}{}", object.name),
-            "httpVersion": "HTTP/1.1",
+            "httpVersion": version,
             "cookies": [],
             "headers": [],
             "queryString": [],
@@ -92,7 +95,7 @@ fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch,
         "response": {
             "status": fetch.status,
             "statusText": status.and_then(|status| status.canonical_reason()).unwrap_or_default(),
-            "httpVersion": "HTTP/1.1",
+            "httpVersion": version,
             "cookies": [],
             "headers": [],
             "content": {"size": object.body, "mimeType": object.content_type},

@@ -12,6 +12,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::rc::Weak;
 
@@ -95,7 +96,14 @@ async fn run<W: World, C: Connector, O: Observer + 'static>(
 
 /// Why a connection ended.
 pub(crate) fn told(error: &h2::Error) -> CloseReason {
-    CloseReason::Protocol(format!("HTTP/2: {error}"))
+    let text = format!("HTTP/2: {error}");
+    match error.get_io().map(io::Error::kind) {
+        // The session ended with requests under way.
+        Some(io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => CloseReason::Finished,
+        Some(io::ErrorKind::ConnectionReset) => CloseReason::Reset(text),
+        Some(io::ErrorKind::TimedOut) => CloseReason::TimedOut(text),
+        _ => CloseReason::Protocol(text),
+    }
 }
 
 /// Reads the response to an exchange.

@@ -3,7 +3,7 @@
 use super::PREFACE;
 use anabranch_transport::Stream;
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::pin::Pin;
@@ -35,6 +35,48 @@ pub(crate) struct Io<T> {
     ahead: Bytes,
     watch: Watch,
     on_frame: OnFrame,
+    counted: Option<Counted>,
+}
+
+/// What has passed of a connection, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Sent, frames and all.
+    pub sent: u64,
+    /// Received, frames and all.
+    pub received: u64,
+    /// Of these, the payload of DATA frames.
+    pub data: u64,
+}
+
+/// Counts what passes.
+struct Counted {
+    traffic: Rc<Cell<Traffic>>,
+    inward: Watch,
+    on_frame: OnFrame,
+}
+
+impl Counted {
+    fn new() -> Self {
+        let traffic = Rc::new(Cell::new(Traffic::default()));
+        let into = traffic.clone();
+        let on_frame = move |frame: Frame| {
+            let traffic = into.get();
+            into.set(Traffic { data: traffic.data + frame.data.unwrap_or(0), ..traffic });
+        };
+        Self { traffic, inward: Watch { at: 0, skip: 0, header: Vec::new() }, on_frame: Box::new(on_frame) }
+    }
+
+    fn sent(&self, bytes: usize) {
+        let traffic = self.traffic.get();
+        self.traffic.set(Traffic { sent: traffic.sent + bytes as u64, ..traffic });
+    }
+
+    fn received(&mut self, bytes: &[u8]) {
+        let traffic = self.traffic.get();
+        self.traffic.set(Traffic { received: traffic.received + bytes.len() as u64, ..traffic });
+        self.inward.pass(bytes, &mut self.on_frame);
+    }
 }
 
 /// What is to leave of a stream.
@@ -76,7 +118,12 @@ impl<T: Stream> Io<T> {
         let skip = if client { PREFACE.len() as u64 } else { 0 };
         let out = Rc::new(RefCell::new(Outward { stream, waiting: Vec::new(), sent: 0 }));
         let watch = Watch { at, skip, header: Vec::new() };
-        (Self { out: out.clone(), ahead, watch, on_frame }, Out(out))
+        (Self { out: out.clone(), ahead, watch, on_frame, counted: None }, Out(out))
+    }
+
+    /// Counts from now on what passes.
+    pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
+        self.counted.get_or_insert_with(Counted::new).traffic.clone()
     }
 }
 
@@ -90,6 +137,9 @@ impl<T: Stream> AsyncRead for Io<T> {
         }
         let buffer = into.initialize_unfilled();
         let read = ready!(this.out.borrow_mut().stream.poll_read(cx, buffer))?;
+        if let Some(counted) = &mut this.counted {
+            counted.received(&buffer[..read]);
+        }
         into.advance(read);
         Poll::Ready(Ok(()))
     }
@@ -122,6 +172,9 @@ impl<T: Stream> AsyncWrite for Io<T> {
             left -= part.len();
             out.waiting.extend_from_slice(part);
             this.watch.pass(part, &mut this.on_frame);
+        }
+        if let Some(counted) = &this.counted {
+            counted.sent(room - left);
         }
         Poll::Ready(Ok(room - left))
     }

@@ -30,19 +30,25 @@ impl fmt::Display for Priority {
 }
 
 impl Priority {
-    /// What a browser asks for with an object of this media type: what blocks the page before what fills it. The order of
-    /// the types is Chromium's; images share, as they are of use in parts.
+    /// What Chromium asks for with an object of this media type, wherever in the page it is named. Source:
+    /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc gives types their priority (`TypeToPriority`) and
+    /// says which are of use in parts (`ShouldLoadIncremental`); VeryHigh, High, Medium, Low and VeryLow become HIGHEST,
+    /// MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`), and these the urgencies 0 to 4
+    /// (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). What needs a document to be known, such as
+    /// scripts that block the parser or images within sight, is left out. A type that tells nothing has the default.
     #[must_use]
     pub fn of_type(content_type: &str) -> Self {
         let (kind, of) = content_type.split_once('/').unwrap_or((content_type, ""));
         let (urgency, incremental) = match (kind, of) {
             ("text", "html") | ("application", "xhtml+xml") => (0, true),
-            ("text", "css") => (0, false),
-            ("text" | "application", "javascript" | "x-javascript" | "ecmascript") | ("font", _) => {
+            ("text", "css") | ("font", _) | ("application", "font-woff" | "font-woff2") => (0, false),
+            ("text" | "application", "javascript" | "x-javascript" | "ecmascript" | "xsl" | "xslt+xml") => {
                 (1, false)
             }
-            ("application", "font-woff" | "font-woff2") => (1, false),
-            ("image", _) => (3, true),
+            // What scripts fetch.
+            ("text", "plain" | "xml") | ("application", "json" | "xml") => (1, true),
+            ("application", "manifest+json") => (2, false),
+            ("image" | "audio" | "video", _) | ("text", "vtt") => (3, true),
             _ => (3, false),
         };
         Self { urgency, incremental }
@@ -147,7 +153,7 @@ mod tests {
     fn the_urgent_go_first_and_those_that_share_take_turns() {
         let mut turns = Turns::default();
         for (stream, kind) in
-            [(1, "image/png"), (3, "image/png"), (5, "text/css"), (7, "application/json"), (9, "text/css")]
+            [(1, "image/png"), (3, "image/png"), (5, "text/css"), (7, "text/javascript"), (9, "text/css")]
         {
             turns.add(stream, Priority::of_type(kind));
         }

@@ -78,7 +78,8 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let asked = Asked { method: request.method(), target, fields: request.headers() };
+    let host = request.uri().authority().map(http::uri::Authority::as_str);
+    let asked = Asked { method: request.method(), target, host, fields: request.headers() };
     let Answer { status, fields, resource } = service.site.answer(&asked);
     let mut response = Response::new(());
     *response.status_mut() = status;

@@ -35,6 +35,8 @@ pub struct Asked<'a> {
     pub method: &'a Method,
     /// Path and query.
     pub target: &'a str,
+    /// The host and its port, as the client names them: Host, or `:authority` of HTTP/2.
+    pub host: Option<&'a str>,
     /// All fields.
     pub fields: &'a HeaderMap,
 }

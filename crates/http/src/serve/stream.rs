@@ -236,7 +236,8 @@ fn respond<W: World, S: Site, O>(
     request: &Request<Incoming>,
 ) -> (Response<ContentBody>, u64) {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let asked = Asked { method: request.method(), target, fields: request.headers() };
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let asked = Asked { method: request.method(), target, host, fields: request.headers() };
     let refused = !names_its_host(request.version(), request.headers());
     let Answer { status, fields, resource } = if refused {
         Answer::said(StatusCode::BAD_REQUEST, "a request names one Host\n")

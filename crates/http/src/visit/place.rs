@@ -51,6 +51,20 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     Destination::Here(normal(&joined))
 }
 
+/// The same from a document that came over TLS: `https` is its own scheme there.
+#[must_use]
+pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
+    let bare = bare(address);
+    let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
+    match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
+        // By the scheme it was written with, or the document's.
+        Destination::Elsewhere(url) if url.starts_with("//") => {
+            Destination::Elsewhere(format!("https:{url}"))
+        }
+        place => place,
+    }
+}
+
 /// `address` as seen from a document of `host` whose addresses are relative to `base`, a URL of another host.
 #[must_use]
 pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {

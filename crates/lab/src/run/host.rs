@@ -26,7 +26,8 @@ pub async fn start(
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
     let layer = layer(&world, pairs, server, || surroundings(&world))?;
     let (begin, over) = beginning(contestant, pairs.tls.as_ref(), server, &surroundings(&world));
-    let host = protocol.start(world.clone(), Start { layer, ..begin }).await.map_err(|error| error.to_string())?;
+    let host =
+        protocol.start(world.clone(), Start { layer, ..begin }).await.map_err(|error| error.to_string())?;
     let host = secured(&world, host, over, || surroundings(&world))?;
     host.set_tracing(true);
     Ok(host)

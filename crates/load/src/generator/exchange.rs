@@ -1,7 +1,7 @@
 //! One request and its reply on a stream, with the instants that are measured.
 
 use super::cause::Cause;
-use super::tally::Reply;
+pub(super) use super::tally::Reply;
 use crate::idle_timer::IdleTimer;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -15,16 +15,22 @@ use std::task::Poll;
 pub(super) struct Failed {
     pub(super) cause: Cause,
     pub(super) said: String,
+    /// The server has done nothing with the request.
+    pub(super) unprocessed: bool,
 }
 
 impl Failed {
     /// Nothing has moved for `span`.
-    fn idle(span: Duration) -> Self {
-        Self { cause: Cause::Timeout, said: format!("no data for {} s", span.as_secs_f32()) }
+    pub(super) fn idle(span: Duration) -> Self {
+        Self::new(Cause::Timeout, format!("no data for {} s", span.as_secs_f32()))
     }
 
-    fn closed(reason: CloseReason) -> Self {
-        Self { cause: Cause::of_close(&reason), said: reason.to_string() }
+    pub(super) fn closed(reason: CloseReason) -> Self {
+        Self::new(Cause::of_close(&reason), reason.to_string())
+    }
+
+    fn new(cause: Cause, said: String) -> Self {
+        Self { cause, said, unprocessed: false }
     }
 }
 
@@ -102,9 +108,9 @@ impl<W: World, T: Stream> RequestStream<W, T> {
             }
             if read == 0 {
                 let said = "the session ended before the answer was complete".to_owned();
-                return Err(Failed { cause: Cause::ClosedEarly, said });
+                return Err(Failed::new(Cause::ClosedEarly, said));
             }
-            let malformed = |said: String| Failed { cause: Cause::Malformed, said };
+            let malformed = |said: String| Failed::new(Cause::Malformed, said);
             moved = now;
             total += read as u64;
             let first = *first.get_or_insert(now);

@@ -132,6 +132,12 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
         line(format!("Service [ms]: {}, from when the request was written", spans(&t.service)));
     }
     line(format!("Connect [ms]: {}", spans(&t.connect)));
+    if t.http2 > 0 {
+        line(format!(
+            "HTTP/2: {} of {} established connections, at most {} requests at a time on each",
+            t.http2, t.established, plan.streams
+        ));
+    }
     for cause in Cause::ALL {
         let count = t.errors[cause as usize];
         if let (1.., Some(said)) = (count, &t.said[cause as usize]) {
@@ -242,6 +248,7 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
         "connections": {
             "total": tally.sessions,
             "established": tally.established,
+            "http2": tally.http2,
             "broken": tally.broken,
             "most_concurrent": tally.most_concurrent,
             "per_s": a_second(tally.sessions),

@@ -2,10 +2,12 @@
 
 use super::LoadState;
 use super::cause::Cause;
-use super::exchange::RequestStream;
+use super::exchange::{Failed, Reply, RequestStream};
+use super::http2::{Asker, Meter};
 use super::tally::Tally;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_http::get::Requests;
 use anabranch_transport::{Connector, OpenError, Session};
 use anabranch_world::{Tasks, World};
 use std::cell::{Cell, RefCell};
@@ -126,6 +128,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
             // A session without objects counts as one.
             let _ = shared.take_request();
         }
+        _ if shared.plan.speaks_http2(&session) => over_http2(&open, &session).await,
         1 => ask_on_stream(open.clone(), session.clone(), 0).await,
         _ => {
             let tasks = Tasks::new(world.clone());
@@ -224,6 +227,61 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         self.shared.queue.wake();
     }
 
+    /// The session has ended before anything was asked: counted once for all its streams.
+    fn ended_at_once(&self, error: &OpenError) {
+        if !self.work.failed.replace(true) {
+            let cause = match error {
+                OpenError::Closed(reason) => Cause::of_close(reason),
+                _ => Cause::Protocol,
+            };
+            spend(&self.shared, self.work.from, cause, || error.to_string());
+        }
+        self.retire();
+    }
+
+    /// Asks for one object after the other by `exchange`, and counts what comes of it.
+    async fn one_by_one(&self, mut exchange: impl AsyncFnMut(Instant) -> Result<(Reply, bool), Failed>) {
+        let (shared, work) = (&self.shared, &self.work);
+        while let Some(planned) = self.next().await {
+            match exchange(planned).await {
+                Ok((reply, close)) => {
+                    work.replies.set(work.replies.get() + 1);
+                    work.last.set(reply.done);
+                    shared.tally.borrow_mut().replied(reply);
+                    if close {
+                        self.retire();
+                    }
+                }
+                // The server wants no more on this session, but has answered: others go on with it.
+                Err(failed) if failed.unprocessed && work.replies.get() > 0 && self.put_back(planned) => {
+                    self.retire();
+                }
+                Err(failed) => {
+                    shared.fail(failed.cause, || failed.said);
+                    work.failed.set(true);
+                    self.retire();
+                }
+            }
+        }
+    }
+
+    /// Leaves an object to another session; false where only this one may have it.
+    fn put_back(&self, planned: Instant) -> bool {
+        let shared = &self.shared;
+        match self.work.from {
+            From::Nothing | From::Planned(_) => false,
+            From::Now => {
+                shared.requests_left.set(shared.requests_left.get().saturating_add(1));
+                true
+            }
+            From::Queue => {
+                shared.queue.due.borrow_mut().push_front(planned);
+                shared.queue.wake();
+                true
+            }
+        }
+    }
+
     /// When the next object of this session is due; `None` when it has no more.
     async fn next(&self) -> Option<Instant> {
         let (work, shared) = (&self.work, &self.shared);
@@ -259,41 +317,53 @@ async fn ask_on_stream<W: World, C: Connector>(
     session: C::Session,
     number: u64,
 ) {
-    let (shared, work) = (&open.shared, &open.work);
+    let shared = &open.shared;
     let stream = match session.open(number) {
         Ok(stream) => stream,
-        Err(error) => {
-            // The session ended at once. It is counted once for all its streams.
-            if !work.failed.replace(true) {
-                let cause = match &error {
-                    OpenError::Closed(reason) => Cause::of_close(reason),
-                    _ => Cause::Protocol,
-                };
-                spend(shared, work.from, cause, || error.to_string());
-            }
-            return open.retire();
-        }
+        Err(error) => return open.ended_at_once(&error),
     };
     let mut stream = RequestStream::new(&shared.world, stream, shared.plan.timeout);
     let bytes = shared.request.len() as u64;
-    while let Some(planned) = open.next().await {
-        let asked = || shared.tally.borrow_mut().asked(bytes);
-        match stream.exchange(planned, &shared.request, &shared.buffer, asked).await {
-            Ok((reply, close)) => {
-                work.replies.set(work.replies.get() + 1);
-                work.last.set(reply.done);
-                shared.tally.borrow_mut().replied(reply);
-                if close {
-                    open.retire();
-                }
-            }
-            Err(failed) => {
-                shared.fail(failed.cause, || failed.said);
-                work.failed.set(true);
-                open.retire();
-            }
-        }
+    let asked = || shared.tally.borrow_mut().asked(bytes);
+    let exchange = async |planned| stream.exchange(planned, &shared.request, &shared.buffer, asked).await;
+    open.one_by_one(exchange).await;
+}
+
+/// Asks for objects over HTTP/2, so many at a time as the session is to have streams.
+async fn over_http2<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
+    let shared = &open.shared;
+    let (world, plan) = (&shared.world, &shared.plan);
+    let stream = match session.open(0) {
+        Ok(stream) => stream,
+        Err(error) => return open.ended_at_once(&error),
+    };
+    let begun =
+        Requests::begin_counted(stream, plan.secure).await.and_then(|(requests, conversation, traffic)| {
+            let query = requests.query(&plan.authority, &plan.target)?;
+            Ok((requests, query, conversation, Rc::new(Meter::new(traffic))))
+        });
+    let (requests, query, conversation, meter) = match begun {
+        Ok(begun) => begun,
+        Err(reason) => return open.ended_at_once(&OpenError::Closed(reason)),
+    };
+    shared.tally.borrow_mut().http2 += 1;
+    let talking = world.spawn("load http/2", conversation);
+    let tasks = Tasks::new(world.clone());
+    for _ in 0..u64::from(plan.streams).min(open.work.left.get()) {
+        let (open, meter) = (open.clone(), meter.clone());
+        let mut asker = Asker::new(world, (requests.clone(), query.clone()), meter, plan.timeout);
+        tasks.spawn("load stream", async move {
+            let asked = |bytes| open.shared.tally.borrow_mut().asked(bytes);
+            open.one_by_one(async |planned| asker.exchange(planned, asked).await).await;
+        });
     }
+    tasks.idle().await;
+    // The connection ends with the last who could ask.
+    drop(requests);
+    if !open.work.failed.get() {
+        let _ = world.timeout(CLOSING, talking).await;
+    }
+    shared.tally.borrow_mut().carried(meter.sent(), meter.framing());
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {

@@ -16,6 +16,8 @@ pub struct Tally {
     pub sessions: u64,
     /// See [`sessions`](Self::sessions).
     pub established: u64,
+    /// Of these, those that speak HTTP/2.
+    pub http2: u64,
     /// Sessions at the same time, now and at most.
     pub concurrent: u64,
     /// See [`concurrent`](Self::concurrent).
@@ -132,6 +134,12 @@ impl Tally {
         self.requests += 1;
         self.second.requests += 1;
         self.request_bytes += bytes;
+    }
+
+    /// Counts bytes of a session that were with no request or reply.
+    pub(super) fn carried(&mut self, sent: u64, received: u64) {
+        self.request_bytes += sent;
+        self.head_bytes += received;
     }
 
     pub(super) fn replied(&mut self, reply: Reply) {

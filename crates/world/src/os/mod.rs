@@ -15,7 +15,7 @@
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
 //! - `names`: the resolver
-//! - `signals`: being asked to end; `usage`: processor time, open files
+//! - `signals`: being asked to end, or to read settings again; `usage`: processor time, open files
 //! - `tun`, `packet`: whole packets of a device that is ours, where permitted
 
 mod addresses;
@@ -43,7 +43,7 @@ pub use crate::kernel::{KernelOptions, KernelProtocol};
 pub use memory_trimmer::MemoryTrimmer;
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_raw, share_udp};
-pub use signals::Signals;
+pub use signals::{Hangups, Signals};
 pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};

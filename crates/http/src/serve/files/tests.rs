@@ -46,7 +46,7 @@ fn ask_with(site: &FileSite, method: &Method, target: &str, fields: &[(HeaderNam
     for (name, value) in fields {
         map.append(name.clone(), HeaderValue::from_str(value).expect("a value"));
     }
-    site.answer(&Asked { method, target, fields: &map })
+    site.answer(&Asked { method, target, host: None, fields: &map })
 }
 
 fn ask(site: &FileSite, target: &str) -> (u16, Vec<u8>, String) {

@@ -153,8 +153,7 @@ impl Task {
         let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
         let layer = layer(world, &self.pairs, server, || Surroundings::Real)?;
-        let (begin, over) =
-            beginning(&self.contestant, self.pairs.tls.as_ref(), server, &Surroundings::Real);
+        let (begin, over) = beginning(&self.contestant, self.pairs.tls.as_ref(), server, &Surroundings::Real);
         let host = protocol.start(world.clone(), Start { layer, ..begin }).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
         let host = secured(world, host, over, || Surroundings::Real)?;

@@ -1,0 +1,80 @@
+//! A site that is elsewhere: over TLS, on another port of the same host (RFC 9110 §15.4.9).
+
+use super::site::{Answer, Asked, Resource, Site};
+use crate::authority::Authority;
+use http::header::{HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use std::rc::Rc;
+
+/// A site as it is, or the way to it by `https`.
+#[derive(Debug)]
+pub struct Redirected<S> {
+    /// The site.
+    pub site: Rc<S>,
+    /// The port on which it is served over TLS; `None`: it is served here.
+    pub https: Option<u16>,
+}
+
+impl<S: Site> Site for Redirected<S> {
+    fn find(&self, target: &str) -> Option<Resource> {
+        self.site.find(target)
+    }
+
+    fn answer(&self, asked: &Asked<'_>) -> Answer {
+        let Some(port) = self.https else { return self.site.answer(asked) };
+        if !matches!(*asked.method, Method::GET | Method::HEAD) {
+            return Answer::method_not_allowed();
+        }
+        // The client knows under which name it has come.
+        let host = asked.host.and_then(|host| Authority::parse(host, Some(port)));
+        let to =
+            host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), asked.target));
+        match to.and_then(|to| HeaderValue::from_str(&to).ok()) {
+            Some(to) => {
+                let mut answer = Answer::said(StatusCode::PERMANENT_REDIRECT, "this is served over https\n");
+                answer.fields.insert(LOCATION, to);
+                answer
+            }
+            None => {
+                Answer::said(StatusCode::BAD_REQUEST, "a request names its host: it is redirected to https\n")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderMap;
+
+    struct Nothing;
+
+    impl Site for Nothing {
+        fn find(&self, _: &str) -> Option<Resource> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_way_keeps_name_path_and_query() {
+        let lead = |port: u16, host: Option<&str>, target: &str| {
+            let fields = HeaderMap::new();
+            let asked = Asked { method: &Method::GET, target, host, fields: &fields };
+            let answer = Redirected { site: Rc::new(Nothing), https: Some(port) }.answer(&asked);
+            let to = answer.fields.get(LOCATION).map(|to| to.to_str().expect("text").to_owned());
+            (answer.status.as_u16(), to)
+        };
+        let to = |url: &str| (308, Some(url.to_owned()));
+        assert_eq!(lead(443, Some("a.example:8080"), "/x?y=%20"), to("https://a.example/x?y=%20"));
+        assert_eq!(lead(8443, Some("[::1]"), "/"), to("https://[::1]:8443/"));
+        for none in [None, Some(""), Some("a b"), Some("user@a")] {
+            assert_eq!(lead(443, none, "/"), (400, None), "{none:?}");
+        }
+        let fields = HeaderMap::new();
+        let asked = Asked { method: &Method::GET, target: "/", host: None, fields: &fields };
+        assert_eq!(
+            Redirected { site: Rc::new(Nothing), https: None }.answer(&asked).status,
+            StatusCode::NOT_FOUND
+        );
+    }
+}

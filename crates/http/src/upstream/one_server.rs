@@ -1,0 +1,100 @@
+//! Streams of one server, by any connector with one stream a session: a session an exchange, kept for the next where the
+//! server lets us.
+
+use super::{Ending, Lease, ReachError, Upstream, connect_any};
+use crate::authority::Authority;
+use anabranch_base::time::Duration;
+use anabranch_transport::{Connector, OpenError, Session, Stream};
+use anabranch_world::World;
+use std::cell::RefCell;
+use std::fmt;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+/// A session and its stream.
+type Kept<C> = (<C as Connector>::Session, <<C as Connector>::Session as Session>::Stream);
+
+/// One server, whatever authority is asked for.
+pub struct OneServer<W: World, C: Connector> {
+    world: W,
+    connector: C,
+    /// Its addresses: so many servers of the connector.
+    count: usize,
+    timeout: Duration,
+    /// Sessions that wait for an exchange; no more than there were exchanges at a time.
+    kept: Rc<RefCell<Vec<Kept<C>>>>,
+}
+
+impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneServer").field("kept", &self.kept.borrow().len()).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, C: Connector> OneServer<W, C> {
+    /// The server at the first `count` places of `connector`; gives up on one that does not answer for `timeout`.
+    pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
+        Self { world: world.clone(), connector, count, timeout, kept: Rc::default() }
+    }
+
+    /// A new session with it, and its stream.
+    ///
+    /// # Errors
+    /// [`ReachError`]
+    pub async fn connect(&self) -> Result<Kept<C>, ReachError> {
+        let session = connect_any(&self.world, &self.connector, self.count, self.timeout).await?;
+        let stream = session.open(0).map_err(|why| match why {
+            OpenError::Closed(reason) => ReachError::Closed(reason),
+            _ => ReachError::Timeout,
+        })?;
+        Ok((session, stream))
+    }
+
+    /// Leaves a session for the next exchange.
+    pub fn keep(&self, session: Kept<C>) {
+        self.kept.borrow_mut().push(session);
+    }
+
+    /// A session that still lives, and has nothing to say.
+    fn take(&self) -> Option<Kept<C>> {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            let (session, mut stream) = self.kept.borrow_mut().pop()?;
+            if stream.poll_read(&mut cx, &mut [0]).is_pending() {
+                return Some((session, stream));
+            }
+        }
+    }
+}
+
+impl<W: World, C: Connector> Upstream for OneServer<W, C> {
+    type Stream = <C::Session as Session>::Stream;
+
+    fn half_close(&self) -> bool {
+        true
+    }
+
+    fn is_gateway(&self) -> bool {
+        false
+    }
+
+    async fn reach(
+        &self,
+        _: &Authority,
+        fresh: bool,
+        _: Option<IpAddr>,
+    ) -> Result<Lease<Self::Stream>, ReachError> {
+        let (reused, (session, stream)) = match self.take().filter(|_| !fresh) {
+            Some(kept) => (true, kept),
+            None => (false, self.connect().await?),
+        };
+        let (kept, connection) = (self.kept.clone(), session.id());
+        let back = move |stream, how: Ending, _| match how {
+            Ending::Reusable => kept.borrow_mut().push((session, stream)),
+            Ending::Over => session.close(),
+            Ending::Torn | Ending::Cancelled => session.abort(),
+        };
+        Ok(Lease::new(stream, connection, reused, None, Box::new(back)))
+    }
+}

@@ -1,0 +1,95 @@
+//! Requests and replies over HTTP/2: as many at a time as a session's streams, each on a stream of its own.
+
+use super::exchange::{Failed, Reply};
+use crate::idle_timer::IdleTimer;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::get::{Part, Query, Requests, Traffic, Unanswered};
+use anabranch_world::World;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Where objects are requested one after the other, beside others of the same connection.
+pub(super) struct Asker<W: World> {
+    world: W,
+    requests: Requests,
+    query: Query,
+    meter: Rc<Meter>,
+    idle: IdleTimer<W>,
+    timeout: Duration,
+}
+
+impl<W: World> Asker<W> {
+    pub(super) fn new(
+        world: &W,
+        (requests, query): (Requests, Query),
+        meter: Rc<Meter>,
+        timeout: Duration,
+    ) -> Self {
+        let idle = IdleTimer::new(world, timeout);
+        Self { world: world.clone(), requests, query, meter, idle, timeout }
+    }
+
+    /// Sends a request and takes in its reply. `asked` is called with the request's bytes when it is sent.
+    pub(super) async fn exchange(
+        &mut self,
+        planned: Instant,
+        asked: impl FnOnce(u64),
+    ) -> Result<(Reply, bool), Failed> {
+        let Self { world, requests, query, meter, idle, timeout } = self;
+        let begun = world.now();
+        let ready = idle.wait(begun, |cx| requests.poll_ready(cx)).await;
+        ready.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
+        let mut coming = requests.send(query).map_err(failed)?;
+        // HTTP/2 compresses heads, so the size of one is known when it has left: what has left since counts here.
+        asked(meter.sent());
+        let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
+        loop {
+            let part = idle.wait(moved, |cx| coming.poll(cx)).await;
+            let part = part.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
+            moved = world.now();
+            let first = *first.get_or_insert(moved);
+            match part {
+                Part::Head(said) => status = said,
+                Part::Body(bytes) => body_bytes += bytes,
+                Part::End => {
+                    let head_bytes = meter.framing();
+                    let reply =
+                        Reply { status, planned, sent: begun, first, done: moved, head_bytes, body_bytes };
+                    return Ok((reply, false));
+                }
+            }
+        }
+    }
+}
+
+fn failed(unanswered: Unanswered) -> Failed {
+    Failed { unprocessed: unanswered.unprocessed, ..Failed::closed(unanswered.reason) }
+}
+
+/// Counts each byte of a connection once.
+pub(super) struct Meter {
+    traffic: Rc<Cell<Traffic>>,
+    sent: Cell<u64>,
+    framing: Cell<u64>,
+}
+
+impl Meter {
+    pub(super) fn new(traffic: Rc<Cell<Traffic>>) -> Self {
+        Self { traffic, sent: Cell::new(0), framing: Cell::new(0) }
+    }
+
+    /// Bytes sent since the last time.
+    pub(super) fn sent(&self) -> u64 {
+        let sent = self.traffic.get().sent;
+        sent - self.sent.replace(sent)
+    }
+
+    /// Bytes received since the last time that are no content: heads and framing.
+    pub(super) fn framing(&self) -> u64 {
+        let Traffic { received, data, .. } = self.traffic.get();
+        // A frame is noted with its head, so its payload may be yet to come.
+        let framing = received.saturating_sub(data).max(self.framing.get());
+        framing - self.framing.replace(framing)
+    }
+}

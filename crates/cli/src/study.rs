@@ -31,7 +31,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         }
         Some(("plan", plan)) => say(&plan_of(plan)?)?,
         Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run),
-        Some(("run", run)) => return run_studies(run, &say),
+        Some(("run", run)) => return run_studies(run, None, &say),
         Some(("bundle", bundle)) => return bundle::run(bundle),
         _ => {
             let (listing, all) = text::listing(study::names().map(|name| (name, study::open(name))));
@@ -140,10 +140,20 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
     texts.map(|text| Change::parse(text).map_err(|error| Failure::Usage(format!("--set: {error}")))).collect()
 }
 
-/// Runs studies; what they print goes to `say`.
-fn run_studies(matches: &ArgMatches, say: &dyn Fn(&str) -> Result<(), Failure>) -> Result<Done, Failure> {
+/// Runs studies; what they print goes to `say`. Folders below `root` are named in commands as seen from there.
+fn run_studies(
+    matches: &ArgMatches,
+    root: Option<&Path>,
+    say: &dyn Fn(&str) -> Result<(), Failure>,
+) -> Result<Done, Failure> {
     // Every name is looked up, every change tried, and every place, before the first race.
-    let (studies, also) = wanted(matches)?;
+    let (mut studies, also) = wanted(matches)?;
+    for study in &mut studies {
+        let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
+        if let Some(below) = below.map(|path| path.to_string_lossy().into_owned()) {
+            study.opened = below;
+        }
+    }
     let changes = changes(matches)?;
     let size = match matches.get_one::<u64>("runs") {
         Some(runs) => Size::Runs(*runs),

@@ -271,7 +271,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
     place.file("own/study.toml", FILES[0].1.replace("['pages']", "['sizes', 'pages']"));
     place.file("own/sizes.toml", FILES[1].1.replace("5x20kB", "3x5kB"));
     let more = "x4,text,measurement,both,sizes: one < many at loss=0; pages: one < many at loss=0\n\
-                x5,text,measurement,one alone,pages: one < many at loss=0\n";
+                x5,text,measurement,one alone,pages: one = many at loss=0\n";
     place.file("own/claims.csv", format!("{}{more}", FILES[4].1));
     for (out, words) in [
         ("whole", &["run", "own"][..]),
@@ -402,9 +402,18 @@ fn a_changed_copy_says_so() {
     assert!(!page("same").contains("a changed copy"));
     let plan = fs::read_to_string(shipped.join("init.toml")).expect("a table");
     place.file(&format!("{name}/init.toml"), plan.replacen("title = \"", "title = \"Changed: ", 1));
-    let said =
-        "study alternative-transport, a changed copy (not as shipped: init.toml), of its tables init alone";
-    assert!(page("other").contains(said));
+    let other = page("other");
+    for said in [
+        "study alternative-transport, a changed copy (not as shipped: init.toml; SHA-256 ",
+        "), of its tables init alone, assumptions as the copy has them",
+        "A changed copy of alternative-transport: init.toml is not as shipped.",
+        "anabranch study run ./alternative-transport --table init --quick --out DIR",
+    ] {
+        let other = other.replace(", seeds from 1 on, up to 1 at a place", "");
+        assert!(other.contains(said), "{said}");
+    }
+    let prose = fs::read_to_string(place.0.join("other").join(name).join("page.md")).expect("its prose");
+    assert!(prose.starts_with("A changed copy of alternative-transport: "), "{prose}");
 }
 
 /// The columns that the page about results tells of a file, in order.

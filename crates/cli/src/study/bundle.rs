@@ -91,7 +91,7 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
     let run = flags.subcommand_matches("study").and_then(|study| study.subcommand_matches("run"));
     let run = run.ok_or_else(|| Failure::Internal("study run is no command".to_owned()))?;
     let printed = RefCell::new(String::new());
-    let done = run_studies(run, &|text: &str| {
+    let done = run_studies(run, Some(root), &|text: &str| {
         printed.borrow_mut().push_str(text);
         Ok(())
     })?;

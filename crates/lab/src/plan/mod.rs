@@ -41,6 +41,7 @@ use crate::results::World;
 use crate::transports::Transports;
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
+use anabranch_link::spec::LossSpec;
 use concrete::{Combinations, Concrete};
 use expect::Expect;
 use keys::Several;
@@ -97,6 +98,19 @@ impl PointPlan {
         network.paths.iter().any(LinkSpec::has_chance)
             || !self.workload.start_jitter.is_zero()
             || network.handover.as_ref().is_some_and(|handover| handover.leaves == handover::Leaves::Random)
+    }
+
+    /// How many cases there are, where the seed chooses nothing but the first packet that one counter of both directions
+    /// loses: n of every n-th.
+    #[must_use]
+    pub fn cases(&self) -> Option<u64> {
+        let [path] = self.network.paths.as_slice() else { return None };
+        let LossSpec::Nth { every, first: None, shared: true } = path.up.loss else { return None };
+        let mut rest = self.clone();
+        for path in &mut rest.network.paths {
+            (path.up.loss, path.down.loss) = (LossSpec::None, LossSpec::None);
+        }
+        (!rest.has_chance()).then_some(every)
     }
 
     /// The point as a run of this seed finds it, where that is another than as written.

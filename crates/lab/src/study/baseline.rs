@@ -80,7 +80,7 @@ impl Baseline {
         let places = places.map_err(StudyError::Change)?;
         let of = |model| {
             let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
-            let figures = Figures { points: points.collect() };
+            let figures = Figures { points: points.collect(), cases: None };
             let cells: Vec<Cell> = rows.clone().map(|row| Cell::measure(table, row, &figures)).collect();
             Self { model, orders: Orders::of(table, &cells), cells }
         };

@@ -6,7 +6,7 @@
 
 use super::figures::{Figures, Point, hex};
 use super::table::Place;
-use crate::plan::Plan;
+use crate::plan::{Plan, PointPlan};
 use crate::run::batch::{self, Options, RaceError};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -109,7 +109,8 @@ impl<'a> Bench<'a> {
                 self.race(group, heads, options)?;
             }
         }
-        Ok(Figures { points: names.iter().filter_map(|name| self.known.get(name).cloned()).collect() })
+        let points = names.iter().filter_map(|name| self.known.get(name).cloned()).collect();
+        Ok(Figures { points, cases: cases(places) })
     }
 
     fn race(
@@ -137,6 +138,18 @@ impl<'a> Bench<'a> {
         self.known.insert(name.to_owned(), Rc::new(point));
         Ok(())
     }
+}
+
+/// How many cases there are at each of these places at which anything is drawn from the seed.
+pub(super) fn cases(places: &[Place]) -> Option<u64> {
+    let has_chance =
+        |place: &&Place| place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance);
+    let mut all = places.iter().filter(has_chance).map(|place| match place.plan.points.as_slice() {
+        [point] if place.plan.cross.is_none() => point.cases(),
+        _ => None,
+    });
+    let first = all.next()??;
+    all.all(|other| other == Some(first)).then_some(first)
 }
 
 /// What a place's figures are kept under.

@@ -218,7 +218,11 @@ impl Cause {
             both.push(figures);
         }
         let numbers = [0, 1].map(|which| Estimate::of(&logs[which]).map(|number| number.mean));
-        let effect = Estimate::of(&difference(&logs[1], &logs[0]));
+        let effects = difference(&logs[1], &logs[0]);
+        // Where both plans choose among the same cases, and all of them were run.
+        let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
+        let runs = effects.iter().flatten().count();
+        let effect = Estimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);

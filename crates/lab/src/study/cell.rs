@@ -157,7 +157,7 @@ impl Cell {
         let ours = interval::mean(&values);
         let ratio = ours.map(|mean| {
             // Of all the cases there are the mean is known.
-            let known = table.definition.enumerated.is_some_and(|cases| cases == values.len() as u64);
+            let known = table.cases(figures).is_some_and(|cases| cases == values.len() as u64);
             let [low, high] = interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
             [low / row.value, high / row.value]
         });
@@ -172,7 +172,7 @@ impl Cell {
             ours,
             ratio,
             range: range_of_means(&values, table.definition.averaged),
-            running: table.definition.enumerated.zip(all).and_then(|(cases, runs)| {
+            running: table.cases(figures).zip(all).and_then(|(cases, runs)| {
                 let cases = usize::try_from(cases).ok().filter(|cases| *cases == runs.len())?;
                 let one = |run: &Numbers| {
                     let packets = run.value(Metric::Packets, None)?;

@@ -73,6 +73,8 @@ pub struct By {
     pub metric: Metric,
     /// The paper prints means of runs: these are compared, and not the runs.
     pub means: bool,
+    /// So many runs are all the cases there are: of these a number is known, and has no interval.
+    pub cases: Option<u64>,
 }
 
 /// What numbers of a table are to each other.
@@ -416,23 +418,31 @@ fn compared(
     one: &[Option<f64>],
     other: &[Option<f64>],
     bounds: [f64; 2],
-    means: bool,
+    by: By,
 ) -> Option<(Outcome, String)> {
-    if means && let Some(found) = Estimate::of_means(one, other) {
+    let runs = difference(one, other).iter().flatten().count();
+    if by.means
+        && let Some(found) = Estimate::of_means(one, other)
+    {
+        let found = found.of_cases(runs, by.cases);
         return Some((found.outcome(bounds), found.to_string()));
     }
     if one.iter().chain(other).flatten().any(|value| *value <= 0.0) {
-        return by_difference(&difference(one, other), bounds);
+        return by_difference(&difference(one, other), bounds, by.cases);
     }
     let logs = |values: &[Option<f64>]| values.iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>();
-    let found = Estimate::of(&difference(&logs(one), &logs(other)))?;
+    let found = Estimate::of(&difference(&logs(one), &logs(other)))?.of_cases(runs, by.cases);
     Some((found.outcome(bounds), found.to_string()))
 }
 
 /// What differences say of a relation whose bounds are these of a ratio.
-fn by_difference(differences: &[Option<f64>], bounds: [f64; 2]) -> Option<(Outcome, String)> {
+fn by_difference(
+    differences: &[Option<f64>],
+    bounds: [f64; 2],
+    cases: Option<u64>,
+) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
-    let [low, high] = Estimate::of_values(&known)?.interval;
+    let [low, high] = Estimate::of_values(&known)?.of_cases(known.len(), cases).interval;
     let outcome = match bounds {
         SMALLER if high < 0.0 => Outcome::Holds,
         SMALLER if low >= 0.0 => Outcome::Fails,
@@ -487,11 +497,14 @@ fn within(
                 (Some(term), Some(Some(second))) => {
                     let values =
                         [one.by_run(first, by.metric, object), term.by_run(second, by.metric, object)];
-                    compared(&values[0], &values[1], bounds, by.means)
+                    compared(&values[0], &values[1], bounds, by)
                 }
                 (Some(_), _) => None,
-                (None, _) => Estimate::of_values(&one.values(first, by.metric, object))
-                    .map(|found| (found.outcome(bounds), found.to_string())),
+                (None, _) => {
+                    let values = one.values(first, by.metric, object);
+                    let found = Estimate::of_values(&values).map(|all| all.of_cases(values.len(), by.cases));
+                    found.map(|found| (found.outcome(bounds), found.to_string()))
+                }
             };
             let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
             outcomes.push((outcome, format!("{found}{}", told(point, object))));
@@ -527,7 +540,7 @@ fn trend(
         for object in term.objects(first, at, by.metric) {
             let step = |from: &Point, to: &Point, bounds| {
                 let values = [term.by_run(to, by.metric, object), term.by_run(from, by.metric, object)];
-                compared(&values[0], &values[1], bounds, by.means)
+                compared(&values[0], &values[1], bounds, by)
             };
             let (ahead, back) = match direction {
                 Direction::Rises => (LARGER, SMALLER),
@@ -550,7 +563,7 @@ mod tests {
     use super::super::figures::Figures;
     use super::*;
 
-    const PAGE: By = By { metric: Metric::Page, means: false };
+    const PAGE: By = By { metric: Metric::Page, means: false, cases: None };
 
     /// Page times of two contestants at two losses, four seeds each.
     fn figures() -> Figures {
@@ -564,6 +577,7 @@ mod tests {
             })
         };
         Figures {
+            cases: None,
             points: vec![
                 point("0", [1.0, 1.0, 1.0, 1.0], [1.05, 1.05, 1.05, 1.05]),
                 point("1%", [4.0, 4.2, 4.1, 4.3], [2.0, 2.1, 2.2, 2.0]),
@@ -587,7 +601,7 @@ mod tests {
             point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
             point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
         ];
-        let figures = Figures { points };
+        let figures = Figures { points, cases: None };
         for (text, outcome, found) in [
             ("t: tcp < sctp at loss=0", Outcome::Fails, "a difference of 0.000 to 0.000 at loss 0"),
             ("t: tcp = sctp at loss=0", Outcome::Holds, "a difference of 0.000 to 0.000 at loss 0"),

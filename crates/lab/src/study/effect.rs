@@ -105,6 +105,13 @@ impl Estimate {
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
+    /// The same of `runs` runs where so many are all the cases there are: it is known, and has no interval.
+    #[must_use]
+    pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
+        let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };
+        Self { interval, ..self }
+    }
+
     /// The whole interval is within these bounds.
     #[must_use]
     pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
@@ -172,6 +179,9 @@ mod tests {
         );
         let alone = Estimate::of(&[Some(0.0)]).expect("one");
         assert_eq!((alone.mean, alone.interval), (1.0, [1.0, 1.0]));
+        let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
+        assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
+        assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
         assert!(alone.is_within([1.0, 1.0]) && !alone.is_outside([0.9, 1.1]) && alone.is_outside([1.1, 2.0]));
     }
 }

@@ -43,6 +43,8 @@ pub struct Numbers {
 pub struct Figures {
     /// The combinations of the factors, in the order of the plan.
     pub points: Vec<Rc<Point>>,
+    /// Where chance is the first packet that every n-th loses alone: n. See [`PointPlan::cases`](crate::plan::PointPlan).
+    pub cases: Option<u64>,
 }
 
 impl Numbers {

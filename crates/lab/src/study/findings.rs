@@ -163,7 +163,8 @@ impl Study {
                         .zip(self.table(table))
                         .ok_or_else(|| format!("no table '{table}'"))?;
                     let (metric, means) = (definition.definition.metric, definition.definition.averaged > 1);
-                    relation.decide(&own.figures, at, By { metric, means })
+                    let cases = definition.cases(&own.figures);
+                    relation.decide(&own.figures, at, By { metric, means, cases })
                 }
                 Check::Cause(id) => {
                     let cause = causes

@@ -44,7 +44,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
             for object in objects {
                 let values = point.values(contestant, metric, object);
                 // Of all the cases there are the mean is known.
-                let known = table.definition.enumerated.is_some_and(|cases| cases == values.len() as u64);
+                let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
                 let is_printed = |cell: &&super::cell::Cell| {

@@ -19,7 +19,7 @@ pub enum Metric {
     /// Seconds until every object is delivered.
     Page,
     /// What httperf prints as Net I/O: KiB a second of HTTP bytes in both directions, heads included, of the requests that
-    /// were answered, over the time until the last one ended.
+    /// were answered, over the time until the last one ended; 0 where none was.
     NetIo,
     /// Seconds until the last answered request ended.
     LastAnswer,
@@ -124,7 +124,8 @@ impl Metric {
             }
             Self::Page => run.page_ns.map(seconds),
             Self::NetIo => {
-                let last = last_answer(run).filter(|last| *last > 0.0)?;
+                // Nothing that was answered is no throughput, whatever the time.
+                let Some(last) = last_answer(run).filter(|last| *last > 0.0) else { return Some(0.0) };
                 let answered = run.objects.iter().filter(|object| object.delivered_ns.is_some());
                 let bytes: u64 = answered.map(|object| object.bytes + heads).sum();
                 Some(bytes as f64 / 1024.0 / last)

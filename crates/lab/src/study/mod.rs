@@ -299,12 +299,21 @@ impl Study {
 
     fn is_known(&self, check: &Check) -> Result<(), String> {
         match check {
-            Check::Cause(id) if self.causes.iter().any(|cause| cause.id == *id) => Ok(()),
-            Check::Cause(id) => Err(format!("no cause '{id}'")),
+            Check::Cause(id) => {
+                let cause = self.causes.iter().find(|cause| cause.id == *id);
+                let cause = cause.ok_or_else(|| format!("no cause '{id}'"))?;
+                if cause.is_exploratory() {
+                    return Err(format!("cause {id} is exploratory: it proves nothing by itself"));
+                }
+                Ok(())
+            }
             Check::Prediction(table) if self.table(table).is_some() => Ok(()),
             Check::Prediction(table) => Err(format!("no table '{table}'")),
             Check::Table { table, relation, .. } => {
                 let known = self.table(table).ok_or_else(|| format!("no table '{table}'"))?;
+                if known.definition.exploratory {
+                    return Err(format!("table {table} is exploratory: it proves nothing by itself"));
+                }
                 let (plan, names) = (&known.definition.plan, known.names());
                 let is_known = |term: &&check::Term| names.iter().any(|name| name == term.contestant());
                 let unknown = relation.terms().into_iter().find(|term| !is_known(term));
@@ -343,14 +352,14 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // No run decides what somebody else has written, nor what TCP would be without its order.
+            // No run decides what somebody else has written, what is only asked, nor what TCP would be without its order.
             let undecidable = study
                 .claims
                 .iter()
                 .filter(|claim| claim.checks().any(|check| matches!(check, Check::Undecidable(_))));
             let undecidable: Vec<&str> = undecidable.map(|claim| claim.id.as_str()).collect();
             assert!(
-                undecidable.iter().all(|id| ["o13", "o17", "o42", "r15"].contains(id)),
+                undecidable.iter().all(|id| ["o13", "o14", "o17", "o42", "r15"].contains(id)),
                 "{name}: {undecidable:?}"
             );
             assert!(study.causes.iter().any(|cause| cause.is_planted()), "{name}: no planted cause");
@@ -410,6 +419,42 @@ mod tests {
                     number + 1
                 );
             }
+        }
+    }
+
+    #[test]
+    fn what_is_exploratory_decides_no_claim() {
+        let mut study = open("ha-2005").unwrap_or_else(|e| panic!("{e}"));
+        for (check, of) in
+            [("full-duplex: sctp-lk > tcp-linux", "table full-duplex"), ("cause fewer-sacks", "cause")]
+        {
+            study.claims[0].readings[0].checks = check::parse(check).expect("a check");
+            let error = study.check().expect_err(check);
+            assert!(
+                error.starts_with(&format!("claims.csv: h01: {of}")) && error.contains("exploratory"),
+                "{error}"
+            );
+        }
+    }
+
+    /// Ten seeds are all the cases of every tenth packet, and of nothing else.
+    #[test]
+    fn cases_are_of_one_counter_alone() {
+        let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));
+        let table = study.table("falls").expect("a table of no loss and every tenth packet");
+        for (change, cases) in [
+            (None, Some(10)),
+            (Some("loss=nth:4/shared"), Some(4)),
+            (Some("loss=nth:10"), None),
+            (Some("loss=10%"), None),
+            (Some("loss=nth:10/first=3/shared"), None),
+            (Some("jitter=10us"), None),
+        ] {
+            let changes: Vec<Change> =
+                change.into_iter().map(|text| Change::parse(text).expect("a change")).collect();
+            let draft = table.draft(10, 1, &changes).unwrap_or_else(|e| panic!("{e}"));
+            let places = table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(bench::cases(&places), cases, "{change:?}");
         }
     }
 

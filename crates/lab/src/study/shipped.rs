@@ -91,6 +91,7 @@ pub const SHIPPED: &[(&str, &[File])] = &[
         "first-flight.toml",
         "full-duplex.csv",
         "full-duplex.toml",
+        "grown-window.toml",
         "initial-window.toml",
         "input-size.csv",
         "input-size.toml",

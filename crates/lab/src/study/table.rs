@@ -4,6 +4,7 @@
 //! is a prediction.
 
 use super::change::Change;
+use super::figures::Figures;
 use super::metric::Metric;
 use super::printed::Printed;
 use crate::causes::Causes;
@@ -56,6 +57,9 @@ pub struct Definition {
     /// Where chance is the first packet that every n-th loses alone, its seeds are all the cases there are: n of them.
     #[serde(default)]
     pub enumerated: Option<u64>,
+    /// It was found by looking at many variants, and proves nothing by itself: no claim may rest on it.
+    #[serde(default)]
+    pub exploratory: bool,
     /// The column along which its curves are drawn; the last unless given.
     pub along: Option<String>,
     /// Seeds.
@@ -175,6 +179,13 @@ impl Table {
             return Err(format!("{}: no point has {only:?}", self.name));
         }
         Ok(places)
+    }
+
+    /// How many runs are all the cases there are; `None` where its seeds, or those of the changed plan that gave these
+    /// figures, are draws.
+    #[must_use]
+    pub fn cases(&self, figures: &Figures) -> Option<u64> {
+        self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
     }
 
     /// The cell of these labels was used to set an input.

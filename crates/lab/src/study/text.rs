@@ -142,8 +142,12 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     let (compared, alone): (Vec<_>, Vec<_>) =
         findings.tables.iter().partition(|found| !found.cells.is_empty());
     for found in compared {
-        let beside = study.table(&found.name).and_then(|table| table.definition.beside.as_deref());
-        let _ = writeln!(out, "{}/{}: {}", study.definition.name, found.name, table_line(found, beside));
+        let table = study.table(&found.name);
+        let beside = table.and_then(|table| table.definition.beside.as_deref());
+        let is_exploratory = table.is_some_and(|table| table.definition.exploratory);
+        let word = if is_exploratory { "exploratory, proves nothing by itself: " } else { "" };
+        let line = table_line(found, beside);
+        let _ = writeln!(out, "{}/{}: {word}{line}", study.definition.name, found.name);
     }
     if !alone.is_empty() {
         let names: Vec<&str> = alone.iter().map(|found| found.name.as_str()).collect();

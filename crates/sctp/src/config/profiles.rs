@@ -99,7 +99,11 @@ const LKSCTP_2_6: Profile = Profile {
         ("rto_var_min", "0ms", "Linux 2.6, net/sctp/transport.c: SCTP_CLOCK_GRANULARITY alone"),
         ("rto_max", "60s", "Linux 2.6, include/net/sctp/constants.h: SCTP_RTO_MAX"),
         ("delack", "200ms", "Linux 2.6, include/net/sctp/constants.h: SCTP_DEFAULT_TIMEOUT_SACK"),
-        ("rcvbuf", "54KiB", "Linux 2.6: half of net.core.rmem_default (110592), net/sctp/associola.c"),
+        (
+            "rcvbuf",
+            "54KiB",
+            "later Linux 2.6: half of net.core.rmem_default (110592), net/sctp/associola.c; the whole of it up to 2.6.12-rc2",
+        ),
         ("sndbuf", "108KiB", "Linux 2.6: net.core.wmem_default"),
         ("max_burst", "4", "Linux 2.6, include/net/sctp/constants.h: SCTP_DEFAULT_MAX_BURST"),
         ("dupthresh", "4", "Linux 2.6, net/sctp/outqueue.c: tsn_missing_report >= 4 (3 in later ones)"),

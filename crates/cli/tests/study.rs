@@ -276,7 +276,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
     for (out, words) in [
         ("whole", &["run", "own"][..]),
         ("slash", &["run", "own/pages"]),
-        ("flag", &["run", "./own", "--table", "pages"]),
+        ("flag", &["run", "own", "--table", "pages"]),
         ("both", &["run", "own", "--table", "pages", "--table", "sizes"]),
     ] {
         let flags = ["--quick", "--quiet", "--out", out];

@@ -160,9 +160,14 @@ mod tests {
         let order = |turns: &Turns| turns.order().collect::<Vec<_>>();
         assert_eq!(order(&turns), [5, 9, 7, 1, 3]);
         let rank = |kind: &str, stream: u64| Priority::of_type(kind).rank(stream);
-        let ranks =
-            [rank("text/css", 5), rank("text/css", 9), rank("font/a", 1), rank("application/json", 7)];
-        assert!(ranks.is_sorted() && ranks[3] < rank("image/png", 1), "{ranks:?}");
+        let ranks = [
+            rank("font/a", 1),
+            rank("text/css", 5),
+            rank("text/css", 9),
+            rank("text/javascript", 11),
+            rank("application/json", 7),
+        ];
+        assert!(ranks.is_sorted() && ranks[4] < rank("image/png", 1), "{ranks:?}");
         assert_eq!(rank("image/png", 1), rank("image/png", u64::MAX), "they share");
         assert!(Priority { urgency: 7, incremental: true }.rank(0) < 1 << 31);
         turns.written(5);

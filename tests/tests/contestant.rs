@@ -128,7 +128,7 @@ fn what_it_cannot_do_is_refused_by_its_capabilities() {
         ("gbn:when-full=rr", "'when-full' is a key of sctp"),
         (
             "gbm",
-            "unknown transport 'gbm' (did you mean 'gbn'?); accepted: tcp, sctp, mptcp, sctp-kernel, gbn",
+            "unknown transport 'gbm' (did you mean 'gbn'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel, gbn",
         ),
         ("sctp:http=1", "'http' is a key of tcp, mptcp, sctp-kernel, gbn"),
     ] {

@@ -352,6 +352,8 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     place.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
+    // A claim that an exploratory cause decides would be refused.
+    place.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
         (

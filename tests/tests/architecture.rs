@@ -261,7 +261,6 @@ const NAMED: &[(&str, &str)] = &[
     ("cli/src/args", "the addresses at which servers listen that were told none"),
     ("cli/src/place.rs", "the forms of addresses, in errors"),
     ("cli/src/bulk/protocol.rs", "the forms of addresses, in errors"),
-    ("cli/src/serve.rs", "the forms of addresses, in errors"),
 ];
 
 /// A line of code that names a transport: as a literal, or as a case of an enumeration.

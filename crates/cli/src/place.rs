@@ -90,6 +90,16 @@ impl Carrier {
     }
 }
 
+/// The scheme of HTTP over the kernel's streams, where one listens: over TLS, or in the clear.
+pub fn kernels_scheme(secure: bool) -> &'static str {
+    let is_meant = |carrier: &Carrier| {
+        carrier.is_kernels()
+            && carrier.secure == secure
+            && matches!(carrier.scheme.url, Some("http" | "https"))
+    };
+    schemes().iter().find(|carrier| is_meant(carrier)).map_or("", |carrier| carrier.scheme.name)
+}
+
 /// Every scheme of every transport, in the order of the list.
 fn schemes() -> Vec<Carrier> {
     let mut all = Vec::new();

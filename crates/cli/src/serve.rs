@@ -1,7 +1,7 @@
 //! `anabranch serve`: a directory over TCP and SCTP.
 
 use crate::listen::{ListenSpec, Opened, Servers};
-use crate::place::{Carrier, Listen};
+use crate::place::{self, Carrier, Listen};
 use crate::secure::ServerTls;
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say, secure};
@@ -30,9 +30,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
     let redirects = matches.get_flag("redirect");
-    for (scheme, secure) in [("tcp", false), ("https", true)].into_iter().filter(|_| redirects) {
+    for secure in [false, true].into_iter().filter(|_| redirects) {
         let so = |carrier: Carrier| carrier.is_kernels() && carrier.is_secure() == secure;
         if !places.iter().any(|place| so(place.carrier)) {
+            let scheme = place::kernels_scheme(secure);
             let message =
                 format!("--redirect: from tcp:// to https://; add --listen {scheme}://ADDRESS[:PORT]");
             return Err(Failure::Usage(message));

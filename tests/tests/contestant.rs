@@ -130,7 +130,7 @@ fn what_it_cannot_do_is_refused_by_its_capabilities() {
             "gbm",
             "unknown transport 'gbm' (did you mean 'gbn'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel, gbn",
         ),
-        ("sctp:http=1", "'http' is a key of tcp, mptcp, sctp-kernel, gbn"),
+        ("sctp:http=1", "'http' is a key of tcp, quic, mptcp, sctp-kernel, gbn"),
     ] {
         let line =
             plan(&format!("--objects 2x1kB --transport {contestant}")).map(|_| ()).expect_err(contestant);

@@ -56,6 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "world",
             "transport",
             "tls",
+            "quic",
             "dtls",
             "http",
             "gateway",

@@ -153,13 +153,13 @@ fn serve() -> Command {
     };
     let count = |arg: Arg| arg.value_parser(value_parser!(u16).range(1..));
     let command = Command::new("serve")
-        .about("Serve a directory over TCP, TLS and SCTP")
+        .about("Serve a directory over TCP, TLS, QUIC and SCTP")
         .long_about(
-            "Serve a directory of files by HTTP/1.1 and HTTP/2 over TCP, over TLS on TCP (https://), and by HTTP/1.1 over SCTP in UDP (no \
-             privilege needed), over SCTP on IP, and over SCTP on DTLS (https+sctp://). But for https:// and https+sctp:// \
-             traffic is in the clear. DTLS takes a certificate with an ECDSA P-256 key. Without --cert and --key the server \
+            "Serve a directory of files by HTTP/1.1 and HTTP/2 over TCP, over TLS on TCP (https://), by HTTP/3 over QUIC (h3://), and by \
+             HTTP/1.1 over SCTP in UDP (no privilege needed), over SCTP on IP, and over SCTP on DTLS (https+sctp://). But for \
+             https://, h3:// and https+sctp:// traffic is in the clear. DTLS takes a certificate with an ECDSA P-256 key. Without --cert and --key the server \
              makes a certificate of its own, keeps it, and prints its fingerprint for --trust of clients. SIGHUP reads \
-             certificate and key of https:// again. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
+             certificate and key of https:// and h3:// again. On SIGINT or SIGTERM the server finishes exchanges in flight. The access log goes to standard \
              output.\n\n\
              Files outside DIR are never served: a symbolic link is followed only if it stays inside DIR. Names that \
              begin with a dot (.git, .env) are served only with --dotfiles, except /.well-known/.",
@@ -184,12 +184,12 @@ fn serve() -> Command {
                 .value_name("URL")
                 .action(ArgAction::Append)
                 .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"])
-                .help("Listen at tcp://, https://, sctp:// (in UDP), sctp-ip:// or https+sctp:// (over DTLS) with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
+                .help("Listen at tcp://, https://, h3:// (HTTP/3), sctp:// (in UDP), sctp-ip:// or https+sctp:// (over DTLS) with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
         .arg(crate::memory::flag())
-        .arg(count(flag("streams", "N", "100", "Streams per association")))
+        .arg(count(flag("streams", "N", "100", "Streams per association, or connection of QUIC")))
         .arg(server_threads())
         .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
@@ -206,7 +206,7 @@ fn serve() -> Command {
         )
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
         .arg(dry_run());
-    secure::server_flags(command)
+    secure::server_flags(command.arg(secure::qlog_flag()))
 }
 
 /// A time that is more than none: what waits for so long would not wait at all.
@@ -242,12 +242,13 @@ fn server_threads() -> Arg {
 
 fn get() -> Command {
     let command = Command::new("get")
-        .about("Get objects over TCP or SCTP")
+        .about("Get objects over TCP, QUIC or SCTP")
         .long_about(
-            "Get objects by HTTP/1.1 or HTTP/2: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
-             SCTP on IP, https+sctp:// over SCTP on DTLS (UDP port 4433). Objects of one server share a connection; over SCTP each object has its own stream. All addresses \
+            "Get objects by HTTP: http:// over TCP, https:// over TLS on TCP, h3:// by HTTP/3 over QUIC (UDP port 443), http+sctp:// over SCTP in UDP \
+             (port 9899), http+sctp-ip:// over SCTP on IP, https+sctp:// over SCTP on DTLS (UDP port 4433). Objects of one server \
+             share a connection; over SCTP, HTTP/2 and HTTP/3 each object has its own stream. All addresses \
              of a multi-homed server are used, from DNS or as listed in the URL: http+sctp://192.0.2.1,198.51.100.1/. \
-             But for https:// and https+sctp:// traffic is in the clear.",
+             But for https://, h3:// and https+sctp:// traffic is in the clear.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -313,6 +314,7 @@ fn get() -> Command {
         )
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
+        .arg(secure::qlog_flag())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(dry_run());
     secure::http_flag(secure::client_flags(command))

@@ -1,4 +1,8 @@
 //! How a client reaches its server: SCTP made ready for it, and waits that end.
+//!
+//! - `http3`: the same for QUIC
+
+pub mod http3;
 
 use crate::place::Carrier;
 use crate::secure::dtls_client;

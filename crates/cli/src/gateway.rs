@@ -297,6 +297,10 @@ async fn listen<U: Upstream>(
                         anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
                     );
                 }
+                // It listens in the clear, which was seen to before.
+                Opened::Http3(..) => {
+                    return Err(Failure::Internal("a gateway over HTTP/3".to_owned()));
+                }
                 Opened::Ours(here, listener, limit) => {
                     let options = Options { half_close: false, ..settings.options(&stop, limit) };
                     servers.start(world, anabranch_gateway::run(here, listener, upstream.clone(), options));

@@ -1,8 +1,8 @@
 //! `anabranch get`: fetches objects over TCP and SCTP, into files or to standard output.
 //!
 //! Objects of one server share a session: over SCTP each has a stream of its
-//! own and they are fetched at once, and so it is over HTTP/2; else over TCP one
-//! after the other.
+//! own and they are fetched at once, and so it is over HTTP/2 and HTTP/3; else
+//! over TCP one after the other.
 //!
 //! - `account`: the result as JSON and CSV
 //! - `keep`: names and places of a page's files
@@ -17,21 +17,22 @@ mod page;
 mod waterfall;
 
 use crate::dial::SctpTarget;
+use crate::dial::http3::Http3Target;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
 use crate::secure::Believing;
-use crate::{Done, Failure, complain, dry_run, knobs, say, secure};
+use crate::{Done, Failure, complain, dry_run, knobs, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
-use anabranch_http::visit::{Destination, Step, resolve};
+use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
 use anabranch_tls::TlsConnector;
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
-use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_transport::{AnyStream, CloseReason, Connector, Session};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -46,8 +47,10 @@ use std::time::Duration;
 /// Runs `anabranch get`.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut urls = Vec::new();
+    let http = matches.get_one::<String>("http").cloned();
     for text in matches.get_many::<String>("url").into_iter().flatten() {
-        urls.push(Url::parse(text).map_err(Failure::Usage)?);
+        let url = Url::parse(text).map_err(Failure::Usage)?;
+        urls.push(secure::with_http_version(http.as_deref(), url)?);
     }
     let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
     if outputs.iter().any(|name| name.is_empty()) {
@@ -64,14 +67,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Ok(Done::Well);
     }
     let page = matches.get_flag("page");
-    let http = matches.get_one::<String>("http").cloned();
-    if let (Some(version), Some(url)) = (&http, urls.iter().find(|url| !url.carrier.is_kernels())) {
-        return Err(secure::no_http_version(version, url));
-    }
-    let over_dtls = |url: &&Url| page && url.carrier.is_secure() && !url.carrier.is_kernels();
+    let over_dtls = |url: &&Url| page && url.carrier.is_over_dtls();
     if let Some(url) = urls.iter().find(over_dtls) {
         return Err(Failure::Usage(format!(
-            "--page {}: pages are not got over DTLS; write https:// or http+sctp://",
+            "--page {}: pages are not got over DTLS; write https://, h3:// or http+sctp://",
             url.text
         )));
     }
@@ -123,11 +122,13 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         );
         return Err(Failure::Usage(message));
     }
-    let sctp = config(matches)?;
-    let ours = wanted.iter().any(|one| !one.url.carrier.is_kernels());
-    let described = if ours { knobs::describe(&sctp) } else { Vec::new() };
+    let carriers: Vec<Carrier> = wanted.iter().map(|one| one.url.carrier).collect();
+    let (sctp, quic) = config(matches, &carriers)?;
+    let described = describe(&carriers, &sctp, &quic);
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
-    let settings = Settings { connect, timeout, sctp, sctp_port, tls, http, meter: Meter::new(), ledger };
+    let logs = qlog::given(matches, carriers)?;
+    let meter = Meter::new();
+    let settings = Settings { connect, timeout, sctp, quic, logs, sctp_port, tls, http, meter, ledger };
     // A terminal shows either the object or the progress.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
@@ -158,24 +159,43 @@ fn dry_run(
     if outputs.is_empty() {
         out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
     }
-    out += &dry_run::flags(matches, &["output", "page", "har", "json", "csv", "trust", "insecure", "http"]);
+    out += &dry_run::flags(
+        matches,
+        &["output", "page", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
+    );
     out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
-    let sctp = config(matches)?;
-    Ok(match urls.iter().all(|url| url.carrier.is_kernels()) {
-        true => out,
-        false => out + &dry_run::flags(matches, &["sctp-port", "key-file"]) + &dry_run::knobs(&sctp),
-    })
+    let carriers: Vec<Carrier> = urls.iter().map(|url| url.carrier).collect();
+    let (sctp, quic) = config(matches, &carriers)?;
+    if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
+        out += &dry_run::flags(matches, &["sctp-port", "key-file"]);
+    }
+    if carriers.iter().any(|carrier| !carrier.is_kernels()) {
+        out += &dry_run::both_knobs(carriers, &sctp, &quic);
+    }
+    Ok(out)
 }
 
-/// The SCTP settings.
-fn config(matches: &ArgMatches) -> Result<Config, Failure> {
-    let set = knobs::given(matches)?;
+/// What results say of the settings.
+fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) -> Vec<(String, String)> {
+    // Where both are used, SCTP's: they share names.
+    if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
+        return knobs::describe(sctp);
+    }
+    let quic = carriers.iter().any(|carrier| carrier.is_http3()).then(|| knobs::describe_quic(quic));
+    quic.unwrap_or_default()
+}
+
+/// The settings of SCTP, and of QUIC.
+fn config(matches: &ArgMatches, carriers: &[Carrier]) -> Result<(Config, anabranch_quic::Config), Failure> {
+    let set = knobs::divided(matches, carriers.iter().copied())?;
+    let quic = knobs::quic(&set.quic)?;
+    let set = set.sctp;
     let mut config = knobs::sctp(matches, &set)?;
     knobs::asks_after_peers(&mut config, &set);
     // If an exchange is cancelled, its stream is reset (RFC 6525); without that the association would have to end.
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
     knobs::warn(&config);
-    Ok(config)
+    Ok((config, quic))
 }
 
 /// Runs `anabranch get --page`.
@@ -215,10 +235,23 @@ fn whole_page(
         return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
     }
     let quiet = matches.get_flag("quiet");
-    let sctp = config(matches)?;
+    let (sctp, quic) = config(matches, &[url.carrier])?;
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
-    let asked =
-        page::Asked { url, directory, har, outputs, quiet, tls, http, connect, timeout, sctp, sctp_port };
+    let asked = page::Asked {
+        logs: qlog::given(matches, [url.carrier])?,
+        url,
+        directory,
+        har,
+        outputs,
+        quiet,
+        tls,
+        http,
+        connect,
+        timeout,
+        sctp,
+        quic,
+        sctp_port,
+    };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
@@ -245,6 +278,8 @@ struct Settings {
     connect: Duration,
     timeout: Duration,
     sctp: Config,
+    quic: anabranch_quic::Config,
+    logs: qlog::LogsTo,
     sctp_port: u16,
     /// Whom it believes over TLS and DTLS; `None`: no URL was over either.
     tls: Option<Believing>,
@@ -310,6 +345,17 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
                 Ok(addresses) if carrier.is_kernels() => {
                     over_tcp(&world, addresses, of_server, &settings).await
                 }
+                Ok(addresses) if carrier.is_http3() => {
+                    match over_http3(&world, addresses, of_server, &settings).await {
+                        Ok(ended) => ended,
+                        Err(ended) => {
+                            if let Ended::Failed(why) = &ended {
+                                all_failed(why);
+                            }
+                            vec![ended]
+                        }
+                    }
+                }
                 Ok(addresses) => match over_sctp(&world, carrier, addresses, of_server, &settings).await {
                     Ok(ended) => ended,
                     Err(ended) => {
@@ -355,8 +401,8 @@ async fn over_tcp(
     let secure = match settings.tls.clone() {
         Some(it) => TlsConnector::new(world.clone(), connector, it.client, &names),
         // Redirected there from a URL in the clear: nothing was said of whom to believe.
-        None => secure::by_default(settings.http.as_deref())
-            .and_then(|client| TlsConnector::new(world.clone(), connector, client, &names)),
+        None => Believing::by_default(settings.http.as_deref())
+            .and_then(|it| TlsConnector::new(world.clone(), connector, it.client, &names)),
     };
     match secure {
         Ok(connector) => one_by_one(world, connector, count, wanted, settings).await,
@@ -421,6 +467,46 @@ async fn at_once<N: Session>(
         Err(why) => return wanted.iter().map(|one| settings.failed(one.number, why.to_string())).collect(),
     };
     let talking = world.spawn("http/2", conversation);
+    let ended = ask_all(world, requests, session.id(), wanted, settings).await;
+    let _ = world.timeout(CLOSING, talking).await;
+    session.close();
+    ended
+}
+
+/// Fetches all over HTTP/3, on one connection.
+async fn over_http3(
+    world: &OsWorld,
+    addresses: Vec<SocketAddr>,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Result<Vec<Ended>, Ended> {
+    let believing = settings.tls.clone().map_or_else(|| Believing::by_default(None), Ok);
+    let client = believing.and_then(|it| it.http3()).map_err(Ended::Failed)?;
+    let count = addresses.len();
+    let name = wanted.first().map_or("", |one| one.url.host()).to_owned();
+    let (config, logs) = (settings.quic.clone(), settings.logs.clone());
+    let to = Http3Target { addresses, name, client, config, logs };
+    let (host, connector) = to.host(world).await.map_err(Ended::Host)?;
+    let session = connect_any(world, &connector, count, settings.connect).await;
+    let session = session.map_err(|why| Ended::Failed(why.to_string()))?;
+    let id = session.id();
+    let begun = Requests::begin_http3(session).await;
+    let (requests, conversation, _) = begun.map_err(|why| Ended::Failed(why.to_string()))?;
+    let talking = world.spawn("http/3", conversation);
+    let ended = ask_all(world, requests, id, wanted, settings).await;
+    let _ = world.timeout(CLOSING, talking).await;
+    let _ = world.timeout(CLOSING, host.idle()).await;
+    Ok(ended)
+}
+
+/// Asks for all of them at once.
+async fn ask_all(
+    world: &OsWorld,
+    requests: Requests,
+    id: u64,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
     let (mut tasks, mut ended) = (Vec::new(), Vec::new());
     for one in wanted {
         // Objects for standard output come one after the other.
@@ -429,18 +515,14 @@ async fn at_once<N: Session>(
                 ended.push(task.await);
             }
         }
-        let (inside, requests, settings, id) =
-            (world.clone(), requests.clone(), settings.clone(), session.id());
+        let (inside, requests, settings) = (world.clone(), requests.clone(), settings.clone());
         tasks.push(world.spawn("get", async move {
-            get_one::<N::Stream>(&inside, Way::Http2(&requests), id, one, &settings).await.0
+            get_one::<AnyStream>(&inside, Way::Requests(&requests), id, one, &settings).await.0
         }));
     }
     for task in tasks {
         ended.push(task.await);
     }
-    drop(requests);
-    let _ = world.timeout(CLOSING, talking).await;
-    session.close();
     ended
 }
 
@@ -504,8 +586,8 @@ async fn over_sctp(
 enum Way<'a, T> {
     /// On this stream.
     Stream(&'a mut T),
-    /// On a stream of its own.
-    Http2(&'a Requests),
+    /// On a stream of its own, over HTTP/2 or HTTP/3.
+    Requests(&'a Requests),
 }
 
 /// Fetches one object. `true`: the stream can carry another.
@@ -565,7 +647,7 @@ async fn exchange<T: anabranch_transport::Stream>(
         Way::Stream(stream) => {
             get_with_fields(world, stream, &authority, &url.target, settings.timeout, take).await
         }
-        Way::Http2(requests) => {
+        Way::Requests(requests) => {
             let place =
                 |stream| settings.ledger.note(number, |fetched| fetched.place = Some((connection, stream)));
             requests.get(world, &authority, &url.target, settings.timeout, place, take).await
@@ -614,10 +696,15 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 
 /// The URL that `location` names, relative to `url`.
 fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
-    match resolve(&url.authority(), &url.target, location) {
+    let resolved = match url.carrier.is_http3() {
+        true => resolve_secure(&url.authority(), &url.target, location),
+        false => resolve(&url.authority(), &url.target, location),
+    };
+    match resolved {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),
         Destination::Elsewhere(other) if other.starts_with("//") => {
-            Url::parse(&format!("{}:{other}", url.carrier.scheme()))
+            let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
+            Url::parse(&format!("{scheme}:{other}"))
         }
         Destination::Elsewhere(other) => Url::parse(&other),
         Destination::Nowhere => Err(format!("'{location}'")),

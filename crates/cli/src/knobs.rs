@@ -11,7 +11,7 @@ pub fn set() -> Arg {
         .long("set")
         .value_name("KEY=VALUE[,..]")
         .action(ArgAction::Append)
-        .help("SCTP knobs of this end, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]")
+        .help("SCTP knobs of this end, or QUIC's over h3://, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]")
 }
 
 /// The flag for shared keys.
@@ -24,15 +24,19 @@ pub fn key_file() -> Arg {
 
 #[cfg(target_os = "linux")]
 pub use linux::{
-    asks_after_peers, describe, given, is_senders, key_file as key_file_of, sctp, streams, warn,
+    asks_after_peers, describe, describe_quic, divided, given, is_senders, key_file as key_file_of, quic,
+    sctp, streams, warn,
 };
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use crate::place::Carrier;
     use crate::serve::config;
     use crate::{Failure, complain};
+    use anabranch_base::knobs::Table;
     use anabranch_base::spelling::hint;
     use anabranch_base::time::Duration;
+    use anabranch_transport::Settings;
     use anabranch_transport::sctp::{Config, PROFILES, SharedKeys};
     use clap::ArgMatches;
     use std::collections::BTreeMap;
@@ -53,6 +57,70 @@ mod linux {
             }
         }
         Ok(pairs)
+    }
+
+    /// What `--set` is for: SCTP's knobs or QUIC's, by what is spoken.
+    pub struct Divided {
+        /// SCTP's.
+        pub sctp: Vec<(String, String)>,
+        /// QUIC's.
+        pub quic: Vec<(String, String)>,
+    }
+
+    /// Whose knobs were given, where these carry HTTP. Both have knobs of one name.
+    pub fn divided(
+        matches: &ArgMatches,
+        carriers: impl IntoIterator<Item = Carrier>,
+    ) -> Result<Divided, Failure> {
+        let set = given(matches)?;
+        let (mut quic, mut sctp) = (false, false);
+        for carrier in carriers {
+            quic |= carrier.is_http3();
+            sctp |= !carrier.is_http3() && !carrier.is_kernels();
+        }
+        if quic
+            && sctp
+            && let Some((key, value)) = set.first()
+        {
+            return Err(Failure::Usage(format!(
+                "--set {key}={value}: of SCTP or of QUIC? both are used; use one of them, or leave --set out"
+            )));
+        }
+        if quic
+            && !sctp
+            && let Some(path) = key_file(matches)
+        {
+            return Err(Failure::Usage(format!("--key-file {path}: QUIC has certificates; leave it out")));
+        }
+        Ok(if quic {
+            Divided { sctp: Vec::new(), quic: set }
+        } else {
+            Divided { sctp: set, quic: Vec::new() }
+        })
+    }
+
+    /// QUIC with these knobs; the profile comes first, wherever it stands.
+    pub fn quic(set: &[(String, String)]) -> Result<anabranch_quic::Config, Failure> {
+        use anabranch_quic::{Config, PROFILES};
+        let mut made = Config::default();
+        for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
+            made = Config::profile(name).ok_or_else(|| {
+                let (names, hint) = (PROFILES.join(", "), hint(name, &PROFILES));
+                Failure::Usage(format!(
+                    "--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"
+                ))
+            })?;
+        }
+        for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
+            made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        }
+        made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        Ok(made)
+    }
+
+    /// What results say of QUIC's settings.
+    pub fn describe_quic(config: &anabranch_quic::Config) -> Vec<(String, String)> {
+        config.list().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
 
     /// SCTP with these knobs, and with the keys of `--key-file`; the profile comes first, wherever it stands.

@@ -1,5 +1,6 @@
 //! Where a server listens, and how it ends.
 
+use crate::dial::http3::{self, Http3Server};
 use crate::place::{Carrier, Listen};
 use crate::secure::dtls_server;
 use crate::serve::reason;
@@ -8,11 +9,12 @@ use crate::{Done, Failure, complain};
 use anabranch_dtls::DtlsLayer;
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
+use anabranch_quic::{QuicHost, Shard};
 use anabranch_tls::{Identity, Server, TlsListener};
-use anabranch_transport::CloseReason;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
+use anabranch_transport::{AnyListener, CloseReason, Host};
 use anabranch_world::World;
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::os::{Hangups, MemoryTrimmer, OsTask, OsWorld, Seat, Signals};
@@ -47,6 +49,17 @@ pub enum ListenSpec {
         /// Sessions at a time, of all threads together.
         limit: ConcurrencyLimit,
     },
+    /// A UDP port of HTTP/3 that threads share, with sockets of this thread.
+    SharedHttp3 {
+        /// Where.
+        place: Listen,
+        /// The sockets.
+        seat: Seat,
+        /// Which of the threads.
+        shard: Shard,
+        /// Sessions at a time, of all threads together.
+        limit: ConcurrencyLimit,
+    },
 }
 
 /// A listener of either kind, and its limit on sessions. The types are the transports' own, not erased: what
@@ -58,6 +71,9 @@ pub enum Opened {
     Secure(TlsListener<OsWorld, KernelListener<OsWorld>>, ConcurrencyLimit),
     /// Associations, and the world with their addresses.
     Ours(OsWorld, SctpListener<OsWorld>, ConcurrencyLimit),
+    /// Connections of QUIC, which carry HTTP/3. Their streams cost so much by themselves that it does not matter that their
+    /// type is erased.
+    Http3(AnyListener, ConcurrencyLimit),
 }
 
 /// Everything that listens in a thread.
@@ -66,13 +82,17 @@ pub struct Servers {
     signals: Signals,
     tasks: Vec<OsTask<Result<(), CloseReason>>>,
     hosts: Vec<SctpHost<OsWorld>>,
+    quic: Vec<QuicHost<OsWorld>>,
     /// URLs under which it is reached.
     pub urls: Vec<String>,
     https_port: Option<u16>,
+    http3_port: Option<u16>,
     /// Who it is to those who come over TLS.
     tls: Option<Server>,
     /// And over DTLS.
     dtls: Option<Identity>,
+    /// And over HTTP/3.
+    http3: Option<Http3Server>,
     /// What SIGHUP has read again.
     reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
@@ -86,10 +106,13 @@ impl Servers {
             signals,
             tasks: Vec::new(),
             hosts: Vec::new(),
+            quic: Vec::new(),
             urls: Vec::new(),
             https_port: None,
+            http3_port: None,
             tls: None,
             dtls: None,
+            http3: None,
             reload: None,
         })
     }
@@ -98,6 +121,12 @@ impl Servers {
     #[must_use]
     pub fn with_tls(self, tls: Option<Server>, dtls: Option<Identity>) -> Self {
         Self { tls, dtls, ..self }
+    }
+
+    /// What it is to those who come over HTTP/3.
+    #[must_use]
+    pub fn with_http3(self, http3: Option<Http3Server>) -> Self {
+        Self { http3, ..self }
     }
 
     /// SIGHUP calls `reload` from here on, once for all threads.
@@ -138,6 +167,9 @@ impl Servers {
             ListenSpec::Place(place, most) if place.carrier.is_kernels() => {
                 self.listen_tcp(world, &place, most)
             }
+            ListenSpec::Place(place, most) if place.carrier.is_http3() => {
+                Ok(vec![self.listen_http3(world, &place, most).await?])
+            }
             ListenSpec::Place(place, most) if place.carrier.is_secure() => {
                 self.listen_dtls(world, &place, config, sctp_port, most).await
             }
@@ -151,6 +183,15 @@ impl Servers {
                 let listener = KernelListener::over(world.clone(), listening);
                 self.name(place.carrier, listener.local().ip(), listener.local().port());
                 Ok(vec![self.kernel(world, place.carrier, listener, limit)?])
+            }
+            ListenSpec::SharedHttp3 { place, seat, shard, limit } => {
+                let failed =
+                    |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(&place)));
+                let server = self.of_http3()?;
+                let here = world.at(place.addresses.clone()).map_err(|why| failed(why.to_string()))?;
+                let socket = here.take_seat(seat).map_err(|why| failed(why.to_string()))?;
+                let host = http3::share(&here, socket, server, shard).map_err(failed)?;
+                Ok(vec![self.take_in_http3(&here, host, &place, limit)?])
             }
             ListenSpec::Shared { place, seat, member, limit } => {
                 let failed =
@@ -239,6 +280,42 @@ impl Servers {
         hosts.into_iter().map(open).collect()
     }
 
+    async fn listen_http3(
+        &mut self,
+        world: &OsWorld,
+        place: &Listen,
+        most: usize,
+    ) -> Result<Opened, Failure> {
+        let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+        let server = self.of_http3()?;
+        let here = world.at(place.addresses.clone()).map_err(|why| failed(why.to_string()))?;
+        let host = http3::listen(&here, place, server).await.map_err(failed)?;
+        self.take_in_http3(&here, host, place, ConcurrencyLimit::new(most))
+    }
+
+    fn of_http3(&self) -> Result<Http3Server, Failure> {
+        let none = || Failure::Internal("a listener over HTTP/3 has no certificate".to_owned());
+        self.http3.clone().ok_or_else(none)
+    }
+
+    /// Listens on the port of a host.
+    fn take_in_http3(
+        &mut self,
+        here: &OsWorld,
+        host: QuicHost<OsWorld>,
+        place: &Listen,
+        limit: ConcurrencyLimit,
+    ) -> Result<Opened, Failure> {
+        let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+        let port = host.engine(|engine| engine.port());
+        let listener = host.listen(port, 0).map_err(|why| failed(why.to_string()))?;
+        for ip in here.addresses() {
+            self.name(place.carrier, ip, port);
+        }
+        self.quic.push(host);
+        Ok(Opened::Http3(listener, limit))
+    }
+
     /// Listens on `port` of a host.
     fn take_in(
         &mut self,
@@ -270,10 +347,18 @@ impl Servers {
         self.https_port
     }
 
+    /// The port of the first listener over HTTP/3.
+    pub fn http3_port(&self) -> Option<u16> {
+        self.http3_port
+    }
+
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
         self.urls.push(format!("{}://{}/", carrier.scheme(), SocketAddr::new(ip, port)));
-        if carrier.is_secure() {
+        if carrier.is_secure() && carrier.is_kernels() {
             self.https_port.get_or_insert(port);
+        }
+        if carrier.is_http3() {
+            self.http3_port.get_or_insert(port);
         }
     }
 
@@ -327,12 +412,15 @@ impl Servers {
             complain("ending: exchanges in flight will finish; a second signal ends at once");
         }
         stop.stop();
-        let Self { tasks, hosts, mut signals, worker, .. } = self;
+        let Self { tasks, hosts, quic, mut signals, worker, .. } = self;
         let mut finish = std::pin::pin!(async {
             for task in tasks {
                 let _ = task.await;
             }
             for host in &hosts {
+                host.close().await;
+            }
+            for host in &quic {
                 host.close().await;
             }
         });
@@ -341,7 +429,10 @@ impl Servers {
             Poll::Pending => signals.poll(cx).map(|()| false),
         });
         let in_time = world.timeout(grace, ended).await == Some(true);
-        worker.count(hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum());
+        let associations: u64 =
+            hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum();
+        let connections: u64 = quic.iter().map(|host| host.engine(|engine| engine.accepted())).sum();
+        worker.count(associations + connections);
         if !in_time && worker.is_alone() {
             complain("some exchanges did not finish");
         }

@@ -15,14 +15,14 @@ pub fn command() -> Command {
         .about("Load a server: open-loop at a rate, or closed-loop")
         .long_about(
             "Send a server requests for one URL: http:// over TCP, https:// over TLS on TCP, http+sctp:// over SCTP in UDP, \
-             http+sctp-ip:// over SCTP on IP. The report has the six blocks of httperf, then latency percentiles and failures by cause.\n\n\
+             http+sctp-ip:// over SCTP on IP, h3:// by HTTP/3 over QUIC. The report has the six blocks of httperf, then latency percentiles and failures by cause.\n\n\
              --rate is an open loop: sessions (connections or associations) begin at that rate, however slow the server \
              is. Latency counts from the scheduled send time (no coordinated omission). --rate with -c schedules \
              objects instead, on N persistent sessions. -c alone is a closed loop: each session requests the next \
              object when one has arrived, and latency counts from the actual send.\n\n\
-             --http 2 speaks HTTP/2, over https:// it is spoken where the server chooses it; --streams is then the requests \
-             outstanding on a connection.\n\n\
-             But for https:// traffic is in the clear.",
+             --http 2 speaks HTTP/2, over https:// it is spoken where the server chooses it; --http 3 takes https:// URLs over \
+             QUIC. --streams is then the requests outstanding on a connection.\n\n\
+             But for https://, h3:// and https+sctp:// traffic is in the clear.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -61,7 +61,7 @@ pub fn command() -> Command {
             flag(
                 "streams",
                 "N",
-                "SCTP streams, or requests of HTTP/2, in use at a time per session [default: the objects per session, at most 100; else 1]",
+                "SCTP streams, or requests of HTTP/2 or HTTP/3, in use at a time per session [default: the objects per session, at most 100; else 1]",
             )
             .value_parser(value_parser!(u16).range(1..)),
         )
@@ -86,6 +86,13 @@ pub fn command() -> Command {
         )
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
+        .arg(
+            Arg::new("early-data")
+                .long("early-data")
+                .action(ArgAction::SetTrue)
+                .help("Over h3:// send requests with the handshakes of sessions that are resumed (0-RTT)"),
+        )
+        .arg(crate::args::secure::qlog_flag())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(crate::args::dry_run());
     crate::args::secure::http_flag(crate::args::secure::client_flags(command))
@@ -94,12 +101,13 @@ pub fn command() -> Command {
 #[cfg(target_os = "linux")]
 mod verb {
     use crate::dial::SctpTarget;
+    use crate::dial::http3::Http3Target;
     use crate::knobs;
     use crate::outputs::{Outputs, command_line};
     use crate::place::Url;
     use crate::progress::Ticker;
     use crate::secure::Believing;
-    use crate::{Done, Failure, busy_poll, dry_run, say, secure};
+    use crate::{Done, Failure, busy_poll, dry_run, qlog, say, secure};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_http::serve::Versions;
     use anabranch_load::generator::report::{self, Framing};
@@ -119,10 +127,14 @@ mod verb {
     pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let url = Url::parse(text("url").unwrap_or_default()).map_err(Failure::Usage)?;
+        let url = secure::with_http_version(text("http"), url)?;
         let plan = plan(matches, &url)?;
-        let config = config(matches, &url, &plan)?;
+        if matches.get_flag("early-data") && !url.carrier.is_http3() {
+            return Err(Failure::Usage(format!("--early-data: {}: it is for h3:// URLs", url.text)));
+        }
+        let (config, quic) = config(matches, &url, &plan)?;
         if matches.get_flag("dry-run") {
-            say(&dry_run(matches, &url, &plan, &config))?;
+            say(&dry_run(matches, &url, &plan, (&config, &quic)))?;
             return Ok(Done::Well);
         }
         let tls = secure::client(matches, [url.carrier])?;
@@ -133,10 +145,16 @@ mod verb {
                 command: command_line(),
                 url: url.text.clone(),
                 transport: url.carrier.name().to_owned(),
-                settings: if url.carrier.is_kernels() { Vec::new() } else { knobs::describe(&config) },
+                settings: match (url.carrier.is_kernels(), url.carrier.is_http3()) {
+                    (true, _) => Vec::new(),
+                    (_, true) => knobs::describe_quic(&quic),
+                    _ => knobs::describe(&config),
+                },
                 ..Framing::default()
             },
             config,
+            quic,
+            logs: qlog::given(matches, [url.carrier])?,
             sctp_port: matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
             quiet: matches.get_flag("quiet"),
             url,
@@ -152,6 +170,8 @@ mod verb {
         tls: Option<Believing>,
         plan: Plan,
         config: Config,
+        quic: anabranch_quic::Config,
+        logs: qlog::LogsTo,
         sctp_port: u16,
         quiet: bool,
         framing: Framing,
@@ -186,7 +206,7 @@ mod verb {
             return Err(Failure::Usage(message.to_owned()));
         }
         let streams = matches.get_one::<u16>("streams").copied();
-        let versions = versions(matches, url)?;
+        let versions = versions(matches, url);
         let one_stream = url.carrier.is_kernels() && versions == Versions::Http1;
         if one_stream && streams.is_some_and(|streams| streams > 1) {
             let message = "--streams: HTTP/1.1 on a TCP connection has one stream; use more connections, --http 2, or http+sctp://";
@@ -216,17 +236,22 @@ mod verb {
     }
 
     /// Which HTTP is spoken: what was said, else what the server chooses over TLS.
-    fn versions(matches: &ArgMatches, url: &Url) -> Result<Versions, Failure> {
+    fn versions(matches: &ArgMatches, url: &Url) -> Versions {
         let said = matches.get_one::<String>("http").map(String::as_str);
         match (said, url.carrier.is_kernels()) {
-            (Some(version), false) => Err(secure::no_http_version(version, url)),
-            (Some("2"), true) => Ok(Versions::Http2),
-            (None, true) if url.carrier.is_secure() => Ok(Versions::Both),
-            _ => Ok(Versions::Http1),
+            (_, false) if url.carrier.is_http3() => Versions::Http3,
+            (Some("2"), true) => Versions::Http2,
+            (None, true) if url.carrier.is_secure() => Versions::Both,
+            _ => Versions::Http1,
         }
     }
 
-    fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, config: &Config) -> String {
+    fn dry_run(
+        matches: &ArgMatches,
+        url: &Url,
+        plan: &Plan,
+        (config, quic): (&Config, &anabranch_quic::Config),
+    ) -> String {
         let random = |random: bool| match (random, plan.seed) {
             (false, _) => String::new(),
             (true, None) => " on the average, at random".to_owned(),
@@ -254,15 +279,25 @@ mod verb {
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
-        out += &dry_run::flags(matches, &["max-sessions", "busy-poll", "trust", "insecure", "http"]);
-        match url.carrier.is_kernels() {
-            true => out,
-            false => out + &dry_run::flags(matches, &["sctp-port", "key-file"]) + &dry_run::knobs(config),
+        out += &dry_run::flags(matches, &["max-sessions", "busy-poll", "trust", "insecure", "http", "early-data", "qlog"]);
+        if url.carrier.is_kernels() {
+            return out;
         }
+        if !url.carrier.is_http3() {
+            out += &dry_run::flags(matches, &["sctp-port", "key-file"]);
+        }
+        out + &dry_run::both_knobs([url.carrier], config, quic)
     }
 
-    fn config(matches: &ArgMatches, url: &Url, plan: &Plan) -> Result<Config, Failure> {
-        let set = knobs::given(matches)?;
+    /// The settings of SCTP, and of QUIC.
+    fn config(
+        matches: &ArgMatches,
+        url: &Url,
+        plan: &Plan,
+    ) -> Result<(Config, anabranch_quic::Config), Failure> {
+        let set = knobs::divided(matches, [url.carrier])?;
+        let quic = knobs::quic(&set.quic)?;
+        let set = set.sctp;
         if url.carrier.is_kernels() && !set.is_empty() {
             return Err(Failure::Usage("--set: the kernel's TCP has no such knobs".to_owned()));
         }
@@ -272,7 +307,7 @@ mod verb {
         let mut config = knobs::sctp(matches, &set)?;
         config.streams = config.streams.max(plan.streams);
         knobs::warn(&config);
-        Ok(config)
+        Ok((config, quic))
     }
 
     async fn reach(world: OsWorld, settings: Settings, outputs: Outputs) -> Result<Done, Failure> {
@@ -293,6 +328,17 @@ mod verb {
             let connector =
                 TlsConnector::new(world.clone(), connector, tls, &names).map_err(Failure::Usage)?;
             return to_first(world, connector, count, settings, outputs).await;
+        }
+        if settings.url.carrier.is_http3() {
+            let count = addresses.len();
+            let believing = settings.tls.clone().map_or_else(|| Believing::by_default(None), Ok);
+            let client = believing.and_then(|it| it.http3()).map_err(Failure::Host)?;
+            let (name, config) = (settings.url.host().to_owned(), settings.quic.clone());
+            let to = Http3Target { addresses, name, client, config, logs: settings.logs.clone() };
+            let (host, connector) = to.host(&world).await?;
+            let done = to_first(world.clone(), connector, count, settings, outputs).await;
+            let _ = world.timeout(CLOSING, host.idle()).await;
+            return done;
         }
         let to = SctpTarget {
             carrier: settings.url.carrier,

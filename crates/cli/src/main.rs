@@ -32,6 +32,8 @@ mod outputs;
 mod packages;
 mod place;
 mod progress;
+#[cfg(target_os = "linux")]
+mod qlog;
 mod race;
 #[cfg(target_os = "linux")]
 mod secure;

@@ -193,7 +193,10 @@ fn recapture(
 /// A run as HAR.
 fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, comment: &str) -> String {
     let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
-    let (http2, scheme) = (is("http", "2"), if is("tls", "yes") { "https" } else { "http" });
+    let version = [("2", "HTTP/2"), ("3", "HTTP/3")].into_iter().find(|(value, _)| is("http", value));
+    let version = version.map_or("HTTP/1.1", |(_, version)| version);
+    // RFC 9114 §3.1: there is nothing in the clear.
+    let scheme = if is("tls", "yes") || is("http", "3") { "https" } else { "http" };
     let instant = |ns: u64| Instant::from_nanos(ns);
     let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);
     let fetches: Vec<Fetch> = run
@@ -208,7 +211,7 @@ fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, commen
                 assigned: object.instants.map(|instants| instant(instants.assigned_ns)),
                 first_byte: object.first_byte_ns.map(instant),
                 ended: instant(object.delivered_ns.unwrap_or(last).max(issued)),
-                http2,
+                version,
                 connection: object.connection.map(|port| port.to_string()).unwrap_or_default(),
                 status: if object.failure.is_none() { 200 } else { 0 },
                 failure: object.failure.clone(),

@@ -1,9 +1,8 @@
-//! Where a server listens and where a client goes: `tcp://`, `https://`, `sctp://`,
-//! `sctp-ip://`, `https+sctp://` with addresses, `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://`
-//! with a host.
+//! Where a server listens and where a client goes: `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://`, `h3://`
+//! with addresses, `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://`, `h3://` with a host.
 
 use anabranch_lab::transports::Transports;
-use anabranch_transport::Scheme;
+use anabranch_transport::{Scheme, Streams};
 use anabranch_world::kernel::KernelProtocol;
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,6 +18,8 @@ pub struct Carrier {
     several: bool,
     kernel: Option<KernelProtocol>,
     secure: bool,
+    /// Each exchange has a fresh stream: HTTP/3.
+    fresh: bool,
 }
 
 impl PartialEq for Carrier {
@@ -72,9 +73,24 @@ impl Carrier {
         self.kernel.is_some()
     }
 
-    /// Over TLS, or over DTLS where it is ours.
+    /// Nobody on the way can read it: over TLS, over DTLS, or HTTP/3.
     pub fn is_secure(self) -> bool {
         self.secure
+    }
+
+    /// It carries HTTP/3, each exchange on a fresh stream.
+    pub fn is_http3(self) -> bool {
+        self.fresh
+    }
+
+    /// Over DTLS.
+    pub fn is_over_dtls(self) -> bool {
+        self.secure && !self.fresh && !self.is_kernels()
+    }
+
+    /// HTTP/3, where there is that.
+    pub fn http3() -> Option<Self> {
+        Self::all().find(|carrier| carrier.fresh)
     }
 
     /// Which of the kernel's protocols it is.
@@ -109,7 +125,8 @@ fn schemes() -> Vec<Carrier> {
         let options = || protocol.kernel(&*protocol.profile(protocol.default_profile())?, None);
         let kernel = if can.kernel { options().map(|options| options.protocol) } else { None };
         let schemes = protocol.schemes().iter().zip(all.len()..);
-        let carrier = |(&scheme, order)| Carrier { order, scheme, several: can.paths, kernel, secure: false };
+        let (several, secure, fresh) = (can.paths, can.secure, can.streams == Streams::Fresh);
+        let carrier = |(&scheme, order)| Carrier { order, scheme, several, kernel, secure, fresh };
         all.extend(schemes.map(carrier));
     }
     // TLS is a layer on a stream of bytes: what HTTP in the clear has one for, HTTP over TLS has, too.
@@ -119,7 +136,8 @@ fn schemes() -> Vec<Carrier> {
         all.push(Carrier { order: all.len(), scheme, secure: true, ..plain });
     }
     // And DTLS one beneath what is ours and in UDP, which then has one path (RFC 8261).
-    let ours = all.iter().find(|carrier| carrier.kernel.is_none() && carrier.scheme.in_udp).copied();
+    let ours = |carrier: &&Carrier| carrier.kernel.is_none() && carrier.scheme.in_udp && !carrier.secure;
+    let ours = all.iter().find(ours).copied();
     if let Some(ours) = ours {
         const NAME: &str = "https+sctp";
         let scheme = Scheme { name: NAME, url: Some(NAME), port: anabranch_dtls::PORT, in_udp: true };
@@ -153,7 +171,8 @@ impl fmt::Display for Listen {
 impl Listen {
     /// The forms that are read.
     pub const FORMS: &str = "tcp://ADDRESS[:PORT], https://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT], \
-                             sctp-ip://ADDRESS[,ADDRESS..][:PORT] or https+sctp://ADDRESS[:PORT]; * is every address";
+                             sctp-ip://ADDRESS[,ADDRESS..][:PORT], https+sctp://ADDRESS[:PORT] or h3://ADDRESS[:PORT]; * is every \
+                             address";
 
     /// Reads `sctp://127.0.0.1,[::1]:9899`.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -203,7 +222,8 @@ impl Url {
     /// Reads `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
-                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132) or https+sctp://HOST[:PORT]/PATH (SCTP over DTLS)";
+                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) or \
+                     h3://HOST[:PORT]/PATH (HTTP/3)";
         let wrong = |why: &str| format!("{text}: {why}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
         let scheme = scheme.to_ascii_lowercase();
@@ -225,7 +245,7 @@ impl Url {
         let (all, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
         if !carrier.several && all.contains(',') {
             return Err(wrong(
-                "several addresses of one host are for SCTP in the clear; TCP and DTLS go to one",
+                "several addresses of one host are for SCTP in the clear; TCP, DTLS and HTTP/3 go to one",
             ));
         }
         let mut hosts = Vec::new();
@@ -269,6 +289,16 @@ impl Url {
         let host = self.host();
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         if self.port == self.carrier.port() { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The same server over HTTP/3, at the same port; `None`: it is not that of a URL over TLS.
+    #[cfg(target_os = "linux")]
+    pub fn over_http3(&self) -> Option<Self> {
+        let is_https = self.carrier.is_kernels() && self.carrier.is_secure();
+        match Carrier::http3().filter(|_| is_https) {
+            Some(carrier) => Some(Self { carrier, ..self.clone() }),
+            None => self.carrier.is_http3().then(|| self.clone()),
+        }
     }
 
     /// The server, without what it is asked for.

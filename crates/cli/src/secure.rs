@@ -7,20 +7,26 @@ use crate::place::{Carrier, Listen, Url};
 use crate::{Failure, complain};
 use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
+use anabranch_http::http3;
 use anabranch_tls::{
-    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust,
+    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust, TrustError,
+    Versions,
 };
 use clap::ArgMatches;
+use std::cell::OnceCell;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A server's TLS and DTLS.
 pub struct ServerTls {
     /// What takes sessions in over TLS; `None`: it listens nowhere so.
     pub server: Option<Server>,
+    /// What takes sessions of HTTP/3 in; `None`: it listens nowhere so.
+    pub http3: Option<Server>,
     /// Who it is over DTLS; `None`: it listens nowhere so.
     pub dtls: Option<Identity>,
     /// A line about its certificate.
@@ -36,12 +42,13 @@ impl ServerTls {
     /// What is to be done when they have changed: sessions to come are shown what the files hold then. A line tells; what cannot
     /// be read changes nothing.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
-        let (shared, (certificate, key)) = (self.server.as_ref()?.shared(), self.files.clone()?);
+        let shown: Vec<_> = self.server.iter().chain(&self.http3).map(Server::shared).collect();
+        let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
         Some(move || {
             let read = Identity::from_files(&certificate, &key).map_err(|why| why.to_string());
             let read = read.and_then(|identity| {
                 let fingerprint = Fingerprint(identity.fingerprint());
-                shared.show(identity).map(|()| fingerprint)
+                shown.iter().try_for_each(|server| server.show(identity.clone())).map(|()| fingerprint)
             });
             complain(&match read {
                 Ok(fingerprint) => {
@@ -60,7 +67,7 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
     if !places.iter().any(|place| place.carrier.is_secure()) {
         return match files {
             Some((file, _)) => Err(Failure::Usage(format!(
-                "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT] or https+sctp://ADDRESS[:PORT]"
+                "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT], h3:// or https+sctp://"
             ))),
             None => Ok(None),
         };
@@ -77,10 +84,8 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
     };
     let wrong =
         |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
-    let over = |dtls: bool| {
-        places.iter().any(|place| place.carrier.is_secure() && place.carrier.is_kernels() != dtls)
-    };
-    let dtls = over(true).then(|| identity.clone());
+    let over = |is_so: fn(Carrier) -> bool| places.iter().any(|place| is_so(place.carrier));
+    let dtls = over(Carrier::is_over_dtls).then(|| identity.clone());
     if let Some(identity) = &dtls {
         dtls_server(identity.clone()).map_err(|why| wrong(why.to_string()))?;
     }
@@ -89,8 +94,19 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
-    let server = over(false).then(|| Server::new(settings, Surroundings::Real)).transpose().map_err(wrong)?;
-    Ok(Some(ServerTls { server, dtls, shown, files }))
+    // Of what comes early the server takes GET and HEAD alone (RFC 8470), and each ticket once.
+    let of_http3 = ServerSettings {
+        versions: Versions::Only13,
+        early_data: true,
+        protocols: vec![http3::ALPN.to_vec()],
+        ..settings.clone()
+    };
+    let server = |wanted: bool, settings| {
+        wanted.then(|| Server::new(settings, Surroundings::Real)).transpose().map_err(wrong)
+    };
+    let http3 = server(over(Carrier::is_http3), of_http3)?;
+    let server = server(over(|carrier| carrier.is_secure() && carrier.is_kernels()), settings)?;
+    Ok(Some(ServerTls { server, http3, dtls, shown, files }))
 }
 
 /// DTLS of a server.
@@ -109,8 +125,47 @@ pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
 pub struct Believing {
     /// Over TLS.
     pub client: Client,
-    /// Over DTLS.
+    /// Over DTLS and HTTP/3.
     pub trust: Trust,
+    /// What it is over HTTP/3, once that was asked for: it remembers sessions.
+    http3: Rc<OnceCell<Client>>,
+    /// Over HTTP/3 requests ride with the handshakes of sessions that are resumed.
+    early: bool,
+}
+
+impl Believing {
+    /// One who believes the authorities of this system: of whom nothing was said.
+    pub fn by_default(version: Option<&str>) -> Result<Self, String> {
+        Self::new(Trust::System, version).map_err(|why| why.to_string())
+    }
+
+    fn new(trust: Trust, version: Option<&str>) -> Result<Self, TrustError> {
+        let settings = ClientSettings {
+            trust: trust.clone(),
+            protocols: protocols(version),
+            key_log: Some(key_log()),
+            ..ClientSettings::default()
+        };
+        let client = Client::new(settings, Surroundings::Real)?;
+        Ok(Self { client, trust, http3: Rc::default(), early: false })
+    }
+
+    /// What it is over HTTP/3.
+    pub fn http3(&self) -> Result<Client, String> {
+        if let Some(client) = self.http3.get() {
+            return Ok(client.clone());
+        }
+        let settings = ClientSettings {
+            trust: self.trust.clone(),
+            versions: Versions::Only13,
+            early_data: self.early,
+            protocols: vec![http3::ALPN.to_vec()],
+            key_log: Some(key_log()),
+            ..ClientSettings::default()
+        };
+        let client = Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())?;
+        Ok(self.http3.get_or_init(|| client).clone())
+    }
 }
 
 /// What the client is over TLS; `None`: it goes nowhere over TLS.
@@ -125,7 +180,7 @@ pub fn client(
             if insecure { Some("--insecure".to_owned()) } else { file.map(|file| format!("--trust {file}")) };
         return match flag {
             Some(flag) => Err(Failure::Usage(format!(
-                "{flag}: nothing is got over TLS; write https:// or https+sctp://"
+                "{flag}: nothing is got over TLS; write https://, h3:// or https+sctp://"
             ))),
             None => Ok(None),
         };
@@ -145,37 +200,32 @@ pub fn client(
     };
     // A verb without the flag speaks HTTP/1.1.
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
-    let settings = ClientSettings {
-        trust: trust.clone(),
-        protocols: protocols(version),
-        key_log: Some(key_log()),
-        ..ClientSettings::default()
-    };
-    let client = Client::new(settings, Surroundings::Real).map_err(|why| Failure::Host(why.to_string()))?;
-    Ok(Some(Believing { client, trust }))
+    let believing = Believing::new(trust, version).map_err(|why| Failure::Host(why.to_string()))?;
+    let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
+    Ok(Some(Believing { early, ..believing }))
 }
 
-/// A client of whom nothing was said: it believes the authorities of this system.
-pub fn by_default(version: Option<&str>) -> Result<Client, String> {
-    let settings = ClientSettings {
-        protocols: protocols(version),
-        key_log: Some(key_log()),
-        ..ClientSettings::default()
-    };
-    Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
-}
-
-/// What is spoken over TLS, the best first (RFC 7301 §6); with a version, that alone.
+/// What is spoken over TLS, the best first (RFC 7301 §6); with a version of these, that alone.
 fn protocols(version: Option<&str>) -> Vec<Vec<u8>> {
     let all = [("2", ALPN), ("1.1", b"http/1.1")];
+    let version = version.filter(|version| all.iter().any(|(name, _)| name == version));
     let wanted = all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
     wanted.map(|(_, alpn)| alpn.to_vec()).collect()
 }
 
-/// Of a version of HTTP that was asked for where there is no choice.
-pub fn no_http_version(version: &str, url: &Url) -> Failure {
-    let why = "SCTP carries HTTP/1.1 on its streams; leave --http out";
-    Failure::Usage(format!("--http {version}: {}: {why}", url.text))
+/// The URL as `--http` wants it, if that was said: HTTP/3 has a carrier of its own.
+pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure> {
+    let Some(version) = version else { return Ok(url) };
+    let wrong = |why: &str| Err(Failure::Usage(format!("--http {version}: {}: {why}", url.text)));
+    match (version, url.over_http3()) {
+        ("3", Some(url)) => Ok(url),
+        ("3", None) => wrong("HTTP/3 is for https:// and h3://; write https://"),
+        (_, _) if url.carrier.is_http3() => wrong("h3:// is HTTP/3; leave --http out, or write https://"),
+        (_, _) if !url.carrier.is_kernels() => {
+            wrong("SCTP carries HTTP/1.1 on its streams; leave --http out")
+        }
+        _ => Ok(url),
+    }
 }
 
 /// Secrets of sessions for decoders, where the environment names a file (`SSLKEYLOGFILE`).

@@ -1,10 +1,11 @@
 //! `anabranch serve`: a directory over TCP and SCTP.
 
+use crate::dial::http3::Http3Server;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{self, Carrier, Listen};
 use crate::secure::ServerTls;
 use crate::threads::ListenSpecs;
-use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say, secure};
+use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
@@ -39,7 +40,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             return Err(Failure::Usage(message));
         }
     }
-    let settings = Settings::read(matches)?;
+    let settings = Settings::read(matches, &places)?;
     let memory = memory::budget(matches, &places)?;
     drop(site);
     if matches.get_flag("dry-run") {
@@ -48,9 +49,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Ok(Done::Well);
     }
     let tls = secure::server(matches, &places)?;
+    let logs = qlog::given(matches, places.iter().map(|place| place.carrier))?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
-    let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let (matches, shown) = (matches.clone(), directory.to_owned());
+    let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let open: Vec<&str> = places
         .iter()
         .map(|place| place.carrier)
@@ -75,18 +77,22 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     };
     let directory = directory.to_owned();
     let reload = tls.as_ref().and_then(ServerTls::reload);
-    let (tls, dtls) = tls.map_or((None, None), |tls| (tls.server, tls.dtls));
-    let shared = tls.map(|server| server.shared());
+    let (tls, http3, dtls) = tls.map_or((None, None, None), |tls| (tls.server, tls.http3, tls.dtls));
+    let [shared, http3] = [tls, http3].map(|server| server.map(|server| server.shared()));
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
-        let mut settings = Settings::read(&matches)?;
+        let mut settings = Settings::read(&matches, &places)?;
         // One for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
+        settings.quic.memory = Some(memory.clone());
         let served = os::run(busy_poll::options(&matches), async |world| {
             let tls = shared.clone().map(Shared::server);
             let mut servers = Servers::new(worker)?.with_tls(tls, dtls.clone());
+            let (config, logs) = (settings.quic.clone(), logs.clone());
+            let http3 = http3.clone().map(Shared::server);
+            servers = servers.with_http3(http3.map(|server| Http3Server { server, config, logs }));
             if let Some(reload) = reload.clone() {
                 servers = servers.with_reload(reload)?;
             }
@@ -107,6 +113,7 @@ fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
         "key-file",
         "cert",
         "key",
+        "qlog",
         "connections",
         "memory",
         "streams",
@@ -119,18 +126,20 @@ fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
     ];
     let log = if settings.options.log.is_some() { "standard output" } else { "none" };
     out += if matches.get_flag("redirect") { "redirect: from tcp:// to https://\n" } else { "" };
-    out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
+    out += &(dry_run::flags(matches, &names) + &format!("log: {log}\n"));
+    out + &dry_run::both_knobs(places.iter().map(|place| place.carrier), &settings.sctp, &settings.quic)
 }
 
 struct Settings {
     sctp: Config,
+    quic: anabranch_quic::Config,
     sctp_port: u16,
     options: Options,
     grace: Duration,
 }
 
 impl Settings {
-    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches, places: &[Listen]) -> Result<Self, Failure> {
         let span = |name: &str| -> Result<Duration, Failure> {
             let text = matches.get_one::<String>(name).map_or("", String::as_str);
             parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {text}: {why}")))
@@ -142,7 +151,12 @@ impl Settings {
         let most_head = usize::try_from(head.0).ok().filter(|most| (1..=1 << 20).contains(most));
         let most_head =
             most_head.ok_or_else(|| Failure::Usage(format!("--max-header {text}: must be 1 B to 1 MiB")))?;
-        let set = knobs::given(matches)?;
+        let set = knobs::divided(matches, places.iter().map(|place| place.carrier))?;
+        let mut quic = knobs::quic(&set.quic)?;
+        if !set.quic.iter().any(|(key, _)| key == "streams") {
+            quic.streams = number("streams").into();
+        }
+        let set = set.sctp;
         let mut sctp = knobs::sctp(matches, &set)?;
         knobs::streams(&mut sctp, &set, number("streams"));
         // An exchange that is given up takes its stream with it, not the association (RFC 6525).
@@ -158,7 +172,7 @@ impl Settings {
             ..Options::default()
         };
         let grace = span("grace")?;
-        Ok(Self { sctp, sctp_port: number("sctp-port"), options, grace })
+        Ok(Self { sctp, quic, sctp_port: number("sctp-port"), options, grace })
     }
 }
 
@@ -205,8 +219,10 @@ async fn serve(
     }
     let https = if redirects { servers.https_port() } else { None };
     let site = Rc::new(site);
-    let clear = Rc::new(Redirected { site: site.clone(), https });
-    let site = Rc::new(Redirected { site, https: None });
+    let clear = Rc::new(Redirected { site: site.clone(), https, http3: None });
+    // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3.
+    let secure = Rc::new(Redirected { site: site.clone(), https: None, http3: servers.http3_port() });
+    let site = Rc::new(Redirected { site, https: None, http3: None });
     for opened in opened {
         let options = |limit: ConcurrencyLimit| Options { sessions: Some(limit), ..settings.options.clone() };
         match opened {
@@ -215,7 +231,12 @@ async fn serve(
                 servers.start(&world, server);
             }
             Opened::Secure(listener, limit) => {
-                let server = serve::run(world.clone(), listener, site.clone(), options(limit), Unobserved);
+                let server = serve::run(world.clone(), listener, secure.clone(), options(limit), Unobserved);
+                servers.start(&world, server);
+            }
+            Opened::Http3(listener, limit) => {
+                let options = Options { versions: Versions::Http3, ..options(limit) };
+                let server = serve::run(world.clone(), listener, site.clone(), options, Unobserved);
                 servers.start(&world, server);
             }
             Opened::Ours(here, listener, limit) => {

@@ -2,8 +2,8 @@
 //!
 //! What is listened on is opened once, before the threads begin, and each gets
 //! its part: of a UDP port, or of IP protocol 132, a socket of its own, to
-//! which the kernel brings the packets with the thread's verification tags; of
-//! TCP the same socket, from which whoever is idle takes the next connection.
+//! which the kernel brings the packets with the thread's verification tags or
+//! connection ids; of TCP the same socket, from which whoever is idle takes the next connection.
 
 use crate::dial::warn_kernel_sctp;
 use crate::listen::{BACKLOG, ListenSpec, shown};
@@ -11,6 +11,7 @@ use crate::place::Listen;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::limits::ConcurrencyLimit;
+use anabranch_quic::{Shard, Steered};
 use anabranch_transport::sctp::{Directory, IP_PROTOCOL};
 use anabranch_world::os::{self, Group};
 use std::io;
@@ -73,12 +74,18 @@ impl WorkerHandle {
 pub struct ListenSpecs {
     each: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
+    /// What a session is called of those that threads share a port for.
+    sessions: &'static str,
 }
 
 impl ListenSpecs {
     /// Opens `places` for so many threads; each listener takes in up to `most` at a time, in all threads together.
     pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
-        let mut specs = Self { each: (0..threads).map(|_| Vec::new()).collect(), groups: Vec::new() };
+        let mut specs = Self {
+            each: (0..threads).map(|_| Vec::new()).collect(),
+            groups: Vec::new(),
+            sessions: "associations",
+        };
         for place in places {
             let failed = |why: io::Error| {
                 let why = reason(place.carrier, Some(place.port), &why);
@@ -86,13 +93,14 @@ impl ListenSpecs {
             };
             match place.carrier.is_kernels() {
                 // Verification tags, by which packets come to threads, are not to be seen under DTLS.
-                false if place.carrier.is_secure() && threads > 1 => {
+                false if place.carrier.is_over_dtls() && threads > 1 => {
                     return Err(Failure::Usage(format!(
                         "--threads {threads}: {place}: SCTP over DTLS is served by one thread; leave --threads out"
                     )));
                 }
                 _ if threads == 1 => specs.each[0].push(ListenSpec::Place(place.clone(), most)),
                 true => specs.open_tcp(place, most).map_err(failed)?,
+                false if place.carrier.is_http3() => specs.open_http3(place, most).map_err(failed)?,
                 false => specs.open_sctp(place, most).map_err(failed)?,
             }
         }
@@ -136,6 +144,21 @@ impl ListenSpecs {
         for ((seat, specs), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
             let member = directory.member(index).ok_or_else(none)?;
             specs.push(ListenSpec::Shared { place: place.clone(), seat, member, limit: limit.clone() });
+        }
+        Ok(())
+    }
+
+    fn open_http3(&mut self, place: &Listen, most: usize) -> io::Result<()> {
+        let count = self.each.len();
+        let none = || io::Error::from(io::ErrorKind::InvalidInput);
+        let steered = Steered::new(count as u32).ok_or_else(none)?;
+        let seats = os::share_udp(&place.addresses, place.port, count, Arc::new(steered))?;
+        self.groups.extend(seats.first().map(os::Seat::group));
+        self.sessions = "sessions";
+        let limit = ConcurrencyLimit::new(most);
+        for ((seat, specs), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
+            let shard = Shard::new(index, count as u32).ok_or_else(none)?;
+            specs.push(ListenSpec::SharedHttp3 { place: place.clone(), seat, shard, limit: limit.clone() });
         }
         Ok(())
     }
@@ -189,7 +212,8 @@ impl ListenSpecs {
         if !self.groups.is_empty() {
             let sum = |what: fn(&Group) -> u64| self.groups.iter().map(|group| what(group)).sum::<u64>();
             complain(&format!(
-                "associations by thread: {}; packets that one thread handed to another: {}, lost: {}",
+                "{} by thread: {}; packets that one thread handed to another: {}, lost: {}",
+                self.sessions,
                 associations.join(" "),
                 sum(Group::handed),
                 sum(Group::lost)

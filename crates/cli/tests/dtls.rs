@@ -68,7 +68,7 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
             2,
             "SCTP over DTLS is served by one thread",
         ),
-        (&["get", "https+sctp://127.0.0.1,127.0.0.2/"], 2, "TCP and DTLS go to one"),
+        (&["get", "https+sctp://127.0.0.1,127.0.0.2/"], 2, "TCP, DTLS and HTTP/3 go to one"),
     ] {
         let output = run(anabranch().env("XDG_STATE_HOME", place.text()).args(words));
         let err = errors(&output);

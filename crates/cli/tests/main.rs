@@ -26,6 +26,7 @@ mod get_page;
 mod heads;
 mod hostile;
 mod http2;
+mod http3;
 mod key_file;
 mod link;
 mod load;

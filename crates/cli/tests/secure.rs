@@ -220,7 +220,7 @@ fn a_load_over_tls_counts_what_it_gets() {
 }
 
 /// A certificate of OpenSSL's for localhost, with its key: the files' places.
-fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) {
+pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) {
     let file = |end: &str| format!("{}/{name}.{end}", place.text());
     let made = |words: &[&str]| {
         let output = run(Command::new("openssl").args(words));

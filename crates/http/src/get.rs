@@ -1,11 +1,16 @@
 //! One object by one exchange, for people: no page, no measurement, no pattern.
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
+//!
+//! - `requests`: on a connection where each object has a stream of its own; `http2`, `http3`: the versions of that
 
 mod http2;
+mod http3;
+mod requests;
 
 pub use crate::http2::io::Traffic;
-pub use http2::{Conversation, Part, Query, Reply, Requests, Unanswered};
+pub use http2::Conversation;
+pub use requests::{Part, Query, Reply, Requests, Unanswered};
 
 use crate::fetch::response::{Head, ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
@@ -38,6 +43,8 @@ pub struct Answer {
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
     pub content_type: Option<String>,
+    /// Alt-Svc: where else the server can be reached.
+    pub alt_svc: Option<String>,
 }
 
 /// Gets `target` of `host` over `stream`: `take` gets the head, then each
@@ -94,7 +101,12 @@ pub async fn get_with_fields<W: World, T: Stream, E>(
                 Step::More => break,
                 Step::Head(head) => {
                     let fields = parser.fields();
-                    let said = Answer { head, location: fields.location, content_type: fields.content_type };
+                    let said = Answer {
+                        head,
+                        location: fields.location,
+                        content_type: fields.content_type,
+                        alt_svc: fields.alt_svc,
+                    };
                     take(&said, &[]).map_err(GetError::Taker)?;
                     answer = Some(said);
                 }

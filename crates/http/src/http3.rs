@@ -15,11 +15,22 @@ pub(crate) mod streams;
 use anabranch_transport::CloseReason;
 use h3::error::{ConnectionError, LocalError, StreamError};
 use h3::quic::ConnectionErrorIncoming;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll};
 
 /// The protocol's name in ALPN (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 /// The largest head that is taken, bytes as HTTP/3 counts them (RFC 9114 §4.2.2).
 pub(crate) const MAX_HEAD: u64 = 64 * 1024;
+
+/// Polls something of h3 that is whole at its first poll, or waits for what is asked for again later.
+pub(crate) fn once<F: Future>(future: F, cx: &mut Context<'_>) -> Option<F::Output> {
+    match pin!(future).as_mut().poll(cx) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
 
 /// Why a connection ended.
 pub(crate) fn told(error: &ConnectionError) -> CloseReason {

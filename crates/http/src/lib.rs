@@ -8,6 +8,7 @@
 //! | [`get`] | the client for people: one object, to wherever it should go |
 //! | [`visit`] | a page for people: what a document embeds, fetched as it is found |
 //! | [`serve`] | the server: hyper on each stream |
+//! | [`alt_svc`] | where else a server is |
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
 //! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
 //! | [`http3`] | HTTP/3: h3 on the streams of a session |
@@ -20,6 +21,7 @@
 //! HTTP/1.1 (RFC 9112) rides on TCP as everywhere, and on SCTP with one
 //! exchange at a time on each stream pair; see [`mapping`].
 
+pub mod alt_svc;
 pub mod authority;
 pub mod beneath;
 pub mod body;

@@ -11,6 +11,7 @@ mod place;
 
 pub use place::{Destination, resolve, resolve_from, resolve_secure};
 
+use crate::alt_svc::Alternative;
 use crate::authority::Authority;
 use crate::get::{Answer, GetError, Requests, get_with_fields};
 use crate::page::embed;
@@ -20,7 +21,8 @@ use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -99,6 +101,8 @@ pub struct Visited {
     pub connection: Option<u64>,
     /// The stream it came on.
     pub stream: u64,
+    /// The version of HTTP that it came by.
+    pub version: &'static str,
     /// When it was found.
     pub issued: Instant,
     /// When it had a stream.
@@ -137,18 +141,25 @@ impl Visit {
 pub enum Way<U> {
     /// On streams, an exchange of HTTP/1.1 at a time on each.
     Streams(Rc<U>),
-    /// On a connection of HTTP/2 of this number ([`anabranch_transport::Session::id`]).
-    Http2(Requests, u64),
+    /// On a connection of HTTP/2 or HTTP/3 of this number ([`anabranch_transport::Session::id`]).
+    Requests(Requests, u64),
 }
 
-/// Fetches a document and all it embeds from one server.
+/// What reaches the server at another place that it has named (RFC 7838): requests on a connection of this number there.
+/// `None`: it cannot be had.
+pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
+
+/// Fetches a document and all it embeds from one server. What the document embeds is asked for at the alternative place that
+/// the document's answer names, if `reach` is there and a connection stands within a moment.
 pub async fn visit<W: World, U: Upstream, K: Keeper>(
     world: &W,
     way: Way<U>,
     plan: Plan,
     keeper: Rc<K>,
+    reach: Option<Reach>,
 ) -> Visit {
-    let shared = Rc::new(Visitor { world: world.clone(), way, plan, keeper, state: RefCell::default() });
+    let (world, state) = (world.clone(), RefCell::default());
+    let shared = Rc::new(Visitor { world: world.clone(), way, plan, keeper, reach, state });
     shared.found(None, &shared.plan.start.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
@@ -174,6 +185,7 @@ struct Visitor<W, U, K> {
     way: Way<U>,
     plan: Plan,
     keeper: Rc<K>,
+    reach: Option<Reach>,
     state: RefCell<Progress>,
 }
 
@@ -185,6 +197,10 @@ struct Progress {
     queue: VecDeque<usize>,
     running: usize,
     waker: Option<Waker>,
+    /// Where else the server is, as the document's answer says.
+    alternative: Option<Alternative>,
+    /// Who asks there.
+    elsewhere: Option<(Requests, u64)>,
 }
 
 /// One answer, or the way to another.
@@ -224,6 +240,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             bytes: 0,
             connection: None,
             stream: 0,
+            version: HTTP1,
             issued: now,
             assigned: now,
             first_byte: now,
@@ -253,6 +270,11 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             }
         });
         let (base, embedded) = embedded.unwrap_or((Destination::Nowhere, Vec::new()));
+        let alternative = self.state.borrow_mut().alternative.take();
+        if let (Some(alternative), Some(reach), false) = (alternative, &self.reach, embedded.is_empty()) {
+            let reached = self.world.timeout(ATTEMPT, reach(alternative)).await.flatten();
+            self.state.borrow_mut().elsewhere = reached;
+        }
         for address in embedded {
             match place((host, secure), &base, &address) {
                 Destination::Here(target) => self.found(Some(index), &target),
@@ -293,23 +315,31 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
 
     async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
         let mut fresh = false;
-        let placed = |connection: u64, stream: u64| {
+        let placed = |connection: u64, stream: u64, version: &'static str| {
             self.note(index, |object, now| {
+                object.version = version;
                 object.connection = Some(connection);
                 object.stream = stream;
                 object.assigned = now;
             });
         };
         loop {
+            let elsewhere = self.state.borrow().elsewhere.clone();
+            let moved = elsewhere.is_some();
+            let requests = elsewhere.or_else(|| match &self.way {
+                Way::Requests(requests, connection) => Some((requests.clone(), *connection)),
+                Way::Streams(_) => None,
+            });
             let mut lease = match &self.way {
-                Way::Http2(..) => None,
+                _ if requests.is_some() => None,
+                Way::Requests(..) => None,
                 Way::Streams(upstream) => {
                     let lease = upstream.reach(&self.plan.authority, fresh, None).await;
                     Some(lease.map_err(|why| why.to_string())?)
                 }
             };
             if let Some(lease) = &lease {
-                placed(lease.connection(), lease.number());
+                placed(lease.connection(), lease.number(), HTTP1);
             }
             let (mut file, mut not_kept, mut text, mut come) = (None, None, Vec::new(), 0);
             let take = |answer: &Answer, piece: &[u8]| {
@@ -319,6 +349,10 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                         object.status = answer.head.status;
                         object.content_type = answer.content_type.clone().unwrap_or_default();
                     });
+                    if index == 0 {
+                        let alternative = answer.alt_svc.as_deref().and_then(Alternative::read);
+                        self.state.borrow_mut().alternative = alternative;
+                    }
                     if answer.head.status == 200 {
                         self.keeper.progress(index, Step::Begun(answer.head.length));
                         match self.keeper.open(target) {
@@ -340,15 +374,15 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 file.as_mut().map_or(Ok(()), |file| self.keeper.write(file, piece))
             };
             let Plan { host, timeout, .. } = &self.plan;
-            let taken = match (&self.way, &mut lease) {
-                (Way::Http2(requests, connection), _) => {
-                    let placed = |stream| placed(*connection, stream);
+            let taken = match (&requests, &mut lease) {
+                (Some((requests, connection)), _) => {
+                    let placed = |stream| placed(*connection, stream, requests.version());
                     requests.get(&self.world, host, target, *timeout, placed, take).await
                 }
-                (Way::Streams(_), Some(lease)) => {
+                (None, Some(lease)) => {
                     get_with_fields(&self.world, lease, host, target, *timeout, take).await
                 }
-                (Way::Streams(_), None) => return Err("there is no stream".to_owned()),
+                (None, None) => return Err("there is no stream".to_owned()),
             };
             self.note(index, |object, _| object.bytes = come);
             let retry = lease.as_ref().is_some_and(Lease::is_reused) && !fresh && come == 0;
@@ -371,6 +405,8 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 _ => Ending::Torn,
             });
             match failed {
+                // RFC 7838 §2.4: what an alternative place does not do, the server itself does.
+                GetError::Closed(_) if moved && come == 0 => self.state.borrow_mut().elsewhere = None,
                 // RFC 9112 §9.3.1: the server closed while we began.
                 GetError::Closed(_) if retry => fresh = true,
                 GetError::Taker(why) => return Err(why),
@@ -379,6 +415,12 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         }
     }
 }
+
+/// The version of HTTP on streams that carry one exchange after the other.
+pub const HTTP1: &str = "HTTP/1.1";
+/// How long objects wait for a connection to another place of the server: as long as one that is tried first has before the next
+/// is (RFC 8305 §5).
+const ATTEMPT: Duration = Duration::from_millis(250);
 
 fn is_redirection(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)

@@ -10,7 +10,7 @@ use anabranch_http::observe::{Record, Recorder, Unobserved};
 use anabranch_http::page::{Object, Page};
 use anabranch_http::serve::{self, PageSite, Stop, Versions};
 use anabranch_link::LinkSpec;
-use anabranch_quic::{Config, QuicConnector, QuicListener, QuicSession, QuicStream, start};
+use anabranch_quic::{Config, Options, QuicConnector, QuicListener, QuicSession, QuicStream, start};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
     Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
@@ -63,14 +63,14 @@ async fn hosts(here: &SimWorld, there: &SimWorld) -> (QuicListener<SimWorld>, Qu
     };
     let server = Server::new(settings, surroundings(there)).expect("a server");
     let ends = Ends { surroundings: surroundings(there), client: None, server: Some(server) };
-    let host = start(there.clone(), 443, Config::default(), ends).await.expect("a host");
+    let host = start(there.clone(), 443, Config::default(), ends, Options::default()).await.expect("a host");
     let listener = host.listen_with(443, 0).expect("listening");
     let settings =
         ClientSettings { trust: Trust::Authorities(vec![root]), protocols, ..ClientSettings::default() };
     let client = Client::new(settings, surroundings(here)).expect("a client");
     let ends =
         Ends { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None };
-    let host = start(here.clone(), 0, Config::default(), ends).await.expect("a host");
+    let host = start(here.clone(), 0, Config::default(), ends, Options::default()).await.expect("a host");
     (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
 

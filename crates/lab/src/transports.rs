@@ -117,7 +117,7 @@ impl Transports {
         Self::default()
             .with(Transport::simulated(Tcp).and_emulated(Arc::new(Kernel(KernelProtocol::Tcp))))
             .with(Transport::simulated(Sctp).and_emulated(Arc::new(Sctp)))
-            .with(Transport::simulated(Quic).with_visits(anabranch_quic::visit))
+            .with(Transport::simulated(Quic).and_emulated(Arc::new(Quic)).with_visits(anabranch_quic::visit))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }

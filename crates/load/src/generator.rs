@@ -9,14 +9,14 @@
 //!
 //! - `histogram`: durations in bounded memory; `tally`: all that is counted
 //! - `cause`: failures by kind
-//! - `exchange`: a request and its reply; `http2`: the same over HTTP/2; `session`: the objects of a session
+//! - `exchange`: a request and its reply; `requests`: the same over HTTP/2 and HTTP/3; `session`: the objects of a session
 //! - `report`: text in httperf's blocks, JSON, CSV
 
 mod cause;
 mod exchange;
 mod histogram;
-mod http2;
 pub mod report;
+mod requests;
 mod session;
 mod tally;
 
@@ -40,7 +40,7 @@ use std::rc::Rc;
 pub struct Plan {
     /// The Host field.
     pub authority: String,
-    /// Over TLS: HTTP/2 names the scheme in each request.
+    /// Secured: HTTP/2 names the scheme in each request.
     pub secure: bool,
     /// The target of each request.
     pub target: String,
@@ -48,10 +48,10 @@ pub struct Plan {
     pub pace: Pace,
     /// Objects of a session; `None`: no limit. With 0, a session is opened and closed again.
     pub objects: Option<u64>,
-    /// Streams of a session that carry objects at the same time; a transport may have fewer. Over HTTP/2 requests
-    /// outstanding at a time.
+    /// Streams of a session that carry objects at the same time; a transport may have fewer. Over HTTP/2 and HTTP/3
+    /// requests outstanding at a time.
     pub streams: u16,
-    /// The version of HTTP on sessions of one stream. Where it is open and nothing is agreed on, HTTP/1.1.
+    /// The version of HTTP. Where it is open and nothing is agreed on, HTTP/1.1.
     pub versions: Versions,
     /// Objects in all.
     pub requests: Option<u64>,
@@ -93,14 +93,22 @@ pub enum Pace {
     },
 }
 
+/// The version of HTTP on a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spoken {
+    Http1,
+    Http2,
+    Http3,
+}
+
 impl Plan {
-    /// Whether that is HTTP/2 on this session, which is established.
-    fn speaks_http2(&self, session: &impl Session) -> bool {
+    /// What is spoken on this session, which is established.
+    fn spoken(&self, session: &impl Session) -> Spoken {
         match self.versions {
-            // Its sessions have one stream, or streams that are used again: HTTP/3 is on neither.
-            Versions::Http1 | Versions::Http3 => false,
-            Versions::Http2 => true,
-            Versions::Both => session.protocol().is_some_and(|name| name == ALPN),
+            Versions::Http3 => Spoken::Http3,
+            Versions::Http2 => Spoken::Http2,
+            Versions::Both if session.protocol().is_some_and(|name| name == ALPN) => Spoken::Http2,
+            Versions::Http1 | Versions::Both => Spoken::Http1,
         }
     }
 

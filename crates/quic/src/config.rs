@@ -1,9 +1,9 @@
 //! The knobs of QUIC: key, meaning, unit, text form and source.
 
-use anabranch_base::Bytes;
 use anabranch_base::knobs::{Form, KnobError, Profile, Table, names};
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::{Budget, Bytes};
 
 /// Which law the congestion window follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,15 @@ pub enum Scheduler {
     RoundRobin,
     /// Those of the stream that came first.
     Fcfs,
+}
+
+/// When a server has a client show that it is at its address before anything is remembered of it (RFC 9000 §8.1.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Retry {
+    /// While many handshakes are under way.
+    Load,
+    /// Always: a round trip more.
+    Always,
 }
 
 /// One of several names.
@@ -138,11 +147,19 @@ anabranch_base::knobs! {
         ack_frequency: bool = false, "RFC 9000 §13.2.2: one for two packets",
             Names(&[("yes", true), ("no", false)]),
             "the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency): yes or no";
+        /// When clients have to show that they are at their addresses.
+        retry: Retry = Retry::Load, "RFC 9000 §8.1.2: a server may",
+            Names(&[("load", Retry::Load), ("always", Retry::Always)]),
+            "when a server has clients show their addresses by a round trip more (Retry): load (while many begin) or always";
         /// Larger packets are searched for (RFC 8899).
         pmtud: bool = true, "RFC 9000 §14.3",
             Names(&[("yes", true), ("no", false)]), "packets grow to what the path takes (RFC 8899): yes or no";
     }
-    beside {}
+    beside {
+        /// What all connections share of memory, whichever endpoint has them: send buffers then follow what is left, within
+        /// `sndbuf`, and what a connection may have unread is within its floor. `None`: each connection has its own buffers.
+        memory: Option<Budget> = None;
+    }
 }
 
 /// Chromium's flow control on the RFCs' defaults.

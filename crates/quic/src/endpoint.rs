@@ -3,28 +3,31 @@
 //! Owns quinn's endpoint and connections, and the order in which they are asked. quinn's clock is an operating system's;
 //! here an instant of ours is a span after the endpoint's birth, so that no result depends on when that was.
 
-use crate::config::{Cc, Config, Scheduler};
+use crate::config::{Cc, Config, Retry, Scheduler};
 use crate::identifiers::{Clock, Identifiers, reset_key, token_key};
 use crate::keys::{WatchedClient, WatchedServer};
+use crate::qlog::{Logs, Qlog};
+use crate::shards::Shard;
 use crate::watch::{Trace, Watch};
 use crate::window::Windows;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{TraceEvent, TraceRecord};
-use anabranch_base::{Ecn, Engine, Packet, Rng, SendBatch};
+use anabranch_base::{Account, Ecn, Engine, Icmp, IcmpKind, Packet, RecvBatch, Rng, SendBatch};
 use anabranch_congestion::{Kind, Pacer, cubic, reno};
-use anabranch_tls::{CryptoProvider, Ends, Surroundings};
+use anabranch_tls::{CryptoProvider, Distrust, Ends, Surroundings};
 use anabranch_transport::engine::Refusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId,
-    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ReadError,
-    ServerConfig, Side, StreamEvent, StreamId, Transmit, TransportConfig, VarInt, WriteError,
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionClose, ConnectionError, ConnectionHandle,
+    ConnectionId, DatagramEvent, Dir, EcnCodepoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig,
+    ReadError, ServerConfig, Side, StreamEvent, StreamId, Transmit, TransportConfig, TransportErrorCode,
+    VarInt, WriteError,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError};
 
 /// A connection's name: never used twice.
@@ -35,7 +38,8 @@ pub struct Id(pub u64);
 pub struct Start {
     /// The settings.
     pub config: Config,
-    /// Its own address: what packets leave from.
+    /// What packets leave from where the peer's have not come to another address of this host. An unspecified address: what
+    /// the host's routes say, and only the port counts.
     pub local: SocketAddr,
     /// Connection ids, keys and all that quinn draws.
     pub rng: Rng,
@@ -43,6 +47,10 @@ pub struct Start {
     pub ends: Ends,
     /// Most packets that leave in one call (GSO).
     pub segments: usize,
+    /// Which of several endpoints behind one port it is.
+    pub shard: Option<Shard>,
+    /// Where connections are logged, if anywhere.
+    pub logs: Option<Arc<dyn Logs>>,
 }
 
 /// What the application learns.
@@ -111,6 +119,8 @@ struct Held {
     handle: ConnectionHandle,
     connection: Connection,
     watch: Arc<Watch>,
+    /// A client's first destination.
+    first: Option<ConnectionId>,
     /// Of a controller that has a pace of its own.
     pacer: Pacer,
     /// The client's side: streams opened so far.
@@ -119,9 +129,10 @@ struct Held {
     open: BTreeMap<u64, Open>,
     /// Bytes that may wait to leave beyond the congestion window, if that is limited.
     unsent: Option<u64>,
+    /// What it holds of the memory that all share.
+    account: Option<Account>,
+    /// As it stands among those that are due.
     deadline: Option<Instant>,
-    /// It may have something to send.
-    ready: bool,
     told: bool,
     /// A server's side: the application knows of it.
     announced: bool,
@@ -131,6 +142,8 @@ struct Held {
 
 /// Packets of quinn's own making: refusals, retries, resets.
 struct Reply {
+    /// Where the packet came to that it answers.
+    source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,
     bytes: Vec<u8>,
@@ -145,10 +158,11 @@ pub struct Endpoint {
     epoch: std::time::Instant,
     clock: Arc<Clock>,
     surroundings: Surroundings,
-    client: Option<(Arc<QuicClientConfig>, String)>,
+    client: Option<(Arc<QuicClientConfig>, String, Distrust)>,
     server: Option<(Arc<QuicServerConfig>, ServerConfig)>,
     identifiers: Identifiers,
     trace: Trace,
+    logs: Option<Arc<dyn Logs>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
@@ -156,8 +170,17 @@ pub struct Endpoint {
     listening: Option<u16>,
     /// Retransmission timers that ran out on connections that are gone.
     timeouts: u64,
+    accepted: u64,
     connections: BTreeMap<Id, Held>,
     handles: BTreeMap<ConnectionHandle, Id>,
+    /// Connections that may have something to send.
+    ready: BTreeSet<Id>,
+    /// Handshakes that a server has under way, the oldest first.
+    half_open: BTreeSet<Id>,
+    /// Connections by their deadlines.
+    due: BTreeSet<(Instant, Id)>,
+    /// Connections that packets of one batch have come to.
+    touched: Vec<Id>,
     next: u64,
     /// Whose turn it is to send.
     turn: Id,
@@ -178,7 +201,7 @@ impl Endpoint {
     /// # Errors
     /// A line: what of the certificates or settings cannot be used for QUIC.
     pub fn new(start: Start) -> Result<Self, String> {
-        let Start { config, local, mut rng, ends, segments } = start;
+        let Start { config, local, mut rng, ends, segments, shard, logs } = start;
         let Ends { surroundings, client, server } = ends;
         #[expect(
             clippy::disallowed_methods,
@@ -186,10 +209,11 @@ impl Endpoint {
         )]
         let epoch = std::time::Instant::now();
         let clock = Arc::new(Clock::default());
-        let identifiers = Identifiers::new(rng.fork("connection ids"));
+        let identifiers = Identifiers::new(rng.fork("connection ids"), shard);
         let mut seed = [0; 32];
         rng.fill(&mut seed);
-        let mut endpoint = EndpointConfig::new(reset_key(&mut rng));
+        let secret = server.as_ref().filter(|_| matches!(surroundings, Surroundings::Real));
+        let mut endpoint = EndpointConfig::new(reset_key(&mut rng, secret.map(|server| server.secret())));
         let generator = identifiers.clone();
         endpoint.cid_generator(move || Box::new(generator.clone())).rng_seed(Some(seed));
         endpoint.grease_quic_bit(matches!(surroundings, Surroundings::Real));
@@ -212,7 +236,7 @@ impl Endpoint {
                 let config = client.rustls();
                 draws(&surroundings, config.crypto_provider())?;
                 let crypto = QuicClientConfig::try_from(config).map_err(|error| error.to_string())?;
-                Some((Arc::new(crypto), name))
+                Some((Arc::new(crypto), name, client.distrust()))
             }
         };
         let taken = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
@@ -225,13 +249,19 @@ impl Endpoint {
             server,
             identifiers,
             trace: Trace::default(),
+            logs,
             config,
             local,
             segments: segments.max(1),
             listening: None,
             timeouts: 0,
+            accepted: 0,
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            half_open: BTreeSet::new(),
+            due: BTreeSet::new(),
+            touched: Vec::new(),
             next: 0,
             turn: Id(0),
             replies: VecDeque::new(),
@@ -239,7 +269,8 @@ impl Endpoint {
             buffer: Vec::new(),
         };
         // What cannot be set is said here, and not with the first connection.
-        endpoint.transport(endpoint.watch(ConnectionId::new(&[])), endpoint.config.streams)?;
+        let watch = Watch::new(endpoint.clock.clone(), 0, endpoint.trace.clone());
+        endpoint.transport(watch, endpoint.config.streams)?;
         Ok(endpoint)
     }
 
@@ -253,6 +284,18 @@ impl Endpoint {
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// How many connections peers have begun here and the application was told of.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// The UDP port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.local.port()
     }
 
     /// The port that connections are taken in for; `None`: they are refused.
@@ -278,10 +321,11 @@ impl Endpoint {
     /// A line.
     pub fn connect(&mut self, now: Instant, target: SocketAddr) -> Result<Id, String> {
         self.clock.set(now.as_nanos());
-        let (crypto, name) = self.client.clone().ok_or("no client's settings")?;
+        let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
-        let watch = self.watch(first);
-        let mut config = ClientConfig::new(Arc::new(WatchedClient { inner: crypto, watch: watch.clone() }));
+        let watch = self.watch(Side::Client, first);
+        let mut config =
+            ClientConfig::new(Arc::new(WatchedClient { inner: crypto, watch: watch.clone(), distrust }));
         // A server begins no stream both ways: their numbers are the client's.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
@@ -290,23 +334,25 @@ impl Endpoint {
         watch.note(TraceEvent::Opening);
         let begun = self.surroundings.within(|| inner.connect(at, config, target, &name));
         let (handle, connection) = begun.map_err(|error| error.to_string())?;
-        Ok(self.hold(now, handle, connection, watch))
+        Ok(self.hold(now, handle, connection, watch, Some(first)))
     }
 
     /// The watch over a connection that a client begins with this destination.
-    fn watch(&self, first: ConnectionId) -> Arc<Watch> {
+    fn watch(&self, side: Side, first: ConnectionId) -> Arc<Watch> {
         // Both ends know it. JSON has room for 53 bits.
         let key = first.iter().take(6).fold(0, |key, byte| key << 8 | u64::from(*byte));
-        Watch::new(self.clock.clone(), key, self.trace.clone())
+        let out = self.logs.as_ref().and_then(|logs| logs.begin(&Qlog::name(side, &first)));
+        let log = out.map(|out| Qlog::begin(out, side, &first, self.clock.instant()));
+        Watch::logged(self.clock.clone(), key, self.trace.clone(), log)
     }
 
-    /// What is written before the handshake is done rides with it.
+    /// The handshake is not done: what a client writes now rides with it, and what a server reads now may be a copy that a
+    /// stranger sends (RFC 8470).
     #[must_use]
     pub fn early_data(&self, id: Id) -> bool {
         self.connections.get(&id).is_some_and(|held| {
-            held.connection.side().is_client()
-                && held.connection.is_handshaking()
-                && held.connection.has_0rtt()
+            let connection = &held.connection;
+            connection.is_handshaking() && (connection.side().is_server() || connection.has_0rtt())
         })
     }
 
@@ -523,6 +569,7 @@ impl Endpoint {
         handle: ConnectionHandle,
         connection: Connection,
         watch: Arc<Watch>,
+        first: Option<ConnectionId>,
     ) -> Id {
         let id = Id(self.next);
         self.next += 1;
@@ -530,12 +577,13 @@ impl Endpoint {
             handle,
             connection,
             watch,
+            first,
             pacer: Pacer::default(),
             opened: 0,
             open: BTreeMap::new(),
             unsent: None,
+            account: self.config.memory.as_ref().map(|memory| Account::new(memory, SHARES)),
             deadline: None,
-            ready: true,
             told: false,
             announced: false,
             closing: false,
@@ -551,11 +599,18 @@ impl Endpoint {
         self.clock.set(now.as_nanos());
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
-        held.ready = true;
+        self.ready.insert(id);
         held.watch.settled();
-        if let Some(beyond) = held.unsent {
-            let window = held.connection.congestion_state().window().saturating_add(beyond);
-            held.connection.set_send_window(window.min(self.config.sndbuf));
+        if held.unsent.is_some() || held.account.is_some() {
+            let mut most = self.config.sndbuf;
+            if let Some(beyond) = held.unsent {
+                most = most.min(held.connection.congestion_state().window().saturating_add(beyond));
+            }
+            if let Some(account) = &mut held.account {
+                account.holds(held.watch.unacknowledged());
+                most = most.min(account.limit());
+            }
+            held.connection.set_send_window(most);
         }
         let streams = self.config.streams;
         while let Some(event) = held.connection.poll() {
@@ -571,7 +626,9 @@ impl Endpoint {
                     let streams = streams.min(held.watch.granted_streams());
                     self.events.push_back(Event::Connected { id, streams });
                 }
-                quinn_proto::Event::Connected => held.announce(&mut self.events, id, streams),
+                quinn_proto::Event::Connected => {
+                    held.announce(&mut self.events, &mut self.accepted, id, streams)
+                }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     let reason = Some(reason).filter(|reason| !is_orderly(reason));
                     held.end(&mut self.events, id, reason);
@@ -580,7 +637,7 @@ impl Endpoint {
                     while let Some(name) = held.connection.streams().accept(dir) {
                         if held.connection.side().is_server() {
                             // Early data is answered at once (RFC 9001 §4.1.2).
-                            held.announce(&mut self.events, id, streams);
+                            held.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
                         held.open.insert(number(name), Open::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
@@ -611,8 +668,11 @@ impl Endpoint {
                 _ => {}
             }
         }
+        if !held.connection.is_handshaking() {
+            self.half_open.remove(&id);
+        }
         if held.closing && !held.told && held.watch.is_delivered() {
-            held.connection.close(at, VarInt::from_u32(0), bytes::Bytes::new());
+            held.connection.close(at, FINISHED, Bytes::new());
             held.end(&mut self.events, id, None);
         }
         // After what the application learns: with the last of them the connection is forgotten.
@@ -626,20 +686,45 @@ impl Endpoint {
                 self.handles.remove(&held.handle);
                 held.end(&mut self.events, id, None);
                 self.timeouts += held.watch.timeouts();
+                self.ready.remove(&id);
+                self.half_open.remove(&id);
+                if let Some(at) = held.deadline {
+                    self.due.remove(&(at, id));
+                }
                 self.connections.remove(&id);
                 return;
             }
         }
         let deadline = held.connection.poll_timeout();
         let deadline = deadline.map(|at| self.ours(at));
-        if let Some(held) = self.connections.get_mut(&id) {
-            held.deadline = deadline;
+        self.set_deadline(id, deadline);
+    }
+
+    fn set_deadline(&mut self, id: Id, deadline: Option<Instant>) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        if held.deadline == deadline {
+            return;
         }
+        if let Some(at) = std::mem::replace(&mut held.deadline, deadline) {
+            self.due.remove(&(at, id));
+        }
+        self.due.extend(deadline.map(|at| (at, id)));
+    }
+
+    /// What packets to this address leave from, where nothing else is known.
+    fn source(&self, target: SocketAddr) -> SocketAddr {
+        if !self.local.ip().is_unspecified() {
+            return self.local;
+        }
+        let any: IpAddr =
+            if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        SocketAddr::new(any, self.local.port())
     }
 
     fn reply(&mut self, transmit: &Transmit, bytes: &[u8]) {
         if self.replies.len() < MOST_REPLIES {
             self.replies.push_back(Reply {
+                source: transmit.src_ip,
                 target: transmit.destination,
                 ecn: to_ecn(transmit.ecn),
                 bytes: bytes[..transmit.size].to_vec(),
@@ -651,8 +736,22 @@ impl Endpoint {
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        if let Some((crypto, config)) = self.server.clone().filter(|_| self.listening.is_some()) {
-            let watch = self.watch(*incoming.orig_dst_cid());
+        // RFC 9000 §8.1.2: while many begin, who has not shown that it is at its address is told to, and nothing is
+        // remembered of it.
+        let many = self.config.retry == Retry::Always || self.half_open.len() >= RETRY_FROM;
+        let listens = self.listening.is_some() && self.connections.len() < MAX_CONNECTIONS;
+        if listens && many && !incoming.remote_address_validated() && incoming.may_retry() {
+            let retried = self.surroundings.within(|| self.inner.retry(incoming, &mut buffer));
+            if let Ok(transmit) = retried {
+                self.reply(&transmit, &buffer);
+            }
+        } else if let Some((crypto, config)) = self.server.clone().filter(|_| listens) {
+            if self.half_open.len() >= MAX_HALF_OPEN
+                && let Some(oldest) = self.half_open.pop_first()
+            {
+                self.abort(now, oldest);
+            }
+            let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
             let mut config = config;
             config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
             // It was tried when the endpoint began.
@@ -665,7 +764,9 @@ impl Endpoint {
                 self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, Some(Arc::new(config))));
             match accepted {
                 Ok((handle, connection)) => {
-                    self.hold(now, handle, connection, watch);
+                    let id = Id(self.next);
+                    self.half_open.insert(id);
+                    self.hold(now, handle, connection, watch, None);
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {
@@ -693,8 +794,9 @@ impl Held {
     }
 
     /// A peer has begun it, which is told once.
-    fn announce(&mut self, events: &mut VecDeque<Event>, id: Id, streams: u64) {
+    fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
+            *accepted += 1;
             events.push_back(Event::Accepted { id, streams });
         }
     }
@@ -703,6 +805,7 @@ impl Held {
     fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
         if !std::mem::replace(&mut self.told, true) {
             self.watch.note(TraceEvent::Closed);
+            self.watch.log_end(&reason.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string));
             events.push_back(Event::Closed { id, reason });
         }
     }
@@ -711,8 +814,20 @@ impl Held {
 /// The application's error code of an end that is none in good order (RFC 9000 §20.2 leaves it to us).
 const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// What HTTP/3 says goodbye with (RFC 9114 §8.1); others have no common code, and 0 is nobody's error.
-const NO_ERROR: u64 = 0x100;
+/// The application's error code of an end in good order: HTTP/3's (RFC 9114 §8.1), as others have no common code. 0 is
+/// nobody's error, either.
+const FINISHED: VarInt = VarInt::from_u32(0x100);
+
+/// Handshakes under way from which on clients have to show their addresses first; and at most, when the oldest gives way. A
+/// handshake has some 30 kB.
+const RETRY_FROM: usize = 256;
+const MAX_HALF_OPEN: usize = 1_024;
+/// Connections of a host.
+const MAX_CONNECTIONS: usize = 65_536;
+/// Of a connection's floor in the memory that all share: what it may have unread, and what is not acknowledged.
+const SHARES: u64 = 2;
+/// What may always be unread: heads of requests.
+const MIN_WINDOW: u64 = 32 * 1024;
 
 /// Streams of one way that a peer may have open: RFC 9114 §6.2 has three, and some of types that are to be ignored.
 const ONE_WAY_STREAMS: u64 = 16;
@@ -721,7 +836,9 @@ const ONE_WAY_STREAMS: u64 = 16;
 fn is_orderly(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::LocallyClosed => true,
-        ConnectionError::ApplicationClosed(close) => [0, NO_ERROR].contains(&close.error_code.into_inner()),
+        ConnectionError::ApplicationClosed(close) => {
+            [VarInt::from_u32(0), FINISHED].contains(&close.error_code)
+        }
         _ => false,
     }
 }
@@ -736,13 +853,16 @@ impl Endpoint {
     /// quinn's settings of one connection, whose peer may have so many streams both ways open.
     fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
+        // What may be unread of a connection is set aside for it, so it needs no account.
+        let room =
+            config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(number(streams)?)
             .max_concurrent_uni_streams(number(ONE_WAY_STREAMS)?)
-            .stream_receive_window(number(config.stream_window)?)
-            .receive_window(number(config.window)?)
+            .stream_receive_window(number(config.stream_window.min(room))?)
+            .receive_window(number(config.window.min(room))?)
             .send_window(config.sndbuf)
             .max_idle_timeout(Some(IdleTimeout::try_from(config.idle).map_err(|error| error.to_string())?))
             .initial_rtt(config.initial_rtt)
@@ -775,20 +895,25 @@ fn to_ecn(ecn: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-impl Engine for Endpoint {
-    type Event = Event;
-
-    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+impl Endpoint {
+    /// A datagram has come; whose it is is settled when all that came with it is in.
+    fn take_in(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        target: SocketAddr,
+        ecn: Ecn,
+        datagram: BytesMut,
+    ) {
         self.clock.set(now.as_nanos());
         let at = self.at(now);
-        let ecn = EcnCodepoint::from_bits(packet.ecn as u8);
+        let ecn = EcnCodepoint::from_bits(ecn as u8);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         let inner = &mut self.inner;
-        let data = BytesMut::from(packet.payload);
         let handled = self
             .surroundings
-            .within(|| inner.handle(at, packet.source, Some(packet.target.ip()), ecn, data, &mut buffer));
+            .within(|| inner.handle(at, source, Some(target.ip()), ecn, datagram, &mut buffer));
         match handled {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(&id) = self.handles.get(&handle)
@@ -796,7 +921,9 @@ impl Engine for Endpoint {
                 {
                     let connection = &mut held.connection;
                     self.surroundings.within(|| connection.handle_event(event));
-                    self.settle(now, id);
+                    if self.touched.last() != Some(&id) {
+                        self.touched.push(id);
+                    }
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
@@ -809,15 +936,77 @@ impl Engine for Endpoint {
         self.buffer = buffer;
     }
 
+    fn settle_touched(&mut self, now: Instant) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for id in touched.drain(..) {
+            self.settle(now, id);
+        }
+        self.touched = touched;
+    }
+}
+
+/// The destination of a packet with a long header (RFC 9000 §17.2), of which only the beginning may be there.
+pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = packet.split_at_checked(6)?;
+    if head[0] & 0x80 == 0 {
+        return None;
+    }
+    rest.get(..usize::from(head[5])).filter(|destination| !destination.is_empty())
+}
+
+impl Engine for Endpoint {
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        self.take_in(now, packet.source, packet.target, packet.ecn, BytesMut::from(packet.payload));
+        self.settle_touched(now);
+    }
+
+    fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
+        let stride = batch.stride();
+        if stride == 0 {
+            return;
+        }
+        // One buffer for all of them, as they came.
+        let mut rest = BytesMut::from(batch.bytes());
+        while !rest.is_empty() {
+            let datagram = rest.split_to(stride.min(rest.len()));
+            self.take_in(now, batch.source, batch.target, batch.ecn, datagram);
+        }
+        self.settle_touched(now);
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        // RFC 9000 §14.2.1: a quote of our first packet, whose destination nobody knows who was not on the way. What the
+        // network says later, of a connection that stands, is not believed.
+        if !matches!(icmp.kind, IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader) {
+            return;
+        }
+        let Some(quoted) = long_destination(quoted) else { return };
+        let meant = |held: &Held| {
+            held.first.is_some_and(|first| &first[..] == quoted)
+                && held.connection.is_handshaking()
+                && held.connection.remote_address().ip() == icmp.target
+        };
+        let Some((&id, _)) = self.connections.iter().find(|(_, held)| meant(held)) else { return };
+        let at = self.at(now);
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let nobody = ConnectionClose {
+            error_code: TransportErrorCode::CONNECTION_REFUSED,
+            frame_type: None,
+            reason: Bytes::new(),
+        };
+        held.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(nobody)));
+        held.connection.close(at, ABORTED, Bytes::new());
+        self.settle(now, id);
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         self.clock.set(now.as_nanos());
         let at = self.at(now);
-        let due: Vec<Id> = self
-            .connections
-            .iter()
-            .filter(|(_, held)| held.deadline.is_some_and(|deadline| deadline <= now))
-            .map(|(id, _)| *id)
-            .collect();
+        let mut due: Vec<Id> =
+            self.due.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, id)| *id).collect();
+        due.sort_unstable();
         for id in due {
             if let Some(held) = self.connections.get_mut(&id) {
                 let connection = &mut held.connection;
@@ -829,7 +1018,9 @@ impl Engine for Endpoint {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         if let Some(reply) = self.replies.pop_front() {
-            (out.source, out.target, out.ecn) = (self.local, reply.target, reply.ecn);
+            let source = self.source(reply.target);
+            let source = reply.source.map_or(source, |ip| SocketAddr::new(ip, source.port()));
+            (out.source, out.target, out.ecn) = (source, reply.target, reply.ecn);
             out.push(&reply.bytes);
             return true;
         }
@@ -837,47 +1028,42 @@ impl Engine for Endpoint {
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
-        // Round robin, from whose turn it is.
-        let from = self.turn;
-        let order: Vec<Id> = self
-            .connections
-            .range(from..)
-            .chain(self.connections.range(..from))
-            .filter(|(_, held)| held.ready)
-            .map(|(id, _)| *id)
-            .collect();
         let mut sent = false;
-        for id in order {
-            let Some(held) = self.connections.get_mut(&id) else { continue };
+        // Round robin, from whose turn it is.
+        while let Some(id) = self.ready.range(self.turn..).next().or_else(|| self.ready.first()).copied() {
+            let Some(held) = self.connections.get_mut(&id) else {
+                self.ready.remove(&id);
+                continue;
+            };
             let rate = held.watch.rate();
             // quinn has a pacer, but none that can be told a rate: it is not asked before the next packet is due, with which
             // acknowledgements go, too.
             if rate.is_some() && held.pacer.ready_at() > now {
                 let due = held.pacer.ready_at();
-                held.ready = false;
-                held.deadline = Some(held.deadline.map_or(due, |deadline| deadline.min(due)));
+                let deadline = held.deadline.map_or(due, |deadline| deadline.min(due));
+                self.ready.remove(&id);
+                self.set_deadline(id, Some(deadline));
                 continue;
             }
             buffer.clear();
             let connection = &mut held.connection;
             let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
             let deadline = held.connection.poll_timeout();
-            held.ready = transmit.is_some();
             if let (Some(rate), Some(transmit)) = (rate, &transmit) {
                 let mtu = u64::from(held.connection.current_mtu());
                 held.pacer.on_sent_at_rate(now, transmit.size as u64, rate, mtu);
             }
-            let deadline = deadline.map(|at| self.ours(at));
-            if let Some(held) = self.connections.get_mut(&id) {
-                held.deadline = deadline;
+            if transmit.is_none() {
+                held.watch.stands_still(u64::from(held.connection.current_mtu()));
             }
+            let deadline = deadline.map(|at| self.ours(at));
+            self.set_deadline(id, deadline);
             let Some(transmit) = transmit else {
-                if let Some(held) = self.connections.get(&id) {
-                    held.watch.stands_still(u64::from(held.connection.current_mtu()));
-                }
+                self.ready.remove(&id);
                 continue;
             };
-            let source = transmit.src_ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()));
+            let source = self.source(transmit.destination);
+            let source = transmit.src_ip.map_or(source, |ip| SocketAddr::new(ip, source.port()));
             (out.source, out.target, out.ecn) = (source, transmit.destination, to_ecn(transmit.ecn));
             out.put_segments(&buffer[..transmit.size], transmit.segment_size.unwrap_or(transmit.size));
             self.turn = Id(id.0 + 1);
@@ -893,13 +1079,11 @@ impl Engine for Endpoint {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.connections.values().filter_map(|held| held.deadline).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     fn has_output(&self) -> bool {
-        !self.replies.is_empty()
-            || !self.events.is_empty()
-            || self.connections.values().any(|held| held.ready)
+        !self.replies.is_empty() || !self.events.is_empty() || !self.ready.is_empty()
     }
 
     fn set_tracing(&mut self, on: bool) {

@@ -42,15 +42,20 @@ pub(crate) enum Frame {
     /// Only to be acknowledged (§19.2).
     Ping,
     /// The end of the connection (§19.19), which nobody acknowledges.
-    Close,
-    /// Any other.
-    Other,
+    Close {
+        /// By the transport; else by the application.
+        transport: bool,
+        /// The error's code.
+        code: u64,
+    },
+    /// Any other, of this type.
+    Other(u64),
 }
 
 impl Frame {
     /// RFC 9002 §2: a packet that has it is acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Self::Ack(_) | Self::Padding | Self::Close)
+        !matches!(self, Self::Ack(_) | Self::Padding | Self::Close { .. })
     }
 }
 
@@ -143,10 +148,11 @@ impl Iterator for Frames<'_> {
             0x10 => Frame::MaxData(self.number()?),
             0x11 => Frame::MaxStreamData { id: self.number()?, most: self.number()? },
             0x1c | 0x1d => {
-                self.numbers(if kind == 0x1c { 2 } else { 1 })?;
+                let code = self.number()?;
+                self.numbers(if kind == 0x1c { 1 } else { 0 })?;
                 let reason = self.number()?;
                 self.skip(reason)?;
-                Frame::Close
+                Frame::Close { transport: kind == 0x1c, code }
             }
             other => {
                 match other {
@@ -168,7 +174,7 @@ impl Iterator for Frames<'_> {
                     0x30 => self.0 = &[],
                     _ => return None,
                 }
-                Frame::Other
+                Frame::Other(other)
             }
         })
     }
@@ -199,7 +205,7 @@ mod tests {
             Frame::Crypto { offset: 5, length: 2 },
             Frame::MaxData(65_536),
             Frame::MaxStreamData { id: 4, most: 32 },
-            Frame::Other,
+            Frame::Other(0x18),
             Frame::Padding,
             Frame::Ping,
             Frame::Stream { id: 4, offset: 7, length: 2, fin: false },

@@ -2,10 +2,15 @@
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Start};
+use crate::qlog::Logs;
+use crate::shards::Shard;
 use anabranch_tls::Ends;
 use anabranch_transport::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
 use anabranch_world::{Datagrams, Local, World};
+use std::fmt;
 use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// A host's QUIC. A clone is the same host. It lives as long as any handle of it or of its sessions.
 pub type QuicHost<W> = BoundHost<W, Endpoint>;
@@ -18,15 +23,70 @@ pub type QuicSession<W> = EngineSession<W, Endpoint>;
 /// A stream of a connection, both ways.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
+/// Which of a host's addresses packets leave from, where the peer's have come to none yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Source {
+    /// The first that the world has.
+    #[default]
+    First,
+    /// What the host's routes say at the time: for a world that has all addresses of its host.
+    Routed,
+}
+
+/// What a host's QUIC begins with beside its settings and its certificates.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// What packets leave from.
+    pub source: Source,
+    /// Which of several endpoints behind one port it is.
+    pub shard: Option<Shard>,
+    /// Where connections are logged, if anywhere.
+    pub logs: Option<Arc<dyn Logs>>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
 /// Starts QUIC on a UDP port, 0 for any.
 ///
 /// # Errors
 /// The port cannot be had, or the certificates cannot be used.
-pub async fn start<W: World>(world: W, port: u16, config: Config, ends: Ends) -> io::Result<QuicHost<W>> {
+pub async fn start<W: World>(
+    world: W,
+    port: u16,
+    config: Config,
+    ends: Ends,
+    options: Options,
+) -> io::Result<QuicHost<W>> {
     let socket = world.bind(Local::Udp { port }).await?;
+    start_over(world, socket, config, ends, options)
+}
+
+/// Starts QUIC over a socket of the world, as one of several that share a port.
+///
+/// # Errors
+/// The certificates cannot be used.
+pub fn start_over<W: World>(
+    world: W,
+    socket: W::Socket,
+    config: Config,
+    ends: Ends,
+    options: Options,
+) -> io::Result<QuicHost<W>> {
+    let Options { source, shard, logs } = options;
     let local = socket.local().first().copied();
-    let local = local.ok_or_else(|| io::Error::other("this host has no address"))?;
-    let start = Start { config, local, rng: world.rng("quic"), ends, segments: 1 };
+    let mut local = local.ok_or_else(|| io::Error::other("this host has no address"))?;
+    if source == Source::Routed {
+        local.set_ip(Ipv4Addr::UNSPECIFIED.into());
+    }
+    let segments = socket.max_segments().min(MAX_SEGMENTS);
+    let start = Start { config, local, rng: world.rng("quic"), ends, segments, shard, logs };
     let engine = Endpoint::new(start).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }
+
+/// Packets that leave in one call (GSO), at most: as many as quinn sends.
+const MAX_SEGMENTS: usize = 10;

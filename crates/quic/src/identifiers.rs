@@ -4,6 +4,7 @@
 //! On a real network a seed comes from the operating system, in virtual time from the run; nothing here asks either by
 //! itself.
 
+use crate::shards::Shard;
 use anabranch_base::Rng;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, TimeSource};
 use ring::{hkdf, hmac};
@@ -16,16 +17,20 @@ const LENGTH: usize = 8;
 
 /// Connection ids from a generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Identifiers(Arc<Mutex<Rng>>);
+pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    pub(crate) fn new(rng: Rng) -> Self {
-        Self(Arc::new(Mutex::new(rng)))
+    /// `shard`: they all lead to this one of several endpoints.
+    pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
+        Self(Arc::new(Mutex::new(rng)), shard)
     }
 
     pub(crate) fn next(&self) -> ConnectionId {
         let mut bytes = [0; LENGTH];
         self.0.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes);
+        if let Some(shard) = self.1 {
+            shard.mark(&mut bytes);
+        }
         ConnectionId::new(&bytes)
     }
 }
@@ -44,11 +49,17 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// The key that stateless resets are made with (RFC 9000 §10.3.2).
-pub(crate) fn reset_key(rng: &mut Rng) -> Arc<hmac::Key> {
+/// The key that stateless resets are made with (RFC 9000 §10.3.2): of a secret that outlives the endpoint, where there is one,
+/// so that who was connected to it before learns that it is gone.
+pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Key> {
     let mut key = [0; 64];
     rng.fill(&mut key);
-    Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &key))
+    let drawn = hmac::Key::new(hmac::HMAC_SHA256, &key);
+    let kept = secret.map(|secret| {
+        let made = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), b"quic stateless reset");
+        hmac::Key::new(hmac::HMAC_SHA256, made.as_ref())
+    });
+    Arc::new(kept.unwrap_or(drawn))
 }
 
 /// The key that tokens are sealed with (RFC 9000 §8.1.1).

@@ -3,7 +3,9 @@
 //! What they do is rustls' and quinn's own; only their packets are looked at, before they are sealed and after they are
 //! opened.
 
+use crate::qlog;
 use crate::watch::{Grants, Level, Watch};
+use anabranch_tls::Distrust;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::crypto::{
@@ -11,7 +13,7 @@ use quinn_proto::crypto::{
     Session, UnsupportedVersion,
 };
 use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
+use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use std::sync::Arc;
 pub(crate) struct WatchedClient {
     pub(crate) inner: Arc<QuicClientConfig>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) distrust: Distrust,
 }
 
 impl ClientConfig for WatchedClient {
@@ -29,7 +32,8 @@ impl ClientConfig for WatchedClient {
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = self.inner.clone().start_session(version, server_name, params)?;
-        Ok(Box::new(Watched { inner, watch: self.watch.clone(), side: Side::Client, shaken: false }))
+        let (watch, distrust) = (self.watch.clone(), Some(self.distrust.clone()));
+        Ok(Box::new(Watched { inner, watch, side: Side::Client, shaken: false, distrust }))
     }
 }
 
@@ -50,7 +54,13 @@ impl ServerConfig for WatchedServer {
 
     fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
         let inner = self.inner.clone().start_session(version, params);
-        Box::new(Watched { inner, watch: self.watch.clone(), side: Side::Server, shaken: false })
+        Box::new(Watched {
+            inner,
+            watch: self.watch.clone(),
+            side: Side::Server,
+            shaken: false,
+            distrust: None,
+        })
     }
 }
 
@@ -61,11 +71,13 @@ struct Watched {
     side: Side,
     /// The keys of Handshake packets are out: the next are those of data.
     shaken: bool,
+    /// Where a client's TLS says why it does not believe a server.
+    distrust: Option<Distrust>,
 }
 
 impl Watched {
     fn key(&self, level: Level, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
-        Box::new(Key { inner, watch: self.watch.clone(), level })
+        Box::new(Key { inner, watch: self.watch.clone(), level, early: false })
     }
 
     fn pair(&self, level: Level, keys: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
@@ -92,7 +104,8 @@ impl Session for Watched {
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
         let (header, packet) = self.inner.early_crypto()?;
-        Some((header, self.key(Level::Data, packet)))
+        let key = Key { inner: packet, watch: self.watch.clone(), level: Level::Data, early: true };
+        Some((header, Box::new(key)))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -104,7 +117,16 @@ impl Session for Watched {
     }
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.inner.read_handshake(buf)
+        self.inner.read_handshake(buf).map_err(|error| match self.distrust.as_ref().and_then(Distrust::take) {
+            None => error,
+            // The line that TLS over a stream says, and an alert that says as much.
+            Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
+            Some(line) => TransportError {
+                code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
+                reason: line,
+                ..error
+            },
+        })
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
@@ -140,6 +162,19 @@ impl Session for Watched {
     }
 }
 
+/// The alert of RFC 8446 §6.2 for a certificate that is not accepted, for whatever reason.
+const CERTIFICATE_UNKNOWN: u8 = 46;
+
+/// The alert that this code stands for (RFC 9001 §4.8), if it does for one.
+pub(crate) fn alert(code: TransportErrorCode) -> Option<u8> {
+    u8::try_from(u64::from(code).checked_sub(0x100)?).ok()
+}
+
+/// Whether it is one of the alerts about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
+pub(crate) fn is_of_certificates(code: TransportErrorCode) -> bool {
+    alert(code).is_some_and(|alert| (42..=48).contains(&alert))
+}
+
 /// What a peer grants at first to whom sends from `side` (RFC 9000 §18.2).
 fn grants(params: &TransportParameters, side: Side) -> Grants {
     let mut bytes = Vec::new();
@@ -168,17 +203,33 @@ struct Key {
     inner: Box<dyn PacketKey>,
     watch: Arc<Watch>,
     level: Level,
+    /// Of 0-RTT packets.
+    early: bool,
+}
+
+impl Key {
+    fn log(&self, sent: bool, number: u64, length: usize, payload: &[u8]) {
+        let keys = match self.level {
+            Level::Initial => qlog::Keys::Initial,
+            Level::Handshake => qlog::Keys::Handshake,
+            Level::Data if self.early => qlog::Keys::ZeroRtt,
+            Level::Data => qlog::Keys::OneRtt,
+        };
+        self.watch.log_packet(sent, qlog::Seen { keys, number, length, payload });
+    }
 }
 
 impl PacketKey for Key {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
         let end = buf.len() - self.inner.tag_len();
+        self.log(true, packet, buf.len(), &buf[header_len..end]);
         self.watch.leaves(self.level, packet, &buf[header_len..end], buf.len());
         self.inner.encrypt(packet, buf, header_len);
     }
 
     fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         self.inner.decrypt(packet, header, payload)?;
+        self.log(false, packet, header.len() + payload.len() + self.inner.tag_len(), payload);
         self.watch.arrives(self.level, packet, payload);
         Ok(())
     }

@@ -16,7 +16,9 @@
 //! - `identifiers`: connection ids, keys and the time of tokens, from a seed
 //! - `keys`: keys that show what they seal and open
 //! - `protocol`: QUIC among the transports
+//! - `qlog`: the log of a connection, for tools that draw it
 //! - `ranges`: sets of byte ranges
+//! - `shards`: several endpoints behind one port, a thread each
 //! - `sessions`: what its events and commands mean to sessions
 //! - `visits`: tickets of connections that were before
 //! - `watch`: what a connection has under way, and its trace
@@ -29,14 +31,23 @@ mod host;
 mod identifiers;
 mod keys;
 mod protocol;
+mod qlog;
 mod ranges;
 mod sessions;
+mod shards;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod visits;
 mod watch;
 mod window;
 
-pub use config::{Cc, Config, PROFILES, Scheduler};
+pub use config::{Cc, Config, PROFILES, Retry, Scheduler};
 pub use endpoint::{Endpoint, Event, Id, Start};
-pub use host::{QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, start};
+pub use host::{
+    Options, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, Source, start, start_over,
+};
 pub use protocol::Quic;
+pub use sessions::to_close_reason;
+pub use qlog::Logs;
+pub use shards::{Shard, Steered};
 pub use visits::visit;

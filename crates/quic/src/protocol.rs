@@ -1,10 +1,10 @@
 //! QUIC among the transports: what it is, and how it starts.
 
 use crate::config::{Config, PROFILES};
-use crate::host::start;
+use crate::host::{Options, start};
 use anabranch_tls::Ends;
 use anabranch_transport::capabilities::{Capabilities, Carrier, Carriers, Streams};
-use anabranch_transport::protocol::{Protocol, Runs, Start, Starting};
+use anabranch_transport::protocol::{Protocol, Runs, Scheme, Start, Starting};
 use anabranch_transport::{Host, Settings};
 use anabranch_world::World;
 use std::io;
@@ -30,6 +30,12 @@ impl Protocol for Quic {
             carriers: Carriers { ip: None, udp: Some(PORT) },
             ..Capabilities::default()
         }
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        // Of HTTP/3, by its name in ALPN: no scheme of URLs is registered for it (RFC 9114 §3.1 has `https`).
+        const HTTP3: Scheme = Scheme { name: "h3", url: Some("h3"), port: PORT, in_udp: true };
+        &[HTTP3]
     }
 
     fn profiles(&self) -> &'static [&'static str] {
@@ -67,7 +73,7 @@ impl<W: World> Runs<W> for Quic {
                 Carrier::Udp { port } => port,
                 Carrier::Ip => 0,
             };
-            Ok(Rc::new(start(world, port, config, ends).await?) as Rc<dyn Host>)
+            Ok(Rc::new(start(world, port, config, ends, Options::default()).await?) as Rc<dyn Host>)
         })
     }
 }

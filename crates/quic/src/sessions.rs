@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Id};
+use crate::keys::{alert, is_of_certificates};
 use anabranch_base::knobs::Table;
 use anabranch_base::time::Instant;
 use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
@@ -164,25 +165,27 @@ impl Settings for Config {
 }
 
 /// What the application learns of quinn's reason.
-fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
-    // RFC 9001 §4.8: an alert of TLS.
-    let is_alert = |code: TransportErrorCode| (0x100..0x200).contains(&u64::from(code));
+#[must_use]
+pub fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
     match reason {
         None => CloseReason::Finished,
         Some(ConnectionError::LocallyClosed) => CloseReason::Aborted,
         Some(ConnectionError::TimedOut) => CloseReason::TimedOut(String::new()),
         Some(ConnectionError::Reset) => CloseReason::Reset(String::new()),
-        Some(ConnectionError::ConnectionClosed(close)) => match close.error_code {
-            TransportErrorCode::CONNECTION_REFUSED => CloseReason::Refused,
+        Some(ConnectionError::ConnectionClosed(close)) => match (close.error_code, alert(close.error_code)) {
+            (TransportErrorCode::CONNECTION_REFUSED, _) => CloseReason::Refused,
+            (_, Some(alert)) => CloseReason::Protocol(anabranch_tls::ended_by_peer(alert)),
             _ => CloseReason::Reset(close.to_string()),
         },
-        Some(ConnectionError::TransportError(error)) if is_alert(error.code) => {
-            CloseReason::Untrusted(error.reason)
+        Some(ConnectionError::TransportError(error)) => match alert(error.code) {
+            Some(_) if is_of_certificates(error.code) => CloseReason::Untrusted(error.reason),
+            Some(alert) => CloseReason::Protocol(anabranch_tls::ended_here(alert, &error.reason)),
+            None => CloseReason::Protocol(error.to_string()),
+        },
+        Some(ConnectionError::VersionMismatch) => {
+            CloseReason::Protocol("the server speaks no version of QUIC that is spoken here (1)".to_owned())
         }
-        Some(ConnectionError::TransportError(error)) => CloseReason::Protocol(error.to_string()),
-        Some(error @ (ConnectionError::VersionMismatch | ConnectionError::CidsExhausted)) => {
-            CloseReason::Protocol(error.to_string())
-        }
+        Some(error @ ConnectionError::CidsExhausted) => CloseReason::Protocol(error.to_string()),
         Some(other) => CloseReason::Reset(other.to_string()),
     }
 }

@@ -22,7 +22,15 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     let config = settings.own::<Config>().map_err(|error| error.to_string())?;
     let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
     let end = |local, seed, ends| {
-        Endpoint::new(Start { config: config.clone(), local, rng: Rng::new(seed), ends, segments: 1 })
+        Endpoint::new(Start {
+            config: config.clone(),
+            local,
+            rng: Rng::new(seed),
+            ends,
+            segments: 1,
+            shard: None,
+            logs: None,
+        })
     };
     let visitor = Some((client.clone(), Pair::NAME.to_owned()));
     let ends = [

@@ -13,7 +13,9 @@
 
 use crate::frames::{Frame, Frames};
 use crate::identifiers::Clock;
+use crate::qlog::{Metrics, Qlog};
 use crate::ranges::Ranges;
+use anabranch_base::time::Duration;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{BitRate, Instant};
 use quinn_proto::StreamId;
@@ -43,6 +45,8 @@ pub(crate) struct Watch {
     key: u64,
     trace: Trace,
     seen: Mutex<Seen>,
+    /// Where it is logged, if it is.
+    qlog: Option<Mutex<Qlog>>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +79,9 @@ struct Seen {
     /// When the last of them was.
     last_timeout: Option<Instant>,
     window: u64,
+    /// For the log.
+    smoothed_rtt: Option<Duration>,
+    min_rtt: Option<Duration>,
     /// The controller's own pace, if it has one.
     rate: Option<BitRate>,
     /// Bytes of packets with data that left since this was last asked.
@@ -135,13 +142,16 @@ pub(crate) struct Grants {
 const LARGEST_AT_FIRST: u64 = 1_200;
 /// Packets whose loss is remembered, to know of a needless repeat.
 const REMEMBERED: usize = 256;
+/// Streams that are traced as they come: more than a run has.
+const MOST_TRACED: usize = 1 << 16;
 /// A stream's units in the trace: room for so many bytes of it.
 const UNITS: u32 = 40;
 
 /// Bytes of a stream in the trace's sequence space: each stream has its own part.
 fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
+    // What a peer makes up has no place there, and is refused by quinn after this.
     let base = id << UNITS;
-    base + bytes.start..base + bytes.end
+    base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
 /// What a session calls the stream: those that go both ways by their order; others are none of its own.
@@ -153,7 +163,36 @@ fn number_in_session(id: u64) -> u64 {
 
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
-        Arc::new(Self { clock, key, trace, seen: Mutex::default() })
+        Self::logged(clock, key, trace, None)
+    }
+
+    /// The same, and all that passes is logged.
+    pub(crate) fn logged(clock: Arc<Clock>, key: u64, trace: Trace, qlog: Option<Qlog>) -> Arc<Self> {
+        Arc::new(Self { clock, key, trace, seen: Mutex::default(), qlog: qlog.map(Mutex::new) })
+    }
+
+    fn log(&self, log: impl FnOnce(&mut Qlog, Instant)) {
+        if let Some(qlog) = &self.qlog {
+            log(&mut qlog.lock().unwrap_or_else(PoisonError::into_inner), self.clock.instant());
+        }
+    }
+
+    /// A packet leaves, or has come.
+    pub(crate) fn log_packet(&self, sent: bool, packet: crate::qlog::Seen<'_>) {
+        self.log(|log, at| log.packet(at, sent, packet));
+    }
+
+    /// The round trip was measured again.
+    pub(crate) fn log_round_trip(&self, smoothed: Duration, least: Duration) {
+        if self.qlog.is_some() {
+            let mut seen = self.seen();
+            (seen.smoothed_rtt, seen.min_rtt) = (Some(smoothed), Some(least));
+        }
+    }
+
+    /// The connection is over.
+    pub(crate) fn log_end(&self, reason: &str) {
+        self.log(|log, at| log.closed(at, reason));
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -289,7 +328,9 @@ impl Watch {
                         stream.most = stream.most.max(Some(most));
                     }
                 }
-                Frame::Stream { id, offset, length, .. } if tracing => {
+                Frame::Stream { id, offset, length, .. }
+                    if tracing && (seen.incoming.len() < MOST_TRACED || seen.incoming.contains_key(&id)) =>
+                {
                     let fresh = seen.incoming.entry(id).or_default().insert(offset..offset + length);
                     events.extend(
                         fresh.iter().map(|bytes| TraceEvent::Received {
@@ -320,9 +361,10 @@ impl Watch {
         if seen.recovery_from.is_none_or(|from| sent > from) {
             seen.recovery_from = Some(now);
         }
-        if bytes > 0 {
-            seen.take_for_lost(bytes);
-        }
+        let by_timer = seen.timed_out;
+        let lost = if bytes > 0 { seen.take_for_lost(bytes) } else { Vec::new() };
+        drop(seen);
+        self.log(|log, at| lost.iter().for_each(|number| log.lost(at, *number, by_timer)));
     }
 
     /// quinn has done with what came.
@@ -330,6 +372,11 @@ impl Watch {
         let mut seen = self.seen();
         if std::mem::take(&mut seen.answered) {
             seen.timed_out = false;
+        }
+        if self.qlog.is_some() {
+            let Seen { window, in_flight, smoothed_rtt, min_rtt, .. } = *seen;
+            drop(seen);
+            self.log(|log, at| log.metrics(at, Metrics { window, in_flight, smoothed_rtt, min_rtt }));
         }
     }
 
@@ -431,8 +478,9 @@ impl Seen {
         }
     }
 
-    /// The oldest packets, of so many bytes together, are lost. If no packets with data have so many, they were others.
-    fn take_for_lost(&mut self, bytes: u64) {
+    /// The oldest packets, of so many bytes together, are lost: their numbers. If no packets with data have so many, they were
+    /// others.
+    fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent {
             if sum >= bytes {
@@ -443,10 +491,10 @@ impl Seen {
         }
         if sum != bytes {
             self.handshake_lost = true;
-            return;
+            return Vec::new();
         }
         let by_timer = self.timed_out;
-        for number in numbers {
+        for &number in &numbers {
             let Some(packet) = self.sent.remove(&number) else { continue };
             self.in_flight -= packet.size;
             for piece in packet.pieces {
@@ -462,6 +510,7 @@ impl Seen {
                 self.lost.pop_first();
             }
         }
+        numbers
     }
 
     fn limited_by(&self, packet: u64) -> Limit {

@@ -61,6 +61,7 @@ impl Controller for Watched {
         rtt: &RttEstimator,
     ) {
         self.watch.acknowledged_of(sent);
+        self.watch.log_round_trip(rtt.get(), rtt.min());
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 

@@ -1,9 +1,13 @@
 //! Connections and streams in virtual time.
 
+mod validation;
+
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
-use anabranch_quic::{Config, Endpoint, QuicConnector, QuicListener, QuicSession, QuicStream, Start, start};
+use anabranch_quic::{
+    Config, Endpoint, Options, QuicConnector, QuicListener, QuicSession, QuicStream, Start, start,
+};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
     Client, ClientSettings, Ends, Fingerprint, Identity, Pair, Server, ServerSettings, Simulation,
@@ -81,10 +85,10 @@ async fn hosts(
     };
     let server = Server::new(settings, surroundings(&there)).expect("a server");
     let far = Ends { surroundings: surroundings(&there), client: None, server: Some(server) };
-    let host = start(there.clone(), 443, config.clone(), far).await.expect("a host");
+    let host = start(there.clone(), 443, config.clone(), far, Options::default()).await.expect("a host");
     let listener = host.listen_with(443, 0).expect("listening");
     let near = if trusted { client_with(&here, Trust::Authorities(vec![root])) } else { client_of(&here) };
-    let host = start(here.clone(), 0, config.clone(), near).await.expect("a host");
+    let host = start(here.clone(), 0, config.clone(), near, Options::default()).await.expect("a host");
     (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
 
@@ -237,7 +241,9 @@ fn an_abort_is_told_as_one() {
         let closed = world.timeout(Some(Duration::from_millis(1)), session.closed()).await;
         // Nobody answers for a port without a socket.
         let nowhere = QuicConnector::new(
-            start(world.clone(), 0, Config::default(), client_of(&world)).await.expect("a host"),
+            start(world.clone(), 0, Config::default(), client_of(&world), Options::default())
+                .await
+                .expect("a host"),
             vec![SocketAddr::new(SERVER, 9)],
         );
         let silent = nowhere.connect(0).expect("begun");
@@ -283,6 +289,8 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
             rng: anabranch_base::Rng::new(1),
             ends: pair.ends(surroundings),
             segments: 1,
+            shard: None,
+            logs: None,
         })
         .map(|_| ())
     };

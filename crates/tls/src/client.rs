@@ -1,5 +1,6 @@
 //! What a client is set to, and what its sessions begin with.
 
+use crate::distrust::{Distrust, Telling};
 use crate::simulation::Surroundings;
 use crate::trust::{Trust, TrustError};
 use crate::{Versions, fault};
@@ -47,6 +48,7 @@ impl Default for ClientSettings {
 #[derive(Clone)]
 pub struct Client {
     pub(crate) config: Arc<ClientConfig>,
+    pub(crate) distrust: Distrust,
     pub(crate) surroundings: Surroundings,
 }
 
@@ -73,7 +75,9 @@ impl Client {
         provider: CryptoProvider,
     ) -> Result<Self, TrustError> {
         let provider = Arc::new(provider);
+        let distrust = Distrust::default();
         let verifier = settings.trust.verifier(&provider)?;
+        let verifier = Arc::new(Telling { verifier, distrust: distrust.clone() });
         // The provider of virtual time has the suites of TLS 1.3 alone.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
@@ -95,7 +99,7 @@ impl Client {
         if let Some(log) = settings.key_log {
             config.key_log = log;
         }
-        Ok(Self { config: Arc::new(config), surroundings })
+        Ok(Self { config: Arc::new(config), distrust, surroundings })
     }
 
     /// Where its randomness and its time come from.
@@ -109,6 +113,12 @@ impl Client {
     #[must_use]
     pub fn rustls(&self) -> Arc<ClientConfig> {
         self.config.clone()
+    }
+
+    /// Where it says why it has refused a server's certificates, for such a transport.
+    #[must_use]
+    pub fn distrust(&self) -> Distrust {
+        self.distrust.clone()
     }
 
     /// Begins a session with the server of this name.

@@ -18,7 +18,7 @@ pub(crate) fn line(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(wrong) => certificate(wrong),
         Error::NoCertificatesPresented => "the server has shown no certificate".to_owned(),
-        Error::AlertReceived(alert) => format!("the peer ended TLS: {}", said(*alert)),
+        Error::AlertReceived(alert) => ended_by_peer(u8::from(*alert)),
         Error::NoApplicationProtocol => "the two share no application protocol (ALPN)".to_owned(),
         Error::InvalidMessage(_) => "what the peer sent is not TLS".to_owned(),
         Error::PeerIncompatible(why) => incompatible(why),
@@ -70,6 +70,24 @@ fn incompatible(why: &PeerIncompatible) -> String {
         }
         PeerIncompatible::NoCipherSuitesInCommon => "the two share no cipher suite".to_owned(),
         other => format!("the peer's TLS does not go with ours: {other:?}"),
+    }
+}
+
+/// The peer has ended TLS with this alert (RFC 8446 §6), as one line.
+#[must_use]
+pub fn ended_by_peer(alert: u8) -> String {
+    format!("the peer ended TLS: {}", said(alert.into()))
+}
+
+/// TLS was ended here with this alert, as one line, if more is to be said of it than `otherwise`.
+#[must_use]
+pub fn ended_here(alert: u8, otherwise: &str) -> String {
+    match AlertDescription::from(alert) {
+        AlertDescription::NoApplicationProtocol => line(&Error::NoApplicationProtocol),
+        AlertDescription::DecodeError | AlertDescription::UnexpectedMessage => {
+            "what the peer sent is not TLS".to_owned()
+        }
+        _ => format!("TLS: {otherwise}").replace('\n', " "),
     }
 }
 

@@ -135,6 +135,11 @@ impl Identity {
         Ok((Self { chain, key: key.into() }, root_certificate.der().clone()))
     }
 
+    /// A secret for this purpose that follows from the key.
+    pub(crate) fn derived(&self, purpose: &[u8]) -> [u8; 32] {
+        Sha256::new().chain_update(purpose).chain_update(self.key.secret_der()).finalize().into()
+    }
+
     /// SHA-256 of the server's own certificate.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {

@@ -8,7 +8,7 @@
 //! - `connector`: opening and taking in such sessions
 //! - `client`, `server`: what each end is set to
 //! - `identity`: certificates and keys, from files or made here
-//! - `trust`: whom a client believes
+//! - `trust`: whom a client believes; `distrust`: why it did not
 //! - `simulation`: the source of secrets in virtual time, which fails outside it
 //! - `host`: a layer over a whole transport of a host, whichever it is
 //! - `pair`: two ends of an experiment that know each other, and the secrets of their sessions
@@ -20,6 +20,7 @@ mod fault;
 mod host;
 mod identity;
 mod pair;
+mod distrust;
 mod server;
 mod session;
 mod simulation;
@@ -30,9 +31,11 @@ pub use connector::{TlsConnector, TlsListener};
 pub use rustls::crypto::CryptoProvider;
 pub use rustls::{KeyLog, KeyLogFile};
 
+pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use pair::{Ends, Pair, Visits};
+pub use distrust::Distrust;
 pub use rustls::pki_types::CertificateDer;
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};

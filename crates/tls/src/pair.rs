@@ -4,6 +4,7 @@
 //! In virtual time and on a real network the two ends speak the same TLS 1.3 with the same suite, so that both have the same
 //! bytes; only where their secrets come from differs.
 
+use crate::distrust::Distrust;
 use crate::server::Shared;
 use crate::{Client, ClientSettings, Identity, Server, ServerSettings, Surroundings, Trust, Versions, fault};
 use rustls::crypto::CryptoProvider;
@@ -39,6 +40,7 @@ pub struct Ends {
 #[derive(Clone)]
 pub struct Pair {
     client: Arc<ClientConfig>,
+    distrust: Distrust,
     server: Shared,
     secrets: Arc<Secrets>,
 }
@@ -110,13 +112,13 @@ impl Pair {
             }
             secrets.take();
         }
-        Ok(Self { client: client.config, server: server.shared(), secrets })
+        Ok(Self { client: client.config, distrust: client.distrust, server: server.shared(), secrets })
     }
 
     /// The client, in these surroundings.
     #[must_use]
     pub fn client(&self, surroundings: Surroundings) -> Client {
-        Client { config: self.client.clone(), surroundings }
+        Client { config: self.client.clone(), distrust: self.distrust.clone(), surroundings }
     }
 
     /// The server, in these surroundings.

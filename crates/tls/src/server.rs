@@ -10,8 +10,8 @@ use rustls::{KeyLog, ServerConfig, ServerConnection};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Sessions of virtual time that can be resumed, at most.
-const REMEMBERED: usize = 256;
+/// Sessions that can be resumed, at most, where they are remembered; in virtual time, too.
+const REMEMBERED: usize = 4_096;
 
 /// What a server is set to.
 #[derive(Clone, Debug)]
@@ -51,6 +51,7 @@ impl ServerSettings {
 pub struct Server {
     pub(crate) config: Arc<ServerConfig>,
     shown: Arc<Shown>,
+    secret: [u8; 32],
     pub(crate) surroundings: Surroundings,
 }
 
@@ -62,7 +63,7 @@ impl fmt::Debug for Server {
 
 /// What of a server can be handed to its other threads: everything but where its randomness comes from.
 #[derive(Clone)]
-pub struct Shared(pub(crate) Arc<ServerConfig>, pub(crate) Arc<Shown>);
+pub struct Shared(pub(crate) Arc<ServerConfig>, pub(crate) Arc<Shown>, [u8; 32]);
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +80,7 @@ impl Shared {
 
     /// The server within these surroundings.
     pub(crate) fn within(self, surroundings: Surroundings) -> Server {
-        Server { config: self.0, shown: self.1, surroundings }
+        Server { config: self.0, shown: self.1, secret: self.2, surroundings }
     }
 
     /// Shows this identity from now on; sessions under way go on with the one they have.
@@ -110,6 +111,7 @@ impl Server {
         provider: CryptoProvider,
     ) -> Result<Self, String> {
         let provider = Arc::new(provider);
+        let secret = settings.identity.derived(b"anabranch server secret");
         let shown = Arc::new(Shown(RwLock::new(certified(settings.identity, &provider)?)));
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
@@ -139,13 +141,19 @@ impl Server {
         if let Some(log) = settings.key_log {
             config.key_log = log;
         }
-        Ok(Self { config: Arc::new(config), shown, surroundings })
+        Ok(Self { config: Arc::new(config), shown, secret, surroundings })
     }
 
     /// What other threads take, and what changes the identity.
     #[must_use]
     pub fn shared(&self) -> Shared {
-        Shared(self.config.clone(), self.shown.clone())
+        Shared(self.config.clone(), self.shown.clone(), self.secret)
+    }
+
+    /// What nobody else can know, and what is the same after a restart: it follows from the key that the server began with.
+    #[must_use]
+    pub fn secret(&self) -> [u8; 32] {
+        self.secret
     }
 
     /// Where its randomness and its time come from.

@@ -85,6 +85,12 @@ fn payload(bytes: &[u8], source: IpAddr, target: IpAddr) {
     let _ = ladder.line(anabranch_base::Instant::ZERO, source, target, bytes);
 }
 
+/// The payload of a packet of QUIC, whose frames are looked at, and a datagram.
+pub fn quic(input: &[u8]) {
+    anabranch_quic::testing::payload(input);
+    anabranch_quic::testing::datagram(input);
+}
+
 /// A capture.
 pub fn pcap(input: &[u8]) {
     let Ok(mut reader) = pcapng::Reader::new(input) else {

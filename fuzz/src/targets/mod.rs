@@ -26,6 +26,7 @@ pub const ALL: &[Target] = &[
     Target { name: "plan", corpus: "plan", length: 400, run: text::plan },
     Target { name: "endpoint", corpus: "endpoint", length: 3_000, run: endpoint::run },
     Target { name: "tcp", corpus: "endpoint", length: 1_000, run: endpoint::tcp },
+    Target { name: "quic", corpus: "quic", length: 1_200, run: decode::quic },
     Target { name: "api", corpus: "api", length: 600, run: api::run },
 ];
 

@@ -10,7 +10,7 @@ pub fn server_flags(command: Command) -> Command {
         .arg(
             file(
                 "cert",
-                "Certificates for https:// and https+sctp://, in PEM, the server's own first; with --key",
+                "Certificates for https://, h3:// and https+sctp://, in PEM, the server's own first; with --key",
             )
             .requires("key"),
         )
@@ -25,14 +25,21 @@ pub fn client_flags(command: Command) -> Command {
                 .long("trust")
                 .value_name("FILE|sha256:FINGERPRINT")
                 .conflicts_with("insecure")
-                .help("Over https:// and https+sctp:// believe these authorities (PEM), or one certificate; default: those of this system"),
+                .help("Over https://, h3:// and https+sctp:// believe these authorities (PEM), or one certificate; default: those of this system"),
         )
         .arg(
             Arg::new("insecure")
                 .long("insecure")
                 .action(ArgAction::SetTrue)
-                .help("Over https:// and https+sctp:// believe any server: whoever is in between can read and change traffic"),
+                .help("Over https://, h3:// and https+sctp:// believe any server: whoever is in between can read and change traffic"),
         )
+}
+
+/// Where connections of QUIC are logged.
+pub fn qlog_flag() -> Arg {
+    Arg::new("qlog").long("qlog").value_name("DIR").help(
+        "Over h3:// write a qlog file for each connection to this directory, for qvis and the like [default: QLOGDIR, if set]",
+    )
 }
 
 /// The version of HTTP that a client speaks.
@@ -41,7 +48,7 @@ pub fn http_flag(command: Command) -> Command {
         Arg::new("http")
             .long("http")
             .value_name("VERSION")
-            .value_parser(["1.1", "2"])
-            .help("Speak this version over TCP; default: what the server chooses over https://, else 1.1"),
+            .value_parser(["1.1", "2", "3"])
+            .help("Speak this version; 3 takes https:// URLs over QUIC at the same port; default: what the server chooses over https://, else 1.1"),
     )
 }

@@ -5,12 +5,14 @@ use super::keep::Kept;
 use super::meter::Meter;
 use super::waterfall;
 use crate::dial::SctpTarget;
+use crate::dial::http3::Http3Target;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::Url;
+use crate::qlog::LogsTo;
 use crate::secure::Believing;
 use crate::serve::now;
-use crate::{Done, Failure, complain, knobs, say};
+use crate::{Done, Failure, complain, say};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Origins, Peer};
 use anabranch_http::authority::Authority;
@@ -18,15 +20,17 @@ use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::http2::ALPN;
 use anabranch_http::page::{Object, Page};
-use anabranch_http::upstream::OneServer;
-use anabranch_http::visit::{Plan, Visit, Way, visit};
+use anabranch_http::upstream::{OneServer, connect_any};
+use anabranch_http::visit::{HTTP1, Plan, Reach, Visit, Way, visit};
 use anabranch_tls::TlsConnector;
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
-use anabranch_transport::{Connector, Session};
+use anabranch_transport::{AnyConnector, Connector, Session};
 use anabranch_world::World;
-use anabranch_world::os::OsWorld;
+use anabranch_world::os::{OsTask, OsWorld};
+use std::cell::RefCell;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -52,6 +56,9 @@ pub struct Asked {
     /// Timeout of an object without progress.
     pub timeout: Duration,
     pub sctp: Config,
+    pub quic: anabranch_quic::Config,
+    /// Where connections of QUIC are logged.
+    pub logs: LogsTo,
     pub sctp_port: u16,
 }
 
@@ -64,8 +71,22 @@ pub enum Har {
 
 /// Fetches the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
-    let Asked { url, directory, har, outputs, quiet, tls, http, connect, timeout, sctp, sctp_port } = asked;
-    let settings = if url.carrier.is_kernels() { Vec::new() } else { knobs::describe(&sctp) };
+    let Asked {
+        url,
+        directory,
+        har,
+        outputs,
+        quiet,
+        tls,
+        http,
+        connect,
+        timeout,
+        sctp,
+        quic,
+        logs,
+        sctp_port,
+    } = asked;
+    let settings = super::describe(&[url.carrier], &sctp, &quic);
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     let meter = Meter::new();
@@ -80,10 +101,10 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         at_once,
         timeout,
     };
-    let mut has_http2 = false;
+    let mut spoken = HTTP1;
     let come = if url.carrier.is_kernels() && tls.is_none() && http.as_deref() != Some("2") {
         let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), connect));
-        visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper).await
+        visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
     } else {
         // Nothing comes: one line, and the document as what failed.
         let nothing = |outputs: Outputs, why: String, line: String| {
@@ -105,23 +126,56 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         };
         if url.carrier.is_kernels() {
             let count = addresses.len();
-            let connector = KernelConnector::new(world.clone(), addresses);
+            let connector = KernelConnector::new(world.clone(), addresses.clone());
             let come = match tls {
                 None => {
-                    over_tcp(world, OneServer::new(world, connector, count, connect), true, plan, keeper)
-                        .await
-                }
-                Some(Believing { client, .. }) => {
-                    let names = vec![url.host().to_owned(); count];
-                    let connector = TlsConnector::new(world.clone(), connector, client, &names)
-                        .map_err(Failure::Usage)?;
                     let server = OneServer::new(world, connector, count, connect);
-                    over_tcp(world, server, http.as_deref() == Some("2"), plan, keeper).await
+                    over_tcp(world, server, true, plan, (keeper, None)).await
+                }
+                Some(believing) => {
+                    let names = vec![url.host().to_owned(); count];
+                    let connector =
+                        TlsConnector::new(world.clone(), connector, believing.client.clone(), &names)
+                            .map_err(Failure::Usage)?;
+                    let server = OneServer::new(world, connector, count, connect);
+                    // Who names a version stays with it.
+                    let talking = Rc::new(RefCell::default());
+                    let reach = http.is_none().then(|| {
+                        let talking = talking.clone();
+                        elsewhere(world, (&url, addresses), believing, (quic, logs), connect, talking)
+                    });
+                    let come =
+                        over_tcp(world, server, http.as_deref() == Some("2"), plan, (keeper, reach)).await;
+                    let ending = talking.borrow_mut().take();
+                    if let Some(task) = ending {
+                        let _ = world.timeout(CLOSING, task).await;
+                    }
+                    come
                 }
             };
             match come {
-                Ok((come, http2)) => {
-                    has_http2 = http2;
+                Ok((come, version)) => {
+                    spoken = version;
+                    come
+                }
+                Err(why) => {
+                    return nothing(outputs, why.clone(), format!("{}{}: {why}", url.origin(), url.target));
+                }
+            }
+        } else if url.carrier.is_http3() {
+            let client = match tls.map_or_else(|| Believing::by_default(None), Ok).and_then(|it| it.http3()) {
+                Ok(client) => client,
+                Err(why) => return nothing(outputs, why.clone(), why),
+            };
+            let count = addresses.len();
+            let name = url.host().to_owned();
+            let to = Http3Target { addresses, name, client, config: quic, logs };
+            let (host, connector) = to.host(world).await?;
+            let come = over_http3(world, connector, (count, connect), plan, keeper).await;
+            let _ = world.timeout(CLOSING, host.idle()).await;
+            match come {
+                Ok((come, version)) => {
+                    spoken = version;
                     come
                 }
                 Err(why) => {
@@ -136,14 +190,14 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             let peer = Peer::Origin(authority.clone());
             let associations =
                 Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
-            let come = visit(world, Way::Streams(associations.clone()), plan(at_once), keeper).await;
+            let come = visit(world, Way::Streams(associations.clone()), plan(at_once), keeper, None).await;
             associations.close();
             let _ = world.timeout(CLOSING, host.idle()).await;
             come
         }
     };
     // Whether a connection has one stream.
-    let alone = url.carrier.is_kernels() && !has_http2;
+    let alone = url.carrier.is_kernels() && spoken == HTTP1;
     drop(shown);
     meter.clear();
     if !quiet {
@@ -155,7 +209,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         }
     }
     // A full disk is one failure, missing objects are others: each is reported.
-    let text = || as_har((&url, has_http2), &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
+    let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
         Har::Stdout => say(&text()),
@@ -199,36 +253,92 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
 }
 
 /// Loads a page over TCP, or over TLS on it: by HTTP/2 where the server chooses it, or `http2` is meant, on one connection;
-/// else on some, by HTTP/1.1. The page, and whether that was HTTP/2.
+/// else on some, by HTTP/1.1. The page, and the version of HTTP.
 async fn over_tcp<C: Connector>(
     world: &OsWorld,
     server: OneServer<OsWorld, C>,
     http2: bool,
     plan: impl Fn(usize) -> Plan,
-    keeper: Rc<Kept>,
-) -> Result<(Visit, bool), String> {
+    (keeper, reach): (Rc<Kept>, Option<Reach>),
+) -> Result<(Visit, &'static str), String> {
     let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
     if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
         server.keep((session, stream));
-        return Ok((visit(world, Way::Streams(Rc::new(server)), plan(CONNECTIONS), keeper).await, false));
+        let way = Way::Streams(Rc::new(server));
+        return Ok((visit(world, way, plan(CONNECTIONS), keeper, reach).await, HTTP1));
     }
     let at_once = plan(REQUESTS);
     let begun = Requests::begin(stream, at_once.secure).await.map_err(|why| why.to_string())?;
     let (requests, conversation) = begun;
+    let version = requests.version();
     let talking = world.spawn("http/2", conversation);
-    let way = Way::<OneServer<OsWorld, C>>::Http2(requests, session.id());
-    let come = visit(world, way, at_once, keeper).await;
+    let way = Way::<OneServer<OsWorld, C>>::Requests(requests, session.id());
+    let come = visit(world, way, at_once, keeper, reach).await;
     let _ = world.timeout(CLOSING, talking).await;
     session.close();
-    Ok((come, true))
+    Ok((come, version))
 }
 
-fn as_har(
-    (url, http2): (&Url, bool),
-    come: &Visit,
-    start: anabranch_base::time::Instant,
-    began: u64,
-) -> String {
+/// Loads a page over HTTP/3, on one connection with one of so many servers of the connector. The page, and the version of
+/// HTTP.
+async fn over_http3(
+    world: &OsWorld,
+    connector: AnyConnector,
+    (count, connect): (usize, Duration),
+    plan: impl Fn(usize) -> Plan,
+    keeper: Rc<Kept>,
+) -> Result<(Visit, &'static str), String> {
+    let session = connect_any(world, &connector, count, connect).await.map_err(|why| why.to_string())?;
+    let id = session.id();
+    let begun = Requests::begin_http3(session).await;
+    let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
+    let version = requests.version();
+    let talking = world.spawn("http/3", conversation);
+    let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, id);
+    let come = visit(world, way, plan(REQUESTS), keeper, None).await;
+    let _ = world.timeout(CLOSING, talking).await;
+    Ok((come, version))
+}
+
+/// What reaches the same host over HTTP/3, where its answer says that it speaks that, too.
+fn elsewhere(
+    world: &OsWorld,
+    (url, addresses): (&Url, Vec<SocketAddr>),
+    believing: Believing,
+    (config, logs): (anabranch_quic::Config, LogsTo),
+    connect: Duration,
+    // What is to be waited for in the end.
+    ending: Rc<RefCell<Option<OsTask<()>>>>,
+) -> Reach {
+    let (world, name) = (world.clone(), url.host().to_owned());
+    Box::new(move |alternative| {
+        let (world, believing, name) = (world.clone(), believing.clone(), name.clone());
+        let (mut addresses, config, logs) = (addresses.clone(), config.clone(), logs.clone());
+        let ending = ending.clone();
+        Box::pin(async move {
+            // The certificate is to be for the server that was meant (RFC 7838 §2.1); other hosts are not looked up.
+            if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&name)) {
+                return None;
+            }
+            addresses.iter_mut().for_each(|address| address.set_port(alternative.port));
+            let (client, count) = (believing.http3().ok()?, addresses.len());
+            let to = Http3Target { addresses, name, client, config, logs };
+            let (host, connector) = to.host(&world).await.ok()?;
+            let session = connect_any(&world, &connector, count, connect).await.ok()?;
+            let id = session.id();
+            let (requests, conversation, _) = Requests::begin_http3(session).await.ok()?;
+            let inside = world.clone();
+            let talking = async move {
+                let _ = conversation.await;
+                let _ = inside.timeout(CLOSING, host.idle()).await;
+            };
+            *ending.borrow_mut() = Some(world.spawn("http/3", talking));
+            Some((requests, id))
+        })
+    })
+}
+
+fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: u64) -> String {
     let mut page = Page {
         name: url.text.clone(),
         source: format!("loaded over {}", url.carrier.scheme()),
@@ -244,7 +354,7 @@ fn as_har(
         entry.initiator = object.initiator;
         entry.content_type.clone_from(&object.content_type);
         page.objects.push(entry);
-        let connection = match (object.connection, url.carrier.is_kernels() && !http2) {
+        let connection = match (object.connection, url.carrier.is_kernels() && object.version == HTTP1) {
             (None, _) => String::new(),
             (Some(connection), true) => connection.to_string(),
             (Some(connection), false) => format!("{connection}/{}", object.stream),
@@ -255,19 +365,20 @@ fn as_har(
             assigned: Some(since(object.assigned)),
             first_byte: Some(since(object.first_byte)),
             ended: since(object.ended),
-            http2,
+            version: object.version,
             connection,
             status: object.status,
             failure: object.failure.clone(),
         });
     }
-    let (scheme, version) = (url.carrier.scheme(), env!("CARGO_PKG_VERSION"));
-    har::write(&page, scheme, &fetches, began, version, "anabranch get --page")
+    // HTTP/3 is of https:// URLs (RFC 9114 §3.1).
+    let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
+    har::write(&page, scheme, &fetches, began, env!("CARGO_PKG_VERSION"), "anabranch get --page")
 }
 
 /// Connections to one server, as many as browsers open.
 const CONNECTIONS: usize = 6;
-/// Requests outstanding at once over HTTP/2, until the server says how many it takes; as many as browsers begin with.
+/// Requests outstanding at once over HTTP/2 and HTTP/3, until the server says how many it takes; as many as browsers begin with.
 const REQUESTS: usize = 100;
 /// How long a peer may take to close.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -64,6 +64,8 @@ pub struct ResponseFields {
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
     pub content_type: Option<String>,
+    /// Alt-Svc.
+    pub alt_svc: Option<String>,
 }
 
 /// What the next bytes were.
@@ -271,8 +273,11 @@ impl ResponseParser {
                 Some(String::from_utf8_lossy(field.value).trim().to_owned())
             };
             let bare = |kind: String| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            *fields =
-                ResponseFields { location: text("location"), content_type: text("content-type").map(bare) };
+            *fields = ResponseFields {
+                location: text("location"),
+                content_type: text("content-type").map(bare),
+                alt_svc: text("alt-svc"),
+            };
         }
         self.held.clear();
         // RFC 9112 §6.3: these have no body, whatever the fields say; and chunked goes before a length.

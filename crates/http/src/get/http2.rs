@@ -1,22 +1,16 @@
 //! Objects over HTTP/2: a stream each of one connection.
 
-use super::{Answer, GetError};
-use crate::fetch::response::Head;
+use super::requests::{Piece, Unanswered};
 use crate::http2::Windows;
 use crate::http2::client::{builder, told};
 use crate::http2::io::{Io, Out, Traffic};
-use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};
-use anabranch_world::World;
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
-use http::header::{
-    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
-};
-use http::{Method, Request, Uri, Version};
+use http::Request;
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -35,198 +29,73 @@ impl<T: Stream> Future for Conversation<T> {
     }
 }
 
-/// Asks on a connection of HTTP/2. A clone asks on the same; when the last is gone the connection ends.
-#[derive(Clone, Debug)]
-pub struct Requests {
-    requests: SendRequest<Bytes>,
-    /// Of the URLs that are asked for.
-    scheme: &'static str,
+/// Asks on a connection.
+pub(super) type Requests = SendRequest<Bytes>;
+
+/// Begins on a session's one stream, as the client, and counts what passes.
+pub(super) async fn begin<T: Stream>(
+    stream: T,
+) -> Result<(Requests, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
+    let (mut io, out) = Io::new(stream, true, Bytes::new(), Box::new(|_| ()));
+    let traffic = io.count();
+    let begun = builder(&Windows::default()).handshake(io).await;
+    let (requests, connection) = begun.map_err(|error| told(&error))?;
+    Ok((requests, Conversation(connection, out), traffic))
 }
 
-impl Requests {
-    /// Begins HTTP/2 on a session's one stream, as the client; `secure`: over TLS.
-    ///
-    /// # Errors
-    /// The session has ended.
-    pub async fn begin<T: Stream>(stream: T, secure: bool) -> Result<(Self, Conversation<T>), CloseReason> {
-        let (io, out) = Io::new(stream, true, Bytes::new(), Box::new(|_| ()));
-        Self::over(io, out, secure).await
-    }
-
-    /// The same, and what passes is counted.
-    ///
-    /// # Errors
-    /// The session has ended.
-    pub async fn begin_counted<T: Stream>(
-        stream: T,
-        secure: bool,
-    ) -> Result<(Self, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
-        let (mut io, out) = Io::new(stream, true, Bytes::new(), Box::new(|_| ()));
-        let traffic = io.count();
-        let (requests, conversation) = Self::over(io, out, secure).await?;
-        Ok((requests, conversation, traffic))
-    }
-
-    async fn over<T: Stream>(
-        io: Io<T>,
-        out: Out<T>,
-        secure: bool,
-    ) -> Result<(Self, Conversation<T>), CloseReason> {
-        let begun = builder(&Windows::default()).handshake(io).await;
-        let (requests, connection) = begun.map_err(|error| told(&error))?;
-        let scheme = if secure { "https" } else { "http" };
-        Ok((Self { requests, scheme }, Conversation(connection, out)))
-    }
-
-    /// A request for `target` of `host`, to be sent any number of times.
-    ///
-    /// # Errors
-    /// They make no URL.
-    pub fn query(&self, host: &str, target: &str) -> Result<Query, CloseReason> {
-        let wrong = |error: http::Error| CloseReason::Protocol(error.to_string());
-        let uri = Uri::builder().scheme(self.scheme).authority(host).path_and_query(target);
-        let request = Request::builder().method(Method::GET).version(Version::HTTP_2);
-        let agent = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
-        let request = request.uri(uri.build().map_err(wrong)?).header(USER_AGENT, agent).body(());
-        Ok(Query(request.map_err(wrong)?))
-    }
-
-    /// Ready when the server takes another request.
-    ///
-    /// # Errors
-    /// [`Unanswered`]
-    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
-        self.requests.poll_ready(cx).map_err(|error| Unanswered::of(&error))
-    }
-
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// [`Unanswered`], also where [`poll_ready`](Self::poll_ready) was not ready.
-    pub fn send(&mut self, query: &Query) -> Result<Reply, Unanswered> {
-        let sent = self.requests.send_request(query.0.clone(), true);
-        let (response, _) = sent.map_err(|error| Unanswered::of(&error))?;
-        Ok(Reply(State::Head(response)))
-    }
-
-    /// Gets `target` of `host`: `on_stream` is told the number of its stream, `take` gets the head, then each piece of the body with the head. Returns the head, the
-    /// length of the body, and the number of the stream.
-    ///
-    /// # Errors
-    /// [`GetError`].
-    pub async fn get<W: World, E>(
-        &self,
-        world: &W,
-        host: &str,
-        target: &str,
-        timeout: Duration,
-        on_stream: impl FnOnce(u64),
-        mut take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
-    ) -> Result<(Answer, u64), GetError<E>> {
-        let Query(mut request) = self.query(host, target).map_err(GetError::Closed)?;
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("*/*"));
-        let mut requests = self.requests.clone();
-        // The server says how many it takes at once.
-        let ready = world.timeout(timeout, poll_fn(|cx| requests.poll_ready(cx))).await;
-        ready.ok_or(GetError::Timeout(timeout))?.map_err(|error| GetError::Closed(told(&error)))?;
-        let (response, _) =
-            requests.send_request(request, true).map_err(|error| GetError::Closed(told(&error)))?;
-        on_stream(response.stream_id().as_u32().into());
-        let response = world.timeout(timeout, response).await.ok_or(GetError::Timeout(timeout))?;
-        let (head, mut body) = response.map_err(|error| GetError::Closed(told(&error)))?.into_parts();
-        let answer = Answer {
-            head: Head {
-                status: head.status.as_u16(),
-                length: text(&head.headers, &CONTENT_LENGTH).and_then(|length| length.parse().ok()),
-                close: false,
-            },
-            location: text(&head.headers, &LOCATION).map(str::to_owned),
-            content_type: text(&head.headers, &CONTENT_TYPE)
-                .and_then(|kind| kind.split(';').next())
-                .map(|kind| kind.trim().to_ascii_lowercase()),
-        };
-        take(&answer, &[]).map_err(GetError::Taker)?;
-        let mut length = 0;
-        loop {
-            let next = world.timeout(timeout, body.data()).await.ok_or(GetError::Timeout(timeout))?;
-            let Some(bytes) = next.transpose().map_err(|error| GetError::Closed(told(&error)))? else {
-                return Ok((answer, length));
-            };
-            length += bytes.len() as u64;
-            // An error is the connection's, which the next piece tells of.
-            let _ = body.flow_control().release_capacity(bytes.len());
-            take(&answer, &bytes).map_err(GetError::Taker)?;
-        }
-    }
+/// Ready when the server takes another request.
+pub(super) fn poll_ready(requests: &mut Requests, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+    requests.poll_ready(cx).map_err(|error| unanswered(&error))
 }
 
-/// A request that can be sent.
-#[derive(Clone, Debug)]
-pub struct Query(Request<()>);
-
-/// Why a request has no answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unanswered {
-    /// What happened.
-    pub reason: CloseReason,
-    /// The server has done nothing with it: it can be sent again, on another connection (RFC 9113 §8.7).
-    pub unprocessed: bool,
+/// Sends a request.
+pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Reply, Unanswered> {
+    let (response, _) = requests.send_request(request, true).map_err(|error| unanswered(&error))?;
+    Ok(Reply { stream: response.stream_id().as_u32().into(), state: State::Head(response) })
 }
 
-impl Unanswered {
-    fn of(error: &h2::Error) -> Self {
-        // RFC 9113 §6.8: a server that ends in good order takes no more streams, and has not touched later ones.
-        let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
-        let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
-        Self { reason: told(error), unprocessed: gone || refused }
-    }
+fn unanswered(error: &h2::Error) -> Unanswered {
+    // RFC 9113 §6.8: a server that ends in good order takes no more streams, and has not touched later ones.
+    let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
+    let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+    Unanswered { reason: told(error), unprocessed: gone || refused }
 }
 
-/// The answer to a request, as it comes. If dropped before its end, the request is cancelled.
-pub struct Reply(State);
+/// An answer as it comes.
+pub(super) struct Reply {
+    stream: u64,
+    state: State,
+}
 
 enum State {
     Head(ResponseFuture),
     Body(RecvStream),
 }
 
-/// What has come of an answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// Its head, with the status.
-    Head(u16),
-    /// So many bytes of its body.
-    Body(u64),
-    /// Its end.
-    End,
-}
-
 impl Reply {
+    /// The number of its stream.
+    pub(super) fn stream(&self) -> u64 {
+        self.stream
+    }
+
     /// What comes next.
-    ///
-    /// # Errors
-    /// [`Unanswered`]
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, Unanswered>> {
-        match &mut self.0 {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
+        match &mut self.state {
             State::Head(response) => {
-                let response = ready!(Pin::new(response).poll(cx)).map_err(|error| Unanswered::of(&error))?;
-                let status = response.status().as_u16();
-                self.0 = State::Body(response.into_body());
-                Poll::Ready(Ok(Part::Head(status)))
+                let response = ready!(Pin::new(response).poll(cx)).map_err(|error| unanswered(&error))?;
+                let (head, body) = response.into_parts();
+                self.state = State::Body(body);
+                Poll::Ready(Ok(Piece::Head(head.status, head.headers)))
             }
             State::Body(body) => match ready!(body.poll_data(cx)) {
-                None => Poll::Ready(Ok(Part::End)),
-                Some(Err(error)) => Poll::Ready(Err(Unanswered::of(&error))),
+                None => Poll::Ready(Ok(Piece::End)),
+                Some(Err(error)) => Poll::Ready(Err(unanswered(&error))),
                 Some(Ok(bytes)) => {
-                    // An error is the connection's, which the next part tells of.
+                    // An error is the connection's, which the next piece tells of.
                     let _ = body.flow_control().release_capacity(bytes.len());
-                    Poll::Ready(Ok(Part::Body(bytes.len() as u64)))
+                    Poll::Ready(Ok(Piece::Body(bytes)))
                 }
             },
         }
     }
-}
-
-fn text<'a>(fields: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    fields.get(name).and_then(|value| value.to_str().ok())
 }

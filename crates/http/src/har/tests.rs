@@ -343,7 +343,7 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
         assigned: Some(Instant::from_millis(issued + 5)),
         first_byte: Some(Instant::from_millis(ended - 5)),
         ended: Instant::from_millis(ended),
-        http2: object == 1,
+        version: ["HTTP/1.1", "HTTP/2"][object],
         connection: "49152/3".to_owned(),
         status: 200,
         failure: None,

@@ -19,8 +19,8 @@ pub struct Fetch {
     pub first_byte: Option<Instant>,
     /// When its last byte was read, or it failed.
     pub ended: Instant,
-    /// It came over HTTP/2; else over HTTP/1.1.
-    pub http2: bool,
+    /// The version of HTTP: `HTTP/2`.
+    pub version: &'static str,
     /// The connection, as text.
     pub connection: String,
     /// The status of its answer; 0: there was none.
@@ -77,7 +77,7 @@ fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch,
         let host = page.hosts.get(cause.host).map_or("server", String::as_str);
         format!("{scheme}://{host}{}", cause.name)
     });
-    let version = if fetch.http2 { "HTTP/2" } else { "HTTP/1.1" };
+    let version = fetch.version;
     let mut value = json!({
         "pageref": "page_1",
         "startedDateTime": date::iso(began.saturating_add(fetch.issued.as_nanos() / 1_000_000)),

@@ -1,9 +1,10 @@
 //! A fetch's exchanges over HTTP/3: each on a stream of its own.
 
-use super::streams::Streams;
+use super::streams::{Pipe, Streams};
 use super::{MAX_HEAD, told, wrong};
 use crate::fetch::own_stream::{Ended, Response};
 use crate::fetch::state::{self, Fetch};
+use crate::http2::io::Traffic;
 use crate::observe::{FetchError, Observer};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
@@ -12,10 +13,10 @@ use h3::client::{Connection, RequestStream, SendRequest, builder};
 use h3::error::{Code, StreamError};
 use h3::quic::OpenStreams;
 use http::Request;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::Range;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 
 /// Asks for objects on a connection.
 pub(crate) struct Requests<S: Session> {
@@ -29,8 +30,20 @@ impl<S: Session> Clone for Requests<S> {
     }
 }
 
+impl<S: Session> Requests<S> {
+    /// What is beneath a stream of these, as long as it is held.
+    pub(crate) fn pipe(&self, stream: &Exchanged<S>) -> Option<Rc<RefCell<Pipe<S::Stream>>>> {
+        self.streams.pipe(stream.id())
+    }
+
+    /// Counts from now on what passes on streams to come.
+    pub(crate) fn count(&self) -> Rc<Cell<Traffic>> {
+        self.streams.count()
+    }
+}
+
 /// One exchange's stream.
-type Exchanged<S> = RequestStream<<Streams<S> as OpenStreams<Bytes>>::BidiStream, Bytes>;
+pub(crate) type Exchanged<S> = RequestStream<<Streams<S> as OpenStreams<Bytes>>::BidiStream, Bytes>;
 
 /// Begins HTTP/3 on a session that is established, as the client.
 pub(crate) async fn begin<S: Session>(
@@ -75,7 +88,7 @@ pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
         Ok(stream) => stream,
         Err(error) => return ended(&error),
     };
-    let Some(pipe) = requests.streams.pipe(stream.id()) else {
+    let Some(pipe) = requests.pipe(&stream) else {
         return Ended::Connection(CloseReason::Aborted);
     };
     on_sent(stream.id().index(), pipe.borrow().bytes(false));
@@ -105,7 +118,7 @@ pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
 }
 
 /// Sends a request without a body.
-async fn send<S: Session>(
+pub(crate) async fn send<S: Session>(
     requests: &mut Requests<S>,
     request: Request<()>,
 ) -> Result<Exchanged<S>, StreamError> {
@@ -115,7 +128,9 @@ async fn send<S: Session>(
 }
 
 /// The head of the final response (RFC 9110 §15.2).
-async fn response<S: Session>(stream: &mut Exchanged<S>) -> Result<http::Response<()>, StreamError> {
+pub(crate) async fn response<S: Session>(
+    stream: &mut Exchanged<S>,
+) -> Result<http::Response<()>, StreamError> {
     loop {
         let head = stream.recv_response().await?;
         // How many there may be is bounded with what may come beside bodies.

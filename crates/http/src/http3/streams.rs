@@ -3,6 +3,7 @@
 //! h3 hands a stream one frame at a time and waits until the transport has it; it takes what it is given, and holds it until a
 //! frame is whole. Neither has a bound of its own, so what h3 may hold of a stream is bounded here.
 
+use crate::http2::io::Traffic;
 use anabranch_transport::{CloseReason, ONE_WAY, OpenError, Session, Stream};
 use bytes::{Buf, Bytes};
 use h3::error::Code;
@@ -11,7 +12,7 @@ use h3::quic::{
     self, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId,
     WriteBuf,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -23,19 +24,21 @@ pub(crate) struct Streams<S: Session> {
     session: S,
     /// Those both ways that h3 holds, by number.
     pipes: Rc<RefCell<Pipes<S::Stream>>>,
+    /// What has passed on those, if that is counted.
+    traffic: Rc<OnceCell<Rc<Cell<Traffic>>>>,
 }
 
 type Pipes<T> = BTreeMap<u64, Weak<RefCell<Pipe<T>>>>;
 
 impl<S: Session> Clone for Streams<S> {
     fn clone(&self) -> Self {
-        Self { session: self.session.clone(), pipes: self.pipes.clone() }
+        Self { session: self.session.clone(), pipes: self.pipes.clone(), traffic: self.traffic.clone() }
     }
 }
 
 impl<S: Session> Streams<S> {
     pub(crate) fn new(session: S) -> Self {
-        Self { session, pipes: Rc::default() }
+        Self { session, pipes: Rc::default(), traffic: Rc::default() }
     }
 
     /// The stream both ways of this name, as long as h3 holds it.
@@ -43,9 +46,20 @@ impl<S: Session> Streams<S> {
         self.pipes.borrow().get(&name.index()).and_then(Weak::upgrade)
     }
 
+    /// Counts from now on what passes on streams both ways that begin.
+    pub(crate) fn count(&self) -> Rc<Cell<Traffic>> {
+        self.traffic.get_or_init(Rc::default).clone()
+    }
+
+    /// The handshake of the session is not done.
+    pub(crate) fn is_early(&self) -> bool {
+        self.session.early_data()
+    }
+
     fn hold(&self, stream: S::Stream) -> Held<S::Stream> {
         let number = stream.number();
-        let pipe = Rc::new(RefCell::new(Pipe::new(stream)));
+        let traffic = self.traffic.get().filter(|_| number & ONE_WAY == 0).cloned();
+        let pipe = Rc::new(RefCell::new(Pipe::new(stream, traffic)));
         if number & ONE_WAY == 0 {
             let mut pipes = self.pipes.borrow_mut();
             pipes.retain(|_, pipe| pipe.strong_count() > 0);
@@ -128,18 +142,22 @@ pub(crate) struct Pipe<T: Stream> {
     /// Bytes that h3 was given, and that were taken out of it as bodies.
     given: u64,
     taken: u64,
+    traffic: Option<Rc<Cell<Traffic>>>,
 }
 
 impl<T: Stream> Pipe<T> {
-    fn new(stream: T) -> Self {
-        Self { stream, waiting: None, finished: false, ended: false, given: 0, taken: 0 }
+    fn new(stream: T, traffic: Option<Rc<Cell<Traffic>>>) -> Self {
+        Self { stream, waiting: None, finished: false, ended: false, given: 0, taken: 0, traffic }
     }
 
     /// Ready when the transport has all that h3 has written.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         while let Some(frame) = self.waiting.as_mut().filter(|frame| frame.has_remaining()) {
             match ready!(self.stream.poll_write(cx, frame.chunk())) {
-                Ok(taken) => frame.advance(taken),
+                Ok(taken) => {
+                    frame.advance(taken);
+                    count(self.traffic.as_ref(), |traffic| traffic.sent += taken as u64);
+                }
                 Err(reason) => return Poll::Ready(Err(self.failed(reason, false))),
             }
         }
@@ -171,6 +189,7 @@ impl<T: Stream> Pipe<T> {
     /// So much of what h3 was given has been taken out of it.
     pub(crate) fn took(&mut self, bytes: usize) {
         self.taken += bytes as u64;
+        count(self.traffic.as_ref(), |traffic| traffic.data += bytes as u64);
     }
 
     /// Cancels what has not been read or written.
@@ -212,6 +231,7 @@ impl<T: Stream> Pipe<T> {
             }
         }
         self.given += read as u64;
+        count(self.traffic.as_ref(), |traffic| traffic.received += read as u64);
         Poll::Ready(Ok((read > 0).then(|| Bytes::copy_from_slice(&buffer[..read]))))
     }
 
@@ -293,6 +313,14 @@ impl<T: Stream> RecvStream for Held<T> {
 
     fn recv_id(&self) -> StreamId {
         self.send_id()
+    }
+}
+
+fn count(traffic: Option<&Rc<Cell<Traffic>>>, count: impl FnOnce(&mut Traffic)) {
+    if let Some(traffic) = traffic {
+        let mut counted = traffic.get();
+        count(&mut counted);
+        traffic.set(counted);
     }
 }
 

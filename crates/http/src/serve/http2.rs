@@ -124,7 +124,7 @@ async fn answer<W: World, S: Site, O: Observer>(
 ) {
     let stream = u64::from(respond.stream_id().as_u32());
     let Reply { response, content, bodiless, priority, held } =
-        reply(&service, &activity, (connection, stream), &request).await;
+        reply(&service, &activity, (connection, stream), &request, false).await;
     // A client that has cancelled is not waited for.
     let sent = respond.send_response(response, bodiless);
     match (sent, bodiless) {

@@ -10,8 +10,8 @@ use super::site::{Content, Site};
 use super::{Activity, Service};
 use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, UNSENT};
-use crate::http3::MAX_HEAD;
 use crate::http3::streams::{Pipe, Streams};
+use crate::http3::{MAX_HEAD, once};
 use crate::observe::{ExchangeId, Observer};
 use anabranch_transport::Session;
 use anabranch_world::{Tasks, World};
@@ -82,14 +82,6 @@ where
 /// What h3 holds of a session, about: three streams either way, and what has come of heads.
 const STATE: usize = 32 * 1024;
 
-/// Polls something of h3 that is whole at its first poll, or waits for what is asked for again later.
-fn once<F: Future>(future: F, cx: &mut Context<'_>) -> Option<F::Output> {
-    match pin!(future).as_mut().poll(cx) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
-}
-
 /// h3's end of a stream.
 type Exchanged<N> = RequestStream<<Streams<N> as OpenStreams<Bytes>>::BidiStream, Bytes>;
 
@@ -107,6 +99,7 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     };
     let stream = name.index();
     activity.head_begins(stream, service.world.now());
+    let early = streams.is_early();
     let resolved = request.resolve_request().await;
     activity.head_ends(stream);
     let (request, mut send) = match resolved {
@@ -119,7 +112,7 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
         Err(_) => return,
     };
     let Reply { response, content, bodiless, priority, held } =
-        reply(&service, &activity, (connection, stream), &request).await;
+        reply(&service, &activity, (connection, stream), &request, early).await;
     service.observer.written(ExchangeId { connection, stream, index: 0 }, service.world.now());
     // The head leaves in turn, too: what the transport has no room for now, the writer gives to it.
     pipe.borrow_mut().set_rank(priority.rank(stream));

@@ -1,8 +1,9 @@
-//! A site that is elsewhere: over TLS, on another port of the same host (RFC 9110 §15.4.9).
+//! A site that is elsewhere: over TLS, on another port of the same host (RFC 9110 §15.4.9); or elsewhere, too (RFC 7838).
 
 use super::site::{Answer, Asked, Resource, Site};
+use crate::alt_svc::Alternative;
 use crate::authority::Authority;
-use http::header::{HeaderValue, LOCATION};
+use http::header::{ALT_SVC, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use std::rc::Rc;
 
@@ -13,6 +14,8 @@ pub struct Redirected<S> {
     pub site: Rc<S>,
     /// The port on which it is served over TLS; `None`: it is served here.
     pub https: Option<u16>,
+    /// The UDP port on which it is served over HTTP/3, too, which is told with each answer.
+    pub http3: Option<u16>,
 }
 
 impl<S: Site> Site for Redirected<S> {
@@ -21,7 +24,14 @@ impl<S: Site> Site for Redirected<S> {
     }
 
     fn answer(&self, asked: &Asked<'_>) -> Answer {
-        let Some(port) = self.https else { return self.site.answer(asked) };
+        let Some(port) = self.https else {
+            let mut answer = self.site.answer(asked);
+            let alternative = self.http3.map(Alternative::written);
+            if let Some(value) = alternative.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                answer.fields.insert(ALT_SVC, value);
+            }
+            return answer;
+        };
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
             return Answer::method_not_allowed();
         }
@@ -60,7 +70,7 @@ mod tests {
         let lead = |port: u16, host: Option<&str>, target: &str| {
             let fields = HeaderMap::new();
             let asked = Asked { method: &Method::GET, target, host, fields: &fields };
-            let answer = Redirected { site: Rc::new(Nothing), https: Some(port) }.answer(&asked);
+            let answer = Redirected { site: Rc::new(Nothing), https: Some(port), http3: None }.answer(&asked);
             let to = answer.fields.get(LOCATION).map(|to| to.to_str().expect("text").to_owned());
             (answer.status.as_u16(), to)
         };
@@ -72,9 +82,8 @@ mod tests {
         }
         let fields = HeaderMap::new();
         let asked = Asked { method: &Method::GET, target: "/", host: None, fields: &fields };
-        assert_eq!(
-            Redirected { site: Rc::new(Nothing), https: None }.answer(&asked).status,
-            StatusCode::NOT_FOUND
-        );
+        let answer = Redirected { site: Rc::new(Nothing), https: None, http3: Some(4433) }.answer(&asked);
+        let told = answer.fields.get(ALT_SVC).and_then(|value| value.to_str().ok());
+        assert_eq!((answer.status, told), (StatusCode::NOT_FOUND, Some("h3=\":4433\"; ma=86400")));
     }
 }

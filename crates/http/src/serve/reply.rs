@@ -15,6 +15,12 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use std::rc::Rc;
 
+/// 425 (RFC 8470 §5.2).
+const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
+    Ok(status) => status,
+    Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+};
+
 /// An answer.
 pub(super) struct Reply {
     pub(super) response: Response<()>,
@@ -61,12 +67,13 @@ impl Drop for Busy {
     }
 }
 
-/// Answers the request on `stream` of `connection`.
+/// Answers the request on `stream` of `connection`; `early`: it has come before the handshake was done.
 pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     service: &Service<W, S, O>,
     activity: &Rc<Activity>,
     (connection, stream): (u64, u64),
     request: &Request<B>,
+    early: bool,
 ) -> Reply {
     let busy = Busy::begin(activity);
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
@@ -80,7 +87,11 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let host = request.uri().authority().map(http::uri::Authority::as_str);
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
-    let Answer { status, fields, resource } = service.site.answer(&asked);
+    // RFC 8470 §5.2: what a copy of a request could change is asked for once more, when it can be no copy.
+    let Answer { status, fields, resource } = match early && !request.method().is_safe() {
+        true => Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"),
+        false => service.site.answer(&asked),
+    };
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.headers_mut() = fields;

@@ -132,11 +132,16 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
         line(format!("Service [ms]: {}, from when the request was written", spans(&t.service)));
     }
     line(format!("Connect [ms]: {}", spans(&t.connect)));
-    if t.http2 > 0 {
+    for (version, spoken) in
+        [("HTTP/2", t.http2), ("HTTP/3", t.http3)].into_iter().filter(|(_, count)| *count > 0)
+    {
         line(format!(
-            "HTTP/2: {} of {} established connections, at most {} requests at a time on each",
-            t.http2, t.established, plan.streams
+            "{version}: {spoken} of {} established connections, at most {} requests at a time on each",
+            t.established, plan.streams
         ));
+    }
+    if t.early > 0 {
+        line(format!("0-RTT: {} of {} established connections", t.early, t.established));
     }
     for cause in Cause::ALL {
         let count = t.errors[cause as usize];
@@ -249,6 +254,8 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
             "total": tally.sessions,
             "established": tally.established,
             "http2": tally.http2,
+            "http3": tally.http3,
+            "early": tally.early,
             "broken": tally.broken,
             "most_concurrent": tally.most_concurrent,
             "per_s": a_second(tally.sessions),

@@ -1,18 +1,19 @@
 //! The objects of a session.
 
-use super::LoadState;
 use super::cause::Cause;
 use super::exchange::{Failed, Reply, RequestStream};
-use super::http2::{Asker, Meter};
+use super::requests::{Asker, Meter};
 use super::tally::Tally;
+use super::{LoadState, Spoken};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::get::Requests;
-use anabranch_transport::{Connector, OpenError, Session};
+use anabranch_http::get::{Requests, Traffic};
+use anabranch_http::serve::Versions;
+use anabranch_transport::{CloseReason, Connector, OpenError, Session};
 use anabranch_world::{Tasks, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -100,7 +101,12 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
         }
     };
     let open = OpenSession::new(shared, Work::new(from, wanted, begun));
-    let established = world.timeout(shared.plan.timeout, session.established()).await;
+    // What is asked for before the handshake is done rides with it.
+    let early = session.early_data() && shared.plan.versions == Versions::Http3 && wanted > 0;
+    let established = match early {
+        true => Some(Ok(())),
+        false => world.timeout(shared.plan.timeout, session.established()).await,
+    };
     let refused = match established {
         Some(Ok(())) => None,
         Some(Err(reason)) => Some((Cause::of_close(&reason), reason.to_string())),
@@ -119,6 +125,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
         let now = world.now();
         let mut tally = shared.tally.borrow_mut();
         tally.established(now.since(begun));
+        tally.early += u64::from(early);
         tally.last = now;
     }
     let open = Rc::new(open);
@@ -128,7 +135,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
             // A session without objects counts as one.
             let _ = shared.take_request();
         }
-        _ if shared.plan.speaks_http2(&session) => over_http2(&open, &session).await,
+        _ if shared.plan.spoken(&session) != Spoken::Http1 => over_requests(&open, &session).await,
         1 => ask_on_stream(open.clone(), session.clone(), 0).await,
         _ => {
             let tasks = Tasks::new(world.clone());
@@ -329,25 +336,46 @@ async fn ask_on_stream<W: World, C: Connector>(
     open.one_by_one(exchange).await;
 }
 
-/// Asks for objects over HTTP/2, so many at a time as the session is to have streams.
-async fn over_http2<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
+/// Asks for objects over HTTP/2 or HTTP/3, so many at a time as the session is to have streams.
+async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
     let shared = &open.shared;
-    let (world, plan) = (&shared.world, &shared.plan);
+    if shared.plan.spoken(session) == Spoken::Http3 {
+        return match Requests::begin_http3(session.clone()).await {
+            Ok((requests, conversation, traffic)) => {
+                shared.tally.borrow_mut().http3 += 1;
+                ask(open, requests, conversation, traffic).await;
+            }
+            Err(reason) => open.ended_at_once(&OpenError::Closed(reason)),
+        };
+    }
     let stream = match session.open(0) {
         Ok(stream) => stream,
         Err(error) => return open.ended_at_once(&error),
     };
-    let begun =
-        Requests::begin_counted(stream, plan.secure).await.and_then(|(requests, conversation, traffic)| {
-            let query = requests.query(&plan.authority, &plan.target)?;
-            Ok((requests, query, conversation, Rc::new(Meter::new(traffic))))
-        });
-    let (requests, query, conversation, meter) = match begun {
-        Ok(begun) => begun,
+    match Requests::begin_counted(stream, shared.plan.secure).await {
+        Ok((requests, conversation, traffic)) => {
+            shared.tally.borrow_mut().http2 += 1;
+            ask(open, requests, conversation, traffic).await;
+        }
+        Err(reason) => open.ended_at_once(&OpenError::Closed(reason)),
+    }
+}
+
+/// Asks for them on a connection that has begun.
+async fn ask<W: World, C: Connector>(
+    open: &Rc<OpenSession<W, C>>,
+    requests: Requests,
+    conversation: impl Future<Output = Result<(), CloseReason>> + 'static,
+    traffic: Rc<Cell<Traffic>>,
+) {
+    let shared = &open.shared;
+    let (world, plan) = (&shared.world, &shared.plan);
+    let query = match requests.query(&plan.authority, &plan.target) {
+        Ok(query) => query,
         Err(reason) => return open.ended_at_once(&OpenError::Closed(reason)),
     };
-    shared.tally.borrow_mut().http2 += 1;
-    let talking = world.spawn("load http/2", conversation);
+    let meter = Rc::new(Meter::new(traffic));
+    let talking = world.spawn("load requests", conversation);
     let tasks = Tasks::new(world.clone());
     for _ in 0..u64::from(plan.streams).min(open.work.left.get()) {
         let (open, meter) = (open.clone(), meter.clone());

@@ -18,6 +18,10 @@ pub struct Tally {
     pub established: u64,
     /// Of these, those that speak HTTP/2.
     pub http2: u64,
+    /// And HTTP/3.
+    pub http3: u64,
+    /// And those whose first requests rode with the handshake.
+    pub early: u64,
     /// Sessions at the same time, now and at most.
     pub concurrent: u64,
     /// See [`concurrent`](Self::concurrent).

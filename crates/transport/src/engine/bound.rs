@@ -71,6 +71,11 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
+    /// Looks at the engine.
+    pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
+        look(&self.inner.shared.borrow().engine)
+    }
+
     /// Takes in sessions that peers begin with `port`; `backlog` is how many
     /// may wait to be taken, 0 for the engine's own number.
     ///

@@ -13,7 +13,7 @@ use super::ports::Kept;
 use super::raw::{self, Raw};
 use super::udp::Udp;
 use super::{OsSocket, OsWorld, bind, steer};
-use crate::steering::Steering;
+use crate::steering::{Mark, Steering};
 use crate::{Datagrams, Ports};
 use anabranch_base::{Ecn, Icmp, RecvBatch};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -92,7 +92,10 @@ pub fn share_udp(
         let others = (1..count).map(|_| bind::one(SocketAddr::new(ip, port), true));
         let others = others.collect::<io::Result<Vec<_>>>()?;
         if count > 1 {
-            steer::by_tag(&socket, count as u32)?;
+            match steering.mark() {
+                Mark::VerificationTag => steer::by_tag(&socket, count as u32)?,
+                Mark::ConnectionId => steer::by_connection_id(&socket, count as u32)?,
+            }
         }
         for (sockets, socket) in each.iter_mut().zip(std::iter::once(socket).chain(others)) {
             sockets.push((ip, socket));

@@ -1,4 +1,4 @@
-//! Requests and replies over HTTP/2: as many at a time as a session's streams, each on a stream of its own.
+//! Requests and replies over HTTP/2 and HTTP/3: as many at a time as a session's streams, each on a stream of its own.
 
 use super::exchange::{Failed, Reply};
 use crate::idle_timer::IdleTimer;
@@ -41,7 +41,10 @@ impl<W: World> Asker<W> {
         let ready = idle.wait(begun, |cx| requests.poll_ready(cx)).await;
         ready.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
         let mut coming = requests.send(query).map_err(failed)?;
-        // HTTP/2 compresses heads, so the size of one is known when it has left: what has left since counts here.
+        // Over HTTP/3 there may be no stream for it yet.
+        let sent = idle.wait(begun, |cx| coming.poll_sent(cx)).await;
+        sent.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
+        // Heads are compressed, so the size of one is known when it has left: what has left since counts here.
         asked(meter.sent());
         let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
         loop {

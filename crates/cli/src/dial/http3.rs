@@ -1,0 +1,76 @@
+//! How a client reaches its server over HTTP/3, and how a server listens: QUIC of this host, made ready for it.
+
+use crate::Failure;
+use crate::place::Listen;
+use crate::qlog::LogsTo;
+use crate::serve::reason;
+use anabranch_quic::{Config, Options, QuicHost, Shard, Source, start, start_over};
+use anabranch_tls::{Client, Ends, Server, Surroundings};
+use anabranch_transport::{AnyConnector, Host, protocol};
+use anabranch_world::os::{OsSocket, OsWorld};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// A server that is reached over HTTP/3.
+pub struct Http3Target {
+    /// Its addresses, with its UDP port.
+    pub addresses: Vec<SocketAddr>,
+    /// What its certificate is to be for.
+    pub name: String,
+    /// What this end is, and whom it believes.
+    pub client: Client,
+    /// What QUIC runs with here.
+    pub config: Config,
+    /// Where connections are logged.
+    pub logs: LogsTo,
+}
+
+impl Http3Target {
+    /// This host's QUIC, and a connector to each of the addresses.
+    pub async fn host(self, world: &OsWorld) -> Result<(Rc<dyn Host>, AnyConnector), Failure> {
+        let name = self.name.trim_matches(['[', ']']).to_owned();
+        let ends = Ends { surroundings: Surroundings::Real, client: Some((self.client, name)), server: None };
+        let here = world.at(Vec::new()).map_err(|why| Failure::Host(why.to_string()))?;
+        let host = start(here, 0, self.config, ends, options(None, self.logs)).await;
+        let host = host.map_err(|why| Failure::Host(format!("cannot use QUIC: {why}")))?;
+        let connector = host.connector(self.addresses.into_iter().map(protocol::Server::from).collect());
+        Ok((Rc::new(host), connector))
+    }
+}
+
+fn options(shard: Option<Shard>, logs: LogsTo) -> Options {
+    Options { source: Source::Routed, shard, logs }
+}
+
+/// What a server is over HTTP/3.
+#[derive(Clone)]
+pub struct Http3Server {
+    /// Who it is.
+    pub server: Server,
+    /// What QUIC runs with.
+    pub config: Config,
+    /// Where connections are logged.
+    pub logs: LogsTo,
+}
+
+/// One of several threads' QUIC, over its own of the sockets that share a port.
+pub fn share(
+    world: &OsWorld,
+    socket: OsSocket,
+    Http3Server { server, config, logs }: Http3Server,
+    shard: Shard,
+) -> Result<QuicHost<OsWorld>, String> {
+    let ends = Ends { surroundings: Surroundings::Real, client: None, server: Some(server) };
+    start_over(world.clone(), socket, config, ends, options(Some(shard), logs)).map_err(|why| why.to_string())
+}
+
+/// This host's QUIC, to listen at `place`.
+pub async fn listen(
+    world: &OsWorld,
+    place: &Listen,
+    Http3Server { server, config, logs }: Http3Server,
+) -> Result<QuicHost<OsWorld>, String> {
+    let ends = Ends { surroundings: Surroundings::Real, client: None, server: Some(server) };
+    let started = start(world.clone(), place.port, config, ends, options(None, logs)).await;
+    started.map_err(|why| reason(place.carrier, Some(place.port), &why))
+}

@@ -1,0 +1,50 @@
+//! `--qlog DIR`, or `QLOGDIR` in the environment, as curl and others have it: a file for each connection of QUIC.
+
+use crate::place::Carrier;
+use crate::{Failure, complain};
+use anabranch_quic::Logs;
+use clap::ArgMatches;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Once};
+
+/// Where connections are logged, if anywhere.
+pub type LogsTo = Option<Arc<dyn Logs>>;
+
+/// What the flag says, or else the environment.
+pub fn given(matches: &ArgMatches, carriers: impl IntoIterator<Item = Carrier>) -> Result<LogsTo, Failure> {
+    let http3 = carriers.into_iter().any(Carrier::is_http3);
+    let Some(directory) = matches.get_one::<String>("qlog") else {
+        let directory = std::env::var_os("QLOGDIR").filter(|name| http3 && !name.is_empty());
+        return Ok(directory.map(|name| Arc::new(Directory(name.into())) as Arc<dyn Logs>));
+    };
+    if !http3 {
+        return Err(Failure::Usage(format!(
+            "--qlog {directory}: nothing goes over HTTP/3; write h3://, or https:// with --http 3"
+        )));
+    }
+    let made = fs::create_dir_all(directory);
+    made.map_err(|why| Failure::Usage(format!("--qlog {directory}: {why}; expected a directory")))?;
+    Ok(Some(Arc::new(Directory(directory.into()))))
+}
+
+/// Files of this directory.
+struct Directory(PathBuf);
+
+impl Logs for Directory {
+    fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
+        static ONCE: Once = Once::new();
+        let path = self.0.join(name);
+        // Nobody's file is overwritten: the name is of what the client has drawn.
+        match File::create_new(&path) {
+            Ok(file) => Some(Box::new(BufWriter::new(file))),
+            Err(why) => {
+                ONCE.call_once(|| {
+                    complain(&format!("{}: {why}; connections are not logged", path.display()))
+                });
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! `h3://`: HTTP/3 over QUIC in the real world, our client against our server, and what is said where it cannot be.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A server over HTTP/3 whose certificate is kept in `place`.
+fn serve(place: &Scratch, words: &[&str]) -> Running {
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", place.text(), "--quiet", "--listen", "h3://127.0.0.1:0"]).args(words);
+    Running::start_as(command, Stdio::null())
+}
+
+fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
+    (output.status.code(), errors(&output), output.stdout)
+}
+
+#[test]
+fn a_directory_is_served_to_who_believes_it() {
+    let place = Scratch::new("h3-own");
+    let body = noise(3_000_000);
+    place.file("big.bin", &body);
+    place.file("d/index.html", "hello");
+    let server = serve(&place, &[]);
+    let url = format!("{}big.bin", server.url("h3"));
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    for trust in [&["--trust", &kept][..], &["--insecure"]] {
+        let (code, err, out) = get(&url, trust);
+        assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
+        assert!(out == body, "{trust:?}: another body");
+    }
+    // The same server by a URL that HTTP/3 is asked for, and a redirection that stays there.
+    let https = format!("{}d", server.url("h3")).replace("h3://", "https://");
+    let (code, err, out) = get(&https, &["--http", "3", "--trust", &kept]);
+    assert_eq!((code, err.as_str(), out.as_slice()), (Some(0), "", &b"hello"[..]));
+    let (code, err, _) = get(&format!("{}none", server.url("h3")), &["--trust", &kept]);
+    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("/none: status 404"), "{err}");
+    assert_eq!(server.end(), 0, "every session has ended");
+}
+
+#[test]
+fn several_objects_come_at_once_and_a_load_counts_them() {
+    let place = Scratch::new("h3-load");
+    place.file("a", noise(200_000));
+    place.file("b", noise(300_000));
+    let server = serve(&place, &[]);
+    let (at, into) = (server.url("h3").to_owned(), format!("{}/copy/", place.text()));
+    let urls = [format!("{at}a"), format!("{at}b")];
+    let output = run(anabranch().args(["get", "--quiet", "--insecure", "-o", &into]).args(&urls));
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    for name in ["a", "b"] {
+        let read = |path: String| fs::read(path).expect("a file");
+        assert!(read(format!("{into}{name}")) == read(format!("{}/{name}", place.text())), "{name}");
+    }
+    for words in
+        [&["-c", "3", "--requests", "60", "--streams", "10"][..], &["--rate", "100/s", "--sessions", "20"]]
+    {
+        let load =
+            run(anabranch().args(["load", &urls[0], "--insecure", "--quiet", "--json", "-"]).args(words));
+        assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
+        let text = String::from_utf8_lossy(&load.stdout).into_owned();
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(json["connections"]["http3"], json["connections"]["established"], "{text}");
+        let replies = if words.len() == 6 { 60 } else { 20 };
+        assert_eq!(json["replies"]["total"], replies, "{text}");
+        assert_eq!(json["replies"]["content_bytes"], replies * 200_000, "{text}");
+    }
+    assert_eq!(server.end(), 0, "every session has ended");
+}
+
+#[test]
+fn a_page_comes_whole_with_a_har_that_says_how() {
+    let place = Scratch::new("h3-page");
+    let images: String = (0..30).map(|n| format!("<img src=\"i/{n}.png\">")).collect();
+    place.file("index.html", format!("<html>{images}</html>"));
+    (0..30).for_each(|n| drop(place.file(&format!("i/{n}.png"), noise(10_000 + n))));
+    let server = serve(&place, &[]);
+    let (into, har) = (format!("{}/copy", place.text()), format!("{}/load.har", place.text()));
+    let words = ["--page", "--insecure", "-o", &into, "--har", &har];
+    let (code, err, _) = get(server.url("h3"), &words);
+    assert_eq!(code, Some(0), "{err}");
+    for n in 0..30 {
+        let file = fs::read(format!("{into}/i/{n}.png")).expect("a file");
+        assert!(file == noise(10_000 + n), "{n}");
+    }
+    let text = fs::read_to_string(har).expect("a HAR");
+    assert_eq!(text.matches("\"httpVersion\": \"HTTP/3\"").count(), 62, "requests and responses");
+    assert_eq!(server.end(), 0, "every session has ended");
+}
+
+#[test]
+fn who_is_not_to_be_believed_is_asked_for_nothing() {
+    let place = Scratch::new("h3-stranger");
+    let server = serve(&place, &[]);
+    let url = server.url("h3").to_owned();
+    let other = format!("sha256:{}", "00".repeat(32));
+    for (words, says) in [
+        (&[][..], "not trusted: the server's certificate is signed by nobody who is trusted"),
+        (&["--trust", &other], "not trusted: the server's certificate has another fingerprint, sha256:"),
+    ] {
+        let (code, err, out) = get(&url, words);
+        assert_eq!((code, err.lines().count(), out.is_empty()), (Some(1), 1, true), "{err}");
+        assert!(err.contains(says), "{err}");
+    }
+    // The certificate names 127.0.0.1, not this address of the same host.
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    let port = url.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    assert_eq!(server.end(), 0);
+    let mut command = anabranch();
+    let listen = format!("h3://*:{port}");
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", place.text(), "--quiet", "--listen", &listen]);
+    let server = Running::start_as(command, Stdio::null());
+    let (code, err, _) = get(&format!("h3://127.0.0.2:{port}/"), &["--trust", &kept]);
+    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("the server's certificate is not for 127.0.0.2, but for"), "{err}");
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn an_expired_certificate_and_a_protocol_that_nobody_shares_are_a_line_each() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("h3-expired");
+    let (certificate, key) = crate::secure::certificate(&place, "expired", "-1");
+    let server = serve(&place, &["--cert", &certificate, "--key", &key]);
+    let url = server.url("h3").replace("127.0.0.1", "localhost");
+    let (code, err, _) = get(&url, &["--trust", &certificate]);
+    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("not trusted: the server's certificate has expired"), "{err}");
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn where_nobody_listens_a_client_is_told_so_at_once() {
+    let port = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let began = Instant::now();
+    let (code, err, _) = get(&format!("h3://127.0.0.1:{port}/"), &["--insecure"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("connection refused"), "{err}");
+    assert!(began.elapsed() < Duration::from_secs(20), "it waited for the handshake to time out");
+    // Somebody is there and says nothing.
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let at = silent.local_addr().expect("an address");
+    let (code, err, _) = get(&format!("h3://{at}/"), &["--insecure", "--timeout", "1s"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("no connection within 1 s") || err.contains("no answer within 1 s"), "{err}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    for (words, says) in [
+        (
+            &["get", "http://127.0.0.1/", "--http", "3"][..],
+            "HTTP/3 is for https:// and h3://; write https://",
+        ),
+        (&["get", "h3://127.0.0.1/", "--http", "2"], "h3:// is HTTP/3; leave --http out"),
+        (&["get", "h3://127.0.0.1,127.0.0.2/"], "go to one"),
+        (&["get", "h3://127.0.0.1/", "--key-file", "x"], "QUIC has certificates"),
+        (
+            &["get", "h3://127.0.0.1/", "--set", "cc=vegas"],
+            "'vegas' is not one of cubic, reno, bbr, quinn-cubic",
+        ),
+        (
+            &["get", "h3://127.0.0.1/", "http+sctp://127.0.0.1/", "--set", "cc=reno"],
+            "of SCTP or of QUIC? both are used",
+        ),
+        (&["load", "http+sctp://127.0.0.1/", "-c", "1", "--http", "3"], "HTTP/3 is for https:// and h3://"),
+        (&["gateway", "--listen", "h3://127.0.0.1:0", "--allow", "*"], "a gateway listens in the clear"),
+        (&["serve", ".", "--listen", "h3://127.0.0.1:0", "--set", "window=1kB"], "window: '1kB' is not from"),
+    ] {
+        let output = run(anabranch().args(words));
+        let err = errors(&output);
+        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{words:?}: {err}");
+        assert!(err.contains(says), "{words:?}: {err}");
+    }
+    let dry = run(anabranch().args(["get", "-n", "h3://127.0.0.1/", "--set", "cc=bbr"]));
+    let text = String::from_utf8_lossy(&dry.stdout).into_owned();
+    assert!(text.contains("set (QUIC): cc=bbr,") && !text.contains("sctp-port"), "{text}");
+}
+
+/// Certificates that change are shown to who comes next, over QUIC as over TLS.
+#[test]
+fn certificates_are_read_again_on_sighup() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("h3-reload");
+    place.file("index.html", "hello");
+    let (old, old_key) = crate::secure::certificate(&place, "old", "30");
+    let (new, new_key) = crate::secure::certificate(&place, "new", "30");
+    let (now, now_key) = (format!("{}/now.pem", place.text()), format!("{}/now.key", place.text()));
+    let put = |certificate: &str, key: &str| {
+        fs::copy(certificate, &now).expect("copied");
+        fs::copy(key, &now_key).expect("copied");
+    };
+    put(&old, &old_key);
+    let server = serve(&place, &["--cert", &now, "--key", &now_key, "--listen", "https://127.0.0.1:0"]);
+    let urls = ["h3", "https"].map(|scheme| server.url(scheme).replace("127.0.0.1", "localhost"));
+    let comes = |trust: &str| urls.clone().map(|url| get(&url, &["--trust", trust]).0 == Some(0));
+    assert_eq!((comes(&old), comes(&new)), ([true; 2], [false; 2]));
+    put(&new, &new_key);
+    server.hang_up();
+    server.line("certificate: read again from ");
+    assert_eq!((comes(&old), comes(&new)), ([false; 2], [true; 2]));
+    assert_eq!(server.end(), 0);
+}
+
+/// Decoders read what was said by the secrets that the environment asks for.
+#[test]
+fn secrets_are_written_where_the_environment_says() {
+    let place = Scratch::new("h3-keys");
+    place.file("index.html", "hello");
+    let server = serve(&place, &[]);
+    let keys = format!("{}/keys", place.text());
+    let mut command = anabranch();
+    command.env("SSLKEYLOGFILE", &keys).args(["get", "--quiet", "--insecure", server.url("h3")]);
+    assert_eq!(run(&mut command).status.code(), Some(0));
+    let text = fs::read_to_string(keys).expect("secrets");
+    for label in ["CLIENT_HANDSHAKE_TRAFFIC_SECRET ", "SERVER_TRAFFIC_SECRET_0 "] {
+        assert_eq!(text.matches(label).count(), 1, "{text}");
+    }
+    assert_eq!(server.end(), 0);
+}
+
+/// RFC 7838, RFC 9114 §3.1.1: who has come over TLS is told of HTTP/3, and what a page embeds is asked for there.
+#[test]
+fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it() {
+    let place = Scratch::new("h3-alt-svc");
+    let images: String = (0..20).map(|n| format!("<img src=\"i/{n}.png\">")).collect();
+    place.file("index.html", format!("<html>{images}</html>"));
+    (0..20).for_each(|n| drop(place.file(&format!("i/{n}.png"), noise(5_000 + n))));
+    let server = serve(&place, &["--listen", "https://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]);
+    let url = server.url("https").to_owned();
+    let port = server.url("h3").trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    let page = |words: &[&str]| {
+        let har = format!("{}/load.har", place.text());
+        let (code, err, _) = get(&url, &[&["--page", "--insecure", "--har", &har], words].concat());
+        assert_eq!(code, Some(0), "{err}");
+        let text = fs::read_to_string(har).expect("a HAR");
+        ["HTTP/2", "HTTP/3"]
+            .map(|version| text.matches(&format!("\"httpVersion\": \"{version}\"")).count() / 2)
+    };
+    assert_eq!(page(&[]), [1, 20], "the document over TLS, the rest over HTTP/3");
+    assert_eq!(page(&["--http", "2"]), [21, 0], "who names a version stays with it");
+    // In the clear nothing is told.
+    let answer = server.ask("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").to_lowercase();
+    assert!(!answer.contains("alt-svc"), "{answer}");
+    if has("curl") {
+        let output = run(Command::new("curl").args(["-s", "-k", "-I", "--max-time", "60", &url]));
+        let head = String::from_utf8_lossy(&output.stdout).to_lowercase();
+        assert!(head.contains(&format!("alt-svc: h3=\":{port}\"; ma=86400")), "{head}");
+    }
+    assert_eq!(server.end(), 0, "every session has ended");
+}
+
+/// A way between a client and a server, whose port towards the server changes after so many datagrams.
+fn rebinding(server: SocketAddr, after: usize) -> (SocketAddr, Arc<AtomicUsize>) {
+    let bind = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+        socket
+    };
+    let (front, mut back) = (bind(), bind());
+    let here = front.local_addr().expect("an address");
+    let ports = Arc::new(AtomicUsize::new(1));
+    let counted = ports.clone();
+    thread::spawn(move || {
+        let (mut client, mut passed) = (None, 0);
+        let mut buffer = [0; 65_536];
+        let until = Instant::now() + Duration::from_secs(100);
+        while Instant::now() < until {
+            while let Ok((length, from)) = front.recv_from(&mut buffer) {
+                client = Some(from);
+                passed += 1;
+                if passed == after {
+                    back = bind();
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                let _ = back.send_to(&buffer[..length], server);
+            }
+            while let (Some(client), Ok((length, _))) = (client, back.recv_from(&mut buffer)) {
+                let _ = front.send_to(&buffer[..length], client);
+            }
+        }
+    });
+    (here, ports)
+}
+
+/// RFC 9000 §9.3: a NAT that gives a client another port does not end its connection, whichever thread has it.
+#[test]
+fn a_client_whose_port_changes_goes_on_and_threads_keep_their_connections() {
+    let place = Scratch::new("h3-rebinding");
+    let body = noise(5_000_000);
+    place.file("big.bin", &body);
+    let server = serve(&place, &["--threads", "3"]);
+    let at: SocketAddr =
+        server.url("h3").trim_start_matches("h3://").trim_end_matches('/').parse().expect("an address");
+    for after in [20, 60, 100] {
+        let (between, ports) = rebinding(at, after);
+        let (code, err, out) = get(&format!("h3://{between}/big.bin"), &["--insecure"]);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out == body, "another body");
+        assert_eq!(ports.load(Ordering::Relaxed), 2, "the port has changed under way");
+    }
+    let load = run(anabranch()
+        .args(["load", &format!("h3://{at}/big.bin"), "--insecure", "--quiet"])
+        .args(["-c", "12", "--requests", "24", "--objects-per-session", "1"]));
+    assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
+    let (code, lines) = server.end_with_lines();
+    assert_eq!(code, 0, "every session has ended");
+    let said = lines.iter().find(|line| line.contains("sessions by thread: ")).expect("an account");
+    let counts =
+        said.split("sessions by thread: ").nth(1).and_then(|rest| rest.split(';').next()).expect("counts");
+    let counts: Vec<u64> = counts.split(' ').map(|count| count.parse().expect("a number")).collect();
+    assert!(counts.len() == 3 && counts.iter().sum::<u64>() >= 27, "{said}");
+    assert!(said.ends_with("lost: 0"), "{said}");
+}
+
+/// RFC 8446 §2.2, §2.3: sessions are resumed, and what is asked for rides with the handshake where that is wanted; both ends'
+/// logs show it.
+#[test]
+fn sessions_are_resumed_and_requests_ride_early() {
+    let place = Scratch::new("h3-early");
+    place.file("x", noise(3_000));
+    let logs = format!("{}/logs", place.text());
+    let server = serve(&place, &["--qlog", &logs]);
+    let url = format!("{}x", server.url("h3"));
+    let words =
+        ["--insecure", "--quiet", "--json", "-", "-c", "1", "--objects-per-session", "1", "--requests", "10"];
+    let load = run(anabranch().args(["load", &url, "--early-data", "--qlog", &logs]).args(words));
+    assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
+    let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
+    assert_eq!((&json["replies"]["total"], &json["connections"]["early"]), (&10.into(), &9.into()), "{json}");
+    assert_eq!(server.end(), 0);
+    let (mut packets, mut files) = ([0, 0], [0, 0]);
+    for entry in fs::read_dir(&logs).expect("logs") {
+        let path = entry.expect("a file").path();
+        let text = fs::read_to_string(&path).expect("text");
+        let side = usize::from(path.to_string_lossy().ends_with(".server.sqlog"));
+        files[side] += 1;
+        // RFC 7464: a record separator before each text, and a line's end behind it.
+        let mut last = 0.0;
+        for (number, record) in text.split('\u{1e}').skip(1).enumerate() {
+            assert!(record.ends_with('\n'), "{record}");
+            let value: serde_json::Value = serde_json::from_str(record).expect("JSON");
+            if number == 0 {
+                assert_eq!(value["qlog_format"], "JSON-SEQ", "{value}");
+                continue;
+            }
+            let time = value["time"].as_f64().expect("a time");
+            assert!(time >= last, "{value}");
+            last = time;
+            let sent = ["transport:packet_sent", "transport:packet_received"][side];
+            let early = value["name"] == sent && value["data"]["header"]["packet_type"] == "0RTT";
+            packets[side] += usize::from(early);
+        }
+        assert!(
+            text.contains("recovery:metrics_updated") && text.contains("\"frame_type\":\"stream\""),
+            "{path:?}"
+        );
+        assert!(text.contains("connectivity:connection_closed"), "{path:?}");
+    }
+    assert_eq!(files, [10, 10], "a file for each connection at each end");
+    assert!(packets.iter().all(|count| *count >= 9), "{packets:?}");
+    let output = run(anabranch().args(["get", "--qlog", &logs, "https://127.0.0.1/"]));
+    assert!(errors(&output).contains("nothing goes over HTTP/3"), "{}", errors(&output));
+}

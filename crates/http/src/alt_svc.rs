@@ -1,0 +1,111 @@
+//! Alternative services: where else a server can be reached, and over what (RFC 7838), as far as HTTP/3 (RFC 9114 §3.1.1).
+
+use std::time::Duration;
+
+/// A place where the same server speaks HTTP/3.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alternative {
+    /// Its host; `None`: the same.
+    pub host: Option<String>,
+    /// Its UDP port.
+    pub port: u16,
+    /// For how long this holds (RFC 7838 §3.1).
+    pub fresh: Duration,
+}
+
+impl Alternative {
+    /// The field's value that says so, of the same host.
+    #[must_use]
+    pub fn written(port: u16) -> String {
+        format!("h3=\":{port}\"; ma={}", DAY.as_secs())
+    }
+
+    /// The first place that the value of an Alt-Svc field names; `None`: none, or it says that there are none (`clear`), or it
+    /// makes no sense.
+    #[must_use]
+    pub fn read(field: &str) -> Option<Self> {
+        let mut rest = field;
+        loop {
+            let (found, after) = one(rest)?;
+            if found.is_some() {
+                return found;
+            }
+            rest = after?;
+        }
+    }
+}
+
+/// The first entry, where it is for HTTP/3; and what follows its comma.
+fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
+    let (name, rest) = text.split_once('=')?;
+    let (authority, mut rest) = quoted(rest)?;
+    let mut fresh = DAY;
+    let after = loop {
+        rest = rest.trim_start_matches([' ', '\t']);
+        match rest.chars().next() {
+            None => break None,
+            Some(',') => break Some(&rest[1..]),
+            Some(';') => {
+                let (parameter, value) = rest[1..].split_once('=')?;
+                let (value, behind) = if value.starts_with('"') {
+                    quoted(value)?
+                } else {
+                    value.split_at(value.find([',', ';', ' ', '\t']).unwrap_or(value.len()))
+                };
+                if parameter.trim() == "ma" {
+                    fresh = Duration::from_secs(value.parse().ok()?);
+                }
+                rest = behind;
+            }
+            Some(_) => return None,
+        }
+    };
+    // The authority of RFC 3986 §3.2, without a user.
+    let found = (name.trim() == "h3").then(|| {
+        let (host, port) = authority.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = Some(host).filter(|host| !host.is_empty()).map(str::to_owned);
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        Some(Alternative { host, port, fresh })
+    });
+    Some((found.flatten(), after))
+}
+
+/// What stands in quotes at the beginning, and what follows (RFC 9110 §5.6.4; nothing is escaped in an authority).
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    text.trim_start().strip_prefix('"')?.split_once('"')
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back_and_other_protocols_are_passed_over() {
+        let here = |port, secs| Alternative { host: None, port, fresh: Duration::from_secs(secs) };
+        assert_eq!(Alternative::read(&Alternative::written(443)), Some(here(443, 86_400)));
+        assert_eq!(
+            Alternative::read("h2=\"a:1\", h3-29=\":2\"; ma=9, h3=\":3\";ma=7;persist=1"),
+            Some(here(3, 7))
+        );
+        let there = Alternative { host: Some("::1".to_owned()), ..here(4, 86_400) };
+        assert_eq!(Alternative::read("h3=\"[::1]:4\""), Some(there));
+        for none in [
+            "",
+            "clear",
+            "h2=\":1\"",
+            "h3=\"\"",
+            "h3=\":0\"",
+            "h3=:1",
+            "h3=\":x\"",
+            "h3=\":1\" x",
+            "h3",
+            "=",
+            ";,=",
+        ] {
+            assert_eq!(Alternative::read(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Objects on a connection where each has a stream of its own: over HTTP/2, or over HTTP/3.
+
+use super::http2::{self, Conversation};
+use super::{Answer, GetError, http3};
+use crate::fetch::response::Head;
+use crate::http2::io::Traffic;
+use anabranch_base::time::Duration;
+use anabranch_transport::{CloseReason, Session, Stream};
+use anabranch_world::World;
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
+use http::{Method, Request, StatusCode, Uri};
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+/// Asks on a connection. A clone asks on the same; when the last is gone the connection ends.
+#[derive(Clone)]
+pub struct Requests {
+    way: Way,
+    /// Of the URLs that are asked for.
+    scheme: &'static str,
+}
+
+#[derive(Clone)]
+enum Way {
+    Http2(http2::Requests),
+    Http3(Rc<dyn http3::Asking>),
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests").field("version", &self.version()).finish_non_exhaustive()
+    }
+}
+
+impl Requests {
+    /// Begins HTTP/2 on a session's one stream, as the client; `secure`: over TLS. The conversation is to be polled for as long
+    /// as anything is asked.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub async fn begin<T: Stream>(stream: T, secure: bool) -> Result<(Self, Conversation<T>), CloseReason> {
+        let (requests, conversation, _) = Self::begin_counted(stream, secure).await?;
+        Ok((requests, conversation))
+    }
+
+    /// The same, and what passes is counted.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub async fn begin_counted<T: Stream>(
+        stream: T,
+        secure: bool,
+    ) -> Result<(Self, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
+        let (requests, conversation, traffic) = http2::begin(stream).await?;
+        let scheme = if secure { "https" } else { "http" };
+        Ok((Self { way: Way::Http2(requests), scheme }, conversation, traffic))
+    }
+
+    /// Begins HTTP/3 on a session whose streams are fresh, as the client, and counts what passes on the streams of requests.
+    /// The conversation is to be polled for as long as anything is asked; the session ends with it.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub async fn begin_http3<S: Session>(
+        session: S,
+    ) -> Result<(Self, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>), CloseReason>
+    {
+        let (requests, conversation, traffic) = http3::begin(session).await?;
+        // RFC 9114 §3.1: there is nothing in the clear.
+        Ok((Self { way: Way::Http3(requests), scheme: "https" }, conversation, traffic))
+    }
+
+    /// The version of HTTP, for people.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        match self.way {
+            Way::Http2(_) => "HTTP/2",
+            Way::Http3(_) => "HTTP/3",
+        }
+    }
+
+    /// A request for `target` of `host`, to be sent any number of times.
+    ///
+    /// # Errors
+    /// They make no URL.
+    pub fn query(&self, host: &str, target: &str) -> Result<Query, CloseReason> {
+        let wrong = |error: http::Error| CloseReason::Protocol(error.to_string());
+        let uri = Uri::builder().scheme(self.scheme).authority(host).path_and_query(target);
+        let request = Request::builder().method(Method::GET).version(match self.way {
+            Way::Http2(_) => http::Version::HTTP_2,
+            Way::Http3(_) => http::Version::HTTP_3,
+        });
+        let agent = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
+        let request = request.uri(uri.build().map_err(wrong)?).header(USER_AGENT, agent).body(());
+        Ok(Query(request.map_err(wrong)?))
+    }
+
+    /// Ready when the server takes another request.
+    ///
+    /// # Errors
+    /// [`Unanswered`]
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+        match &mut self.way {
+            Way::Http2(requests) => http2::poll_ready(requests, cx),
+            // A request waits by itself until the server lets there be a stream for it.
+            Way::Http3(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// [`Unanswered`], also where [`poll_ready`](Self::poll_ready) was not ready.
+    pub fn send(&mut self, query: &Query) -> Result<Reply, Unanswered> {
+        let request = query.0.clone();
+        Ok(Reply(match &mut self.way {
+            Way::Http2(requests) => State::Http2(http2::send(requests, request)?),
+            Way::Http3(requests) => State::Http3(requests.ask(request)),
+        }))
+    }
+
+    /// Gets `target` of `host`: `on_stream` is told the number of its stream, `take` gets the head, then each piece of the body
+    /// with the head. Returns the head and the length of the body.
+    ///
+    /// # Errors
+    /// [`GetError`].
+    pub async fn get<W: World, E>(
+        &self,
+        world: &W,
+        host: &str,
+        target: &str,
+        timeout: Duration,
+        on_stream: impl FnOnce(u64),
+        mut take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
+    ) -> Result<(Answer, u64), GetError<E>> {
+        let Query(mut request) = self.query(host, target).map_err(GetError::Closed)?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("*/*"));
+        let query = Query(request);
+        let mut requests = self.clone();
+        let closed = |unanswered: Unanswered| GetError::Closed(unanswered.reason);
+        // The server says how many it takes at once.
+        let ready = world.timeout(timeout, poll_fn(|cx| requests.poll_ready(cx))).await;
+        ready.ok_or(GetError::Timeout(timeout))?.map_err(closed)?;
+        let mut reply = requests.send(&query).map_err(closed)?;
+        let sent = world.timeout(timeout, poll_fn(|cx| reply.poll_sent(cx))).await;
+        on_stream(sent.ok_or(GetError::Timeout(timeout))?.map_err(closed)?);
+        let (mut answer, mut length) = (None, 0);
+        loop {
+            let piece = world.timeout(timeout, poll_fn(|cx| reply.poll_piece(cx))).await;
+            match piece.ok_or(GetError::Timeout(timeout))?.map_err(closed)? {
+                Piece::Head(status, fields) => {
+                    let said = said(status, &fields);
+                    take(&said, &[]).map_err(GetError::Taker)?;
+                    answer = Some(said);
+                }
+                Piece::Body(bytes) => {
+                    length += bytes.len() as u64;
+                    if let Some(answer) = &answer {
+                        take(answer, &bytes).map_err(GetError::Taker)?;
+                    }
+                }
+                Piece::End => {
+                    let incomplete = || CloseReason::Reset("the answer is not complete".to_owned());
+                    return answer
+                        .map(|answer| (answer, length))
+                        .ok_or_else(|| GetError::Closed(incomplete()));
+                }
+            }
+        }
+    }
+}
+
+/// A request that can be sent.
+#[derive(Clone, Debug)]
+pub struct Query(Request<()>);
+
+/// Why a request has no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unanswered {
+    /// What happened.
+    pub reason: CloseReason,
+    /// The server has done nothing with it: it can be sent again, on another connection (RFC 9113 §8.7, RFC 9114 §4.1.1).
+    pub unprocessed: bool,
+}
+
+/// The answer to a request, as it comes. If dropped before its end, the request is cancelled.
+pub struct Reply(State);
+
+enum State {
+    Http2(http2::Reply),
+    Http3(Box<dyn http3::Coming>),
+}
+
+/// What has come of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Its head, with the status.
+    Head(u16),
+    /// So many bytes of its body.
+    Body(u64),
+    /// Its end.
+    End,
+}
+
+/// The same, with what it says.
+pub(crate) enum Piece {
+    /// Status and fields.
+    Head(StatusCode, HeaderMap),
+    /// Bytes of the body.
+    Body(Bytes),
+    /// Its end.
+    End,
+}
+
+impl Reply {
+    /// Ready when the request is with the transport: the number of its stream.
+    ///
+    /// # Errors
+    /// [`Unanswered`]
+    pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>> {
+        match &mut self.0 {
+            State::Http2(reply) => Poll::Ready(Ok(reply.stream())),
+            State::Http3(reply) => reply.poll_sent(cx),
+        }
+    }
+
+    /// What comes next.
+    ///
+    /// # Errors
+    /// [`Unanswered`]
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, Unanswered>> {
+        Poll::Ready(Ok(match ready!(self.poll_piece(cx))? {
+            Piece::Head(status, _) => Part::Head(status.as_u16()),
+            Piece::Body(bytes) => Part::Body(bytes.len() as u64),
+            Piece::End => Part::End,
+        }))
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
+        match &mut self.0 {
+            State::Http2(reply) => reply.poll(cx),
+            State::Http3(reply) => reply.poll(cx),
+        }
+    }
+}
+
+/// What a head says to redirections and pages.
+fn said(status: StatusCode, fields: &HeaderMap) -> Answer {
+    let text = |name: &HeaderName| fields.get(name).and_then(|value| value.to_str().ok());
+    Answer {
+        head: Head {
+            status: status.as_u16(),
+            length: text(&CONTENT_LENGTH).and_then(|length| length.parse().ok()),
+            close: false,
+        },
+        location: text(&LOCATION).map(str::to_owned),
+        content_type: text(&CONTENT_TYPE)
+            .and_then(|kind| kind.split(';').next())
+            .map(|kind| kind.trim().to_ascii_lowercase()),
+        alt_svc: text(&ALT_SVC).map(str::to_owned),
+    }
+}

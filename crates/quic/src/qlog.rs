@@ -1,0 +1,283 @@
+//! The log of one connection for tools that draw it: qlog (draft-ietf-quic-qlog-main-schema, version 0.3, as JSON text
+//! sequences, RFC 7464), with the events of draft-ietf-quic-qlog-quic-events that can be known.
+//!
+//! What is written is what passes the connection's keys (`keys`) and its controller (`window`): packets with their frames
+//! each way, what is taken for lost, window and round trip. A server's keys open the very first Initial packet before there
+//! is a connection, so that one is missing. Where a log goes is an argument ([`Logs`]): nothing here knows of files.
+
+use crate::frames::{Frame, Frames};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use quinn_proto::Side;
+use std::fmt::{self, Write as _};
+use std::io::Write;
+
+/// Where logs of connections go.
+pub trait Logs: Send + Sync {
+    /// Begins the log of a connection, for a file of this name; `None`: it is not wanted, or cannot be had.
+    fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>>;
+}
+
+/// Which keys a packet is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keys {
+    Initial,
+    Handshake,
+    ZeroRtt,
+    OneRtt,
+}
+
+impl Keys {
+    /// As `PacketType` names it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Handshake => "handshake",
+            Self::ZeroRtt => "0RTT",
+            Self::OneRtt => "1RTT",
+        }
+    }
+}
+
+/// A packet, as its keys see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) keys: Keys,
+    pub(crate) number: u64,
+    /// Bytes of the whole packet, header and tag included.
+    pub(crate) length: usize,
+    pub(crate) payload: &'a [u8],
+}
+
+/// What recovery and congestion control go by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Metrics {
+    pub(crate) window: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) smoothed_rtt: Option<Duration>,
+    pub(crate) min_rtt: Option<Duration>,
+}
+
+/// The log of a connection.
+pub(crate) struct Qlog {
+    /// Gone when it takes nothing any more.
+    out: Option<Box<dyn Write + Send>>,
+    since: Instant,
+    /// What was written of them last.
+    metrics: Metrics,
+    /// The record under way.
+    text: String,
+}
+
+impl fmt::Debug for Qlog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Qlog").field("since", &self.since).finish_non_exhaustive()
+    }
+}
+
+impl Qlog {
+    /// The file's name: of the client's first destination connection id, which both ends know.
+    pub(crate) fn name(side: Side, first: &[u8]) -> String {
+        format!("{}.{}.sqlog", Hex(first), vantage(side))
+    }
+
+    /// A log that begins now.
+    pub(crate) fn begin(out: Box<dyn Write + Send>, side: Side, first: &[u8], now: Instant) -> Self {
+        let (metrics, text) = (Metrics::default(), String::new());
+        let mut log = Self { out: Some(out), since: now, metrics, text };
+        let _ = write!(
+            log.text,
+            "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"anabranch {}\",\"trace\":{{\"vantage_point\":\
+             {{\"type\":\"{}\"}},\"common_fields\":{{\"ODCID\":\"{}\",\"time_format\":\"relative\",\"reference_time\":0}}}}}}",
+            env!("CARGO_PKG_VERSION"),
+            vantage(side),
+            Hex(first),
+        );
+        log.flush();
+        log
+    }
+
+    /// Writes the record in `text`.
+    fn flush(&mut self) {
+        if let Some(out) = &mut self.out
+            && write!(out, "\x1e{}\n", self.text).is_err()
+        {
+            // A full disk is no reason to end a connection.
+            self.out = None;
+        }
+        self.text.clear();
+    }
+
+    /// Begins a record: what follows is its data, and a closing brace.
+    fn event(&mut self, at: Instant, name: &str) {
+        let since = at.since(self.since).as_nanos();
+        let (millis, rest) = (since / 1_000_000, since % 1_000_000);
+        let _ = write!(self.text, "{{\"time\":{millis}.{rest:06},\"name\":\"{name}\",\"data\":");
+    }
+
+    fn end(&mut self) {
+        self.text.push('}');
+        self.flush();
+    }
+
+    /// A packet leaves, or has come.
+    pub(crate) fn packet(&mut self, at: Instant, sent: bool, seen: Seen<'_>) {
+        if self.out.is_none() {
+            return;
+        }
+        self.event(at, if sent { "transport:packet_sent" } else { "transport:packet_received" });
+        let Seen { keys, number, length, payload } = seen;
+        let _ = write!(
+            self.text,
+            "{{\"header\":{{\"packet_type\":\"{}\",\"packet_number\":{number}}},\"raw\":{{\"length\":{length},\
+             \"payload_length\":{}}},\"frames\":[",
+            keys.name(),
+            payload.len(),
+        );
+        let mut first = true;
+        for frame in Frames(payload) {
+            if !std::mem::replace(&mut first, false) {
+                self.text.push(',');
+            }
+            let _ = write!(self.text, "{}", Written(&frame));
+        }
+        self.text.push_str("]}");
+        self.end();
+    }
+
+    /// A packet is taken for lost.
+    pub(crate) fn lost(&mut self, at: Instant, number: u64, by_timer: bool) {
+        if self.out.is_none() {
+            return;
+        }
+        self.event(at, "recovery:packet_lost");
+        let trigger = if by_timer { "pto_expired" } else { "reordering_threshold" };
+        let _ = write!(
+            self.text,
+            "{{\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{number}}},\"trigger\":\"{trigger}\"}}"
+        );
+        self.end();
+    }
+
+    /// The window or the round trip is another than before.
+    pub(crate) fn metrics(&mut self, at: Instant, now: Metrics) {
+        let before = std::mem::replace(&mut self.metrics, now);
+        if self.out.is_none() || before == now {
+            return;
+        }
+        self.event(at, "recovery:metrics_updated");
+        let _ =
+            write!(self.text, "{{\"congestion_window\":{},\"bytes_in_flight\":{}", now.window, now.in_flight);
+        for (name, span) in [("smoothed_rtt", now.smoothed_rtt), ("min_rtt", now.min_rtt)] {
+            if let Some(span) = span {
+                let micros = span.as_micros();
+                let _ = write!(self.text, ",\"{name}\":{}.{:03}", micros / 1_000, micros % 1_000);
+            }
+        }
+        self.text.push('}');
+        self.end();
+    }
+
+    /// The connection is over.
+    pub(crate) fn closed(&mut self, at: Instant, reason: &str) {
+        if self.out.is_none() {
+            return;
+        }
+        self.event(at, "connectivity:connection_closed");
+        let _ = write!(self.text, "{{\"reason\":\"{}\"}}", Escaped(reason));
+        self.end();
+        if let Some(out) = &mut self.out {
+            let _ = out.flush();
+        }
+    }
+}
+
+const fn vantage(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Text within JSON's quotes (RFC 8259 §7).
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '"' | '\\' => write!(f, "\\{c}"),
+            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c)),
+            c => f.write_char(c),
+        })
+    }
+}
+
+/// A frame as `QuicFrame` says it.
+struct Written<'a>(&'a Frame);
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Frame::Stream { id, offset, length, fin } => write!(
+                f,
+                "{{\"frame_type\":\"stream\",\"stream_id\":{id},\"offset\":{offset},\"length\":{length},\"fin\":{fin}}}"
+            ),
+            Frame::Ack(ranges) => {
+                f.write_str("{\"frame_type\":\"ack\",\"acked_ranges\":[")?;
+                for (at, range) in ranges.iter().rev().enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    write!(f, "{comma}[{},{}]", range.start(), range.end())?;
+                }
+                f.write_str("]}")
+            }
+            Frame::Crypto { offset, length } => {
+                write!(f, "{{\"frame_type\":\"crypto\",\"offset\":{offset},\"length\":{length}}}")
+            }
+            Frame::MaxData(most) => write!(f, "{{\"frame_type\":\"max_data\",\"maximum\":{most}}}"),
+            Frame::MaxStreamData { id, most } => {
+                write!(f, "{{\"frame_type\":\"max_stream_data\",\"stream_id\":{id},\"maximum\":{most}}}")
+            }
+            Frame::Padding => f.write_str("{\"frame_type\":\"padding\"}"),
+            Frame::Ping => f.write_str("{\"frame_type\":\"ping\"}"),
+            Frame::Close { transport, code } => {
+                let space = if *transport { "transport" } else { "application" };
+                write!(
+                    f,
+                    "{{\"frame_type\":\"connection_close\",\"error_space\":\"{space}\",\"raw_error_code\":{code}}}"
+                )
+            }
+            Frame::Other(kind) => match name(*kind) {
+                Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
+                None => write!(f, "{{\"frame_type\":\"unknown\",\"raw_frame_type\":{kind}}}"),
+            },
+        }
+    }
+}
+
+/// What a frame of this type is called, of those whose content is not told.
+const fn name(kind: u64) -> Option<&'static str> {
+    Some(match kind {
+        0x04 => "reset_stream",
+        0x05 => "stop_sending",
+        0x07 => "new_token",
+        0x12 | 0x13 => "max_streams",
+        0x14 => "data_blocked",
+        0x15 => "stream_data_blocked",
+        0x16 | 0x17 => "streams_blocked",
+        0x18 => "new_connection_id",
+        0x19 => "retire_connection_id",
+        0x1a => "path_challenge",
+        0x1b => "path_response",
+        0x1e => "handshake_done",
+        0x30 | 0x31 => "datagram",
+        _ => return None,
+    })
+}

@@ -1,0 +1,47 @@
+//! For fuzzing: what of this crate reads bytes of a peer, or of the network, by itself.
+
+use crate::endpoint::long_destination;
+use crate::frames::Frames;
+use crate::qlog::{Keys, Qlog, Seen};
+use crate::shards::Steered;
+use crate::watch::{Level, Trace, Watch};
+use anabranch_base::Instant;
+use anabranch_world::steering::Steering;
+use quinn_proto::{Dir, Side, StreamId};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+/// Takes a packet's payload as what leaves and as what comes, logged and traced.
+///
+/// # Panics
+/// There are more frames than bytes.
+pub fn payload(payload: &[u8]) {
+    assert!(Frames(payload).count() <= payload.len(), "more frames than bytes");
+    let mut parameters = Frames(payload);
+    while parameters.parameter().is_some() {}
+    let trace = Trace::new(Mutex::new(Some(Vec::new())));
+    let log = Qlog::begin(Box::new(std::io::sink()), Side::Server, &[1, 2], Instant::ZERO);
+    let watch = Watch::logged(Arc::default(), 1, trace, Some(log));
+    for stream in 0..4 {
+        watch.wrote(StreamId::new(Side::Client, Dir::Bi, stream), 1_000);
+    }
+    for (number, level) in [(0, Level::Initial), (1, Level::Handshake), (2, Level::Data), (3, Level::Data)] {
+        let seen = Seen { keys: Keys::OneRtt, number, length: payload.len() + 20, payload };
+        watch.log_packet(true, seen);
+        watch.leaves(level, number, payload, payload.len() + 20);
+        watch.log_packet(false, seen);
+        watch.arrives(level, number, payload);
+        watch.settled();
+        watch.stands_still(1_200);
+    }
+}
+
+/// Takes a datagram as what several endpoints share, and as what ICMP quotes.
+pub fn datagram(datagram: &[u8]) {
+    if let Some(steered) = Steered::new(3) {
+        let owner = steered.owner(Ipv4Addr::LOCALHOST.into(), datagram);
+        debug_assert!(owner.is_none_or(|owner| owner < 3));
+    }
+    let quoted = long_destination(datagram);
+    debug_assert!(quoted.is_none_or(|quoted| quoted.len() < datagram.len()));
+}

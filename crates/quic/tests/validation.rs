@@ -1,0 +1,364 @@
+//! What a server does for those who have not shown that they are at their addresses, and for packets out of the blue:
+//! two endpoints without a network, whose packets the test carries, copies or keeps back.
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
+use anabranch_quic::{Config, Endpoint, Event, Id, Shard, Start, Steered};
+use anabranch_tls::{
+    Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust, Versions,
+};
+use anabranch_transport::CloseReason;
+use anabranch_world::steering::Steering;
+use std::net::SocketAddr;
+
+const NAME: &str = "server.test";
+
+fn at(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host], port))
+}
+
+fn surroundings() -> Surroundings {
+    Surroundings::Simulated(Simulation::new(Rng::new(9), || Instant::ZERO))
+}
+
+/// Who both ends are, with these protocols (ALPN).
+fn ends(protocols: [&str; 2]) -> [Ends; 2] {
+    let (identity, root) = Identity::simulated(NAME, 4_000).expect("a chain");
+    let [near, far] = protocols.map(|name| vec![name.as_bytes().to_vec()]);
+    let settings = ServerSettings {
+        versions: Versions::Only13,
+        protocols: far,
+        early_data: true,
+        ..ServerSettings::of(identity)
+    };
+    let server = Server::new(settings, surroundings()).expect("a server");
+    let trust = Trust::Authorities(vec![root]);
+    let settings = ClientSettings { trust, protocols: near, early_data: true, ..ClientSettings::default() };
+    let client = Client::new(settings, surroundings()).expect("a client");
+    [
+        Ends { surroundings: surroundings(), client: Some((client, NAME.to_owned())), server: None },
+        Ends { surroundings: surroundings(), client: None, server: Some(server) },
+    ]
+}
+
+fn endpoint(local: SocketAddr, seed: u64, ends: Ends, config: &Config, shard: Option<Shard>) -> Endpoint {
+    let (config, rng) = (config.clone(), Rng::new(seed));
+    let start = Start { config, local, rng, ends, segments: 1, shard, logs: None };
+    let mut endpoint = Endpoint::new(start).expect("an endpoint");
+    endpoint.set_listening(endpoint.is_server().then_some(443));
+    endpoint
+}
+
+fn pair(config: &Config) -> [Endpoint; 2] {
+    let [near, far] = ends(["test"; 2]);
+    [endpoint(at(1, 1000), 1, near, config, None), endpoint(at(2, 443), 2, far, config, None)]
+}
+
+/// A datagram on its way.
+#[derive(Clone)]
+struct Sent {
+    source: SocketAddr,
+    target: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+fn sends(from: &mut Endpoint, now: Instant) -> Vec<Sent> {
+    let mut batch = SendBatch::new(1);
+    let mut sent = Vec::new();
+    while from.poll_transmit(now, &mut batch) {
+        let (source, target) = (batch.source, batch.target);
+        sent.extend(batch.packets().map(|packet| Sent { source, target, bytes: packet.payload.to_vec() }));
+        batch.clear();
+    }
+    sent
+}
+
+fn give(to: &mut Endpoint, now: Instant, sent: &Sent) {
+    let Sent { source, target, bytes } = sent;
+    let (source, target) = (*source, *target);
+    to.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: bytes });
+}
+
+fn size(sent: &[Sent]) -> usize {
+    sent.iter().map(|sent| sent.bytes.len()).sum()
+}
+
+/// Carries packets both ways until nobody has any more.
+fn settle(ends: &mut [Endpoint; 2], now: Instant) {
+    for _ in 0..50 {
+        let [near, far] = ends;
+        let (to_far, to_near) = (sends(near, now), sends(far, now));
+        if to_far.is_empty() && to_near.is_empty() {
+            return;
+        }
+        to_far.iter().for_each(|sent| give(far, now, sent));
+        to_near.iter().for_each(|sent| give(near, now, sent));
+    }
+}
+
+fn events(of: &mut Endpoint) -> Vec<Event> {
+    std::iter::from_fn(|| of.poll_event()).collect()
+}
+
+fn stands(events: &[Event]) -> bool {
+    events.iter().any(|event| matches!(event, Event::Connected { .. } | Event::Accepted { .. }))
+}
+
+/// Everything that a server sends within a minute to a stranger from whom nothing else comes.
+fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
+    first.iter().for_each(|sent| give(far, begun, sent));
+    let mut all = size(&sends(far, begun));
+    let mut now = begun;
+    while let Some(due) = far.poll_timeout().filter(|due| *due < begun + Duration::from_secs(60)) {
+        now = now.max(due).plus_nanos(1);
+        far.handle_timeout(now);
+        all += size(&sends(far, now));
+    }
+    all
+}
+
+/// RFC 9000 §8.1: no more than three times what has come, whatever the certificate's size and however long it waits.
+#[test]
+fn a_stranger_gets_at_most_three_times_what_has_come() {
+    let [mut near, mut far] = pair(&Config::default());
+    near.connect(Instant::ZERO, at(2, 443)).expect("begun");
+    let hello = sends(&mut near, Instant::ZERO);
+    let (came, sent) = (size(&hello), answers(&mut far, Instant::ZERO, &hello));
+    // The chain has 4 kB, so there is more to send than that.
+    assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
+}
+
+/// RFC 9000 §6.1, §10.3: what answers without a connection is no larger than what it answers, and a short packet that may be
+/// anything gets nothing.
+#[test]
+fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
+    let [_, mut far] = pair(&Config::default());
+    let packet = |first: u8, version: u32, length: usize| {
+        let mut bytes = vec![first];
+        bytes.extend(version.to_be_bytes());
+        bytes.extend([8, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 7, 6, 5, 4, 3, 2, 1]);
+        bytes.resize(length, 0x55);
+        Sent { source: at(1, 1000), target: at(2, 443), bytes }
+    };
+    let mut now = Instant::ZERO;
+    let mut answer = |sent: &Sent| {
+        now += Duration::from_secs(1);
+        give(&mut far, now, sent);
+        sends(&mut far, now)
+    };
+    // A version that nobody speaks: those that are spoken.
+    let negotiation = answer(&packet(0xc0, 0xface_b001, 1_200));
+    assert_eq!(negotiation.len(), 1);
+    let bytes = &negotiation[0].bytes;
+    assert!(bytes[0] & 0x80 != 0 && bytes[1..5] == [0; 4] && bytes.len() < 1_200, "{bytes:02x?}");
+    assert!(bytes[23..].chunks(4).any(|version| version == [0, 0, 0, 1]), "{bytes:02x?}");
+    assert!(answer(&packet(0xc0, 0xface_b001, 1_199)).is_empty(), "RFC 9000 §14.1");
+    // A connection that nobody knows: a stateless reset, smaller than what it answers.
+    let reset = answer(&packet(0x40, 0, 100));
+    assert!(reset.len() == 1 && reset[0].bytes.len() < 100, "{}", reset.len());
+    assert_eq!(reset[0].bytes[0] & 0xc0, 0x40, "it looks like any packet");
+    for short in [1, 5, 21] {
+        assert!(answer(&packet(0x40, 0, short)).is_empty(), "{short}");
+    }
+    // Initial packets that are too short, or no such.
+    assert!(answer(&packet(0xc0, 1, 1_199)).is_empty());
+    assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
+}
+
+/// RFC 9000 §10.3: who was connected to a server that has restarted learns that it is gone.
+#[test]
+fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
+    let config = Config::default();
+    let [near, far] = ends(["test"; 2]);
+    let mut both =
+        [endpoint(at(1, 1000), 1, near, &config, None), endpoint(at(2, 443), 2, far.clone(), &config, None)];
+    let id = both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    settle(&mut both, Instant::ZERO);
+    assert!(stands(&events(&mut both[0])));
+    let [mut near, _] = both;
+    // In virtual time keys come from the seed: the same seed is the same server.
+    let mut again = endpoint(at(2, 443), 2, far, &config, None);
+    let now = Instant::from_millis(10);
+    near.send(now, id, 0, &[7; 500]).expect("written");
+    for sent in sends(&mut near, now) {
+        give(&mut again, now, &sent);
+    }
+    for sent in sends(&mut again, now) {
+        give(&mut near, now, &sent);
+    }
+    let ended = events(&mut near);
+    assert!(ended.iter().any(|event| matches!(event, Event::Closed { .. })), "{ended:?}");
+}
+
+/// RFC 9000 §8.1.2: asked to always, or while many handshakes are under way, a server remembers nothing of who has not come
+/// back with its token; and who does is let in.
+#[test]
+fn who_does_not_come_back_with_a_token_is_not_remembered() {
+    let mut config = Config::default();
+    config.set("retry", "always").expect("a value");
+    let mut both = pair(&config);
+    both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    let hello = sends(&mut both[0], Instant::ZERO);
+    let sent = {
+        hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
+        sends(&mut both[1], Instant::ZERO)
+    };
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].bytes[0] & 0xf0, 0xf0, "a Retry packet");
+    assert!(size(&sent) < size(&hello) && both[1].poll_timeout().is_none(), "there is nothing to wait for");
+    give(&mut both[0], Instant::ZERO, &sent[0]);
+    settle(&mut both, Instant::ZERO);
+    assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])));
+    // A token is of one address (§8.1.4).
+    let mut stranger = pair(&config);
+    stranger[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    let hello = sends(&mut stranger[0], Instant::ZERO);
+    hello.iter().for_each(|sent| give(&mut stranger[1], Instant::ZERO, sent));
+    let retry = sends(&mut stranger[1], Instant::ZERO);
+    give(&mut stranger[0], Instant::ZERO, &retry[0]);
+    for sent in sends(&mut stranger[0], Instant::ZERO) {
+        give(&mut stranger[1], Instant::ZERO, &Sent { source: at(77, 1000), ..sent });
+    }
+    settle(&mut stranger, Instant::ZERO);
+    assert!(!stands(&events(&mut stranger[1])), "the token was another address's");
+}
+
+#[test]
+fn under_load_strangers_are_told_to_come_back_and_the_rest_is_bounded() {
+    let config = Config::default();
+    let [near, far] = ends(["test"; 2]);
+    let mut server = endpoint(at(2, 443), 2, far, &config, None);
+    let mut retried = 0;
+    let begun = 300_u16;
+    for number in 0..begun {
+        let mut client = endpoint(at(1, 1000 + number), u64::from(number) + 10, near.clone(), &config, None);
+        client.connect(Instant::ZERO, at(2, 443)).expect("begun");
+        sends(&mut client, Instant::ZERO).iter().for_each(|sent| give(&mut server, Instant::ZERO, sent));
+        let sent = sends(&mut server, Instant::ZERO);
+        retried += usize::from(sent.iter().any(|sent| sent.bytes[0] & 0xf0 == 0xf0));
+    }
+    assert_eq!(retried, 300 - 256, "from 256 handshakes under way on");
+    // An honest client comes in all the same.
+    let mut both = [endpoint(at(3, 1000), 5, near, &config, None), server];
+    both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    settle(&mut both, Instant::ZERO);
+    assert!(stands(&events(&mut both[0])));
+}
+
+/// RFC 9001 §9.2, RFC 8446 §8.1: each ticket is good once. A copy of a client's first packets, with what rides on them, brings
+/// nothing to the application a second time, from wherever it comes.
+#[test]
+fn early_data_is_taken_once() {
+    let config = Config::default();
+    let mut both = pair(&config);
+    let first = both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    settle(&mut both, Instant::ZERO);
+    both[0].close(Instant::ZERO, first);
+    settle(&mut both, Instant::ZERO);
+    let _ = (events(&mut both[0]), events(&mut both[1]));
+    let now = Instant::from_millis(50);
+    let second = both[0].connect(now, at(2, 443)).expect("begun");
+    assert!(both[0].early_data(second), "it has a ticket");
+    both[0].send(now, second, 0, b"GET /").expect("written");
+    let flight = sends(&mut both[0], now);
+    let read = |server: &mut Endpoint, came: &[Event]| -> Vec<Vec<u8>> {
+        let readable = came.iter().filter_map(|event| match event {
+            Event::Readable { id, stream } => Some((*id, *stream)),
+            _ => None,
+        });
+        let readable: Vec<(Id, u64)> = readable.collect();
+        let mut all = Vec::new();
+        for (id, stream) in readable {
+            assert!(server.early_data(id), "nobody has shown yet that it is no copy");
+            let mut buffer = [0; 100];
+            let (read, _) = server.recv(now, id, stream, &mut buffer);
+            all.push(buffer[..read].to_vec());
+        }
+        all
+    };
+    flight.iter().for_each(|sent| give(&mut both[1], now, sent));
+    let came = events(&mut both[1]);
+    assert_eq!(read(&mut both[1], &came), [b"GET /".to_vec()]);
+    // The same once more, under way twice, and from somebody else.
+    for source in [at(1, 1000), at(66, 6)] {
+        let mut other = flight.clone();
+        for sent in &mut other {
+            sent.source = source;
+            give(&mut both[1], now, sent);
+        }
+        let came = events(&mut both[1]);
+        assert!(!came.iter().any(|event| matches!(event, Event::Readable { .. })), "{source}: {came:?}");
+    }
+}
+
+#[test]
+fn ends_that_share_no_protocol_say_so() {
+    let [near, far] = ends(["h3", "other"]);
+    let config = Config::default();
+    let mut both =
+        [endpoint(at(1, 1000), 1, near, &config, None), endpoint(at(2, 443), 2, far, &config, None)];
+    both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    settle(&mut both, Instant::ZERO);
+    let ended = events(&mut both[0]).into_iter().find_map(|event| match event {
+        Event::Closed { reason, .. } => Some(anabranch_quic::to_close_reason(reason)),
+        _ => None,
+    });
+    let Some(CloseReason::Protocol(line)) = ended else { panic!("{ended:?}") };
+    assert!(line.contains("the two share no application protocol (ALPN)"), "{line}");
+}
+
+/// RFC 9000 §14.2.1: ICMP is believed where it quotes a first packet of ours, and nowhere else.
+#[test]
+fn a_client_believes_that_nobody_is_there_by_a_quote_alone() {
+    let [mut near, _] = pair(&Config::default());
+    near.connect(Instant::ZERO, at(2, 443)).expect("begun");
+    let hello = sends(&mut near, Instant::ZERO);
+    let icmp = Icmp { kind: IcmpKind::Unreachable(3), source: at(1, 0).ip(), target: at(2, 0).ip() };
+    let mut wrong = hello[0].bytes.clone();
+    wrong[8] ^= 1;
+    for quoted in [&wrong[..64], &hello[0].bytes[..10], &[]] {
+        near.handle_icmp(Instant::ZERO, &icmp, quoted);
+        assert_eq!(events(&mut near), []);
+    }
+    near.handle_icmp(Instant::ZERO, &icmp, &hello[0].bytes[..32]);
+    let ended = events(&mut near);
+    assert!(matches!(&ended[..], [Event::Closed { reason: Some(_), .. }]), "{ended:?}");
+}
+
+/// Every packet that a client sends leads to one endpoint of several, from its first on, and after it has moved.
+#[test]
+fn packets_lead_to_the_endpoint_that_has_the_connection() {
+    let config = Config::default();
+    let [near, far] = ends(["test"; 2]);
+    let steered = Steered::new(3).expect("three");
+    let mut used = [0; 3];
+    for seed in 0..12 {
+        let mut client = endpoint(at(1, 1000), 100 + seed, near.clone(), &config, None);
+        let id = client.connect(Instant::ZERO, at(2, 443)).expect("begun");
+        let first = sends(&mut client, Instant::ZERO);
+        let owner = steered.owner(at(1, 0).ip(), &first[0].bytes).expect("somebody");
+        used[owner as usize] += 1;
+        let shard = Shard::new(owner, 3).expect("one");
+        let mut server = endpoint(at(2, 443), 200 + seed, far.clone(), &config, Some(shard));
+        let mut waiting = first;
+        let mut now = Instant::ZERO;
+        for round in 0..8 {
+            // From another port half-way (RFC 9000 §9.3).
+            let source = at(1, if round < 4 { 1000 } else { 2000 });
+            for sent in waiting.drain(..) {
+                assert_eq!(steered.owner(source.ip(), &sent.bytes), Some(owner), "round {round}");
+                give(&mut server, now, &Sent { source, ..sent });
+            }
+            sends(&mut server, now).iter().for_each(|sent| give(&mut client, now, sent));
+            now += Duration::from_millis(20);
+            let _ = client.send(now, id, 0, b"more");
+            client.handle_timeout(now);
+            server.handle_timeout(now);
+            waiting = sends(&mut client, now);
+        }
+        assert!(stands(&events(&mut server)), "{seed}");
+        let peers: Vec<SocketAddr> = (0..2).filter_map(|number| server.peer(Id(number))).collect();
+        assert_eq!(peers, [at(1, 2000)], "it is followed to its new port");
+    }
+    assert!(used.iter().all(|count| *count > 0), "{used:?}");
+}

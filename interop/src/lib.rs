@@ -1,4 +1,4 @@
-//! Other SCTP stacks meet ours in the virtual network.
+//! Other stacks of SCTP meet ours in the virtual network, and those of HTTP/3 over QUIC a real one.
 //!
 //! | module | owns |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | [`traffic`] | messages that say who they are, and who checks them |
 //! | [`cases`] | what is tried, and what has to hold |
 //! | [`field`] | the same with real programs on a real network |
+//! | [`quic`] | our HTTP/3 and that of others |
 //! | [`table`] | many seeds of every case, peer by peer |
 //! | [`decoding`] | the same bytes through two decoders |
 
@@ -19,5 +20,6 @@ pub mod meeting;
 pub mod ours;
 pub mod peer;
 pub mod peers;
+pub mod quic;
 pub mod table;
 pub mod traffic;

@@ -1,0 +1,29 @@
+//! Our HTTP/3 meets that of others: `quic.sh` builds those and starts this.
+//!
+//! `quic STACK[,STACK..] [CASE]` prints the matrix of those stacks, ours among
+//! them. CASE: a part of a row's name.
+
+use anabranch_interop::quic::{Stack, matrix};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (stacks, chosen) = match &words[..] {
+        [stacks] => (stacks, ""),
+        [stacks, chosen] => (stacks, chosen.as_str()),
+        _ => return usage(),
+    };
+    let known = [Stack::Ours, Stack::Aioquic, Stack::Quiche];
+    let named: Option<Vec<_>> =
+        stacks.split(',').map(|name| known.into_iter().find(|stack| stack.to_string() == name)).collect();
+    let Some(named) = named else { return usage() };
+    match matrix::matrix(&named, chosen, |row| println!("{row}"), |why| eprintln!("{why}")) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("quic STACK[,STACK..] [CASE], of ours, aioquic, quiche");
+    ExitCode::from(2)
+}

@@ -1,0 +1,329 @@
+//! The cases of the QUIC interop runner, under its names: files, network, and
+//! what has to have been seen, beyond that all files came whole.
+//!
+//! Files are smaller and the network faster than there (5 MB for a transfer at
+//! 20 Mbit/s, not 10 MB at 10), and all use HTTP/3. A dozen connections are
+//! made side by side where the runner makes fifty, at 25 % loss each way.
+
+use super::headers::Kind;
+use super::meeting::Meeting;
+use super::relay::Weather;
+use super::Stack;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names of the runner, each with its conditions at `check`")]
+pub enum Case {
+    Handshake,
+    Transfer,
+    Retry,
+    Resumption,
+    ZeroRtt,
+    Http3,
+    Multiconnect,
+    TransferLoss,
+    TransferCorruption,
+    KeyUpdate,
+    RebindPort,
+    RebindAddr,
+    VersionNegotiation,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Case {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Handshake,
+        Self::Transfer,
+        Self::Retry,
+        Self::Resumption,
+        Self::ZeroRtt,
+        Self::Http3,
+        Self::Multiconnect,
+        Self::TransferLoss,
+        Self::TransferCorruption,
+        Self::KeyUpdate,
+        Self::RebindPort,
+        Self::RebindAddr,
+        Self::VersionNegotiation,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Transfer => "transfer",
+            Self::Retry => "retry",
+            Self::Resumption => "resumption",
+            Self::ZeroRtt => "zerortt",
+            Self::Http3 => "http3",
+            Self::Multiconnect => "multiconnect",
+            Self::TransferLoss => "transferloss",
+            Self::TransferCorruption => "transfercorruption",
+            Self::KeyUpdate => "keyupdate",
+            Self::RebindPort => "rebind-port",
+            Self::RebindAddr => "rebind-addr",
+            Self::VersionNegotiation => "versionnegotiation",
+        }
+    }
+
+    /// What a foreign client is told.
+    #[must_use]
+    pub const fn told_to_client(self) -> &'static str {
+        match self {
+            Self::TransferLoss | Self::TransferCorruption | Self::RebindPort | Self::RebindAddr => "transfer",
+            _ => self.name(),
+        }
+    }
+
+    /// What a foreign server is told.
+    #[must_use]
+    pub fn told_to_server(self, client: Stack) -> &'static str {
+        if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
+    }
+
+    /// Whether the client has to end with a line: ours speaks version 1 alone, so it meets a server that
+    /// does not.
+    #[must_use]
+    pub fn is_refusal(self, client: Stack) -> bool {
+        self == Self::VersionNegotiation && client == Stack::Ours
+    }
+
+    /// Names and sizes of the files.
+    #[must_use]
+    pub fn files(self) -> Vec<(String, usize)> {
+        let sizes: &[usize] = match self {
+            Self::Handshake | Self::VersionNegotiation => &[1 << 10],
+            Self::Transfer => &[1 << 20, 3 << 19, 5 << 19],
+            Self::Retry => &[10 << 10],
+            Self::Resumption => &[5 << 10, 10 << 10],
+            Self::ZeroRtt => &[32; 40],
+            Self::Http3 => &[5 << 10, 10 << 10, 500 << 10],
+            Self::Multiconnect => &[1 << 10; 12],
+            Self::TransferLoss | Self::TransferCorruption => &[2 << 20],
+            Self::KeyUpdate | Self::RebindPort | Self::RebindAddr => &[3 << 20],
+        };
+        // Long names make 0-RTT data of requests.
+        let width = if self == Self::ZeroRtt { 240 } else { 2 };
+        sizes.iter().enumerate().map(|(number, &size)| (format!("file{number:0width$}"), size)).collect()
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn weather(self) -> Weather {
+        let fair = Weather::FAIR;
+        match self {
+            Self::Multiconnect => Weather { lost_ppm: 250_000, in_a_row: 2, ..fair },
+            Self::TransferLoss => Weather { lost_ppm: 20_000, ..fair },
+            Self::TransferCorruption => Weather { damaged_ppm: 20_000, ..fair },
+            Self::RebindPort => Weather { rebind_after: Some(300), ..fair },
+            Self::RebindAddr => Weather { rebind_after: Some(300), rebind_address: true, ..fair },
+            _ => fair,
+        }
+    }
+
+    /// Whether each file has a client of its own.
+    #[must_use]
+    pub fn is_client_each(self) -> bool {
+        self == Self::Multiconnect
+    }
+
+    /// What has to have been seen; a remark for the matrix.
+    ///
+    /// # Errors
+    /// What has not.
+    pub fn check(self, meeting: &Meeting) -> Result<String, String> {
+        let seen = &meeting.seen;
+        if self.is_refusal(meeting.pair.client) {
+            return check_negotiation(meeting, false);
+        }
+        let handshakes = match self {
+            Self::Resumption | Self::ZeroRtt => 2,
+            Self::Multiconnect => self.files().len(),
+            _ => 1,
+        };
+        expect_handshakes(meeting, handshakes)?;
+        let retries = seen.from_server.iter().filter(|header| header.kind == Kind::Retry).count();
+        if self != Self::Retry && retries > 0 {
+            return Err(format!("{retries} Retry packets, where none was asked for"));
+        }
+        match self {
+            Self::Handshake | Self::Transfer => Ok(String::new()),
+            Self::Retry => check_retry(meeting),
+            Self::Resumption => check_resumption(meeting, false),
+            Self::ZeroRtt => {
+                check_resumption(meeting, true)?;
+                check_early(meeting)
+            }
+            Self::Http3 => check_streams(meeting),
+            Self::Multiconnect | Self::TransferLoss if seen.lost == 0 => Err("nothing was lost".into()),
+            Self::Multiconnect | Self::TransferLoss => Ok(format!("{} lost", seen.lost)),
+            Self::TransferCorruption if seen.damaged == 0 => Err("nothing was damaged".into()),
+            Self::TransferCorruption => Ok(format!("{} damaged", seen.damaged)),
+            Self::KeyUpdate => check_key_phases(meeting),
+            Self::RebindPort | Self::RebindAddr => check_paths(meeting, self == Self::RebindAddr),
+            Self::VersionNegotiation => check_negotiation(meeting, true),
+        }
+    }
+}
+
+/// A server chooses an id for each connection that it answers.
+fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
+    let mut ids = BTreeSet::new();
+    for header in &meeting.seen.from_server {
+        if matches!(header.kind, Kind::Initial | Kind::Handshake) {
+            ids.insert(&header.source);
+        }
+    }
+    if ids.len() == expected {
+        return Ok(());
+    }
+    Err(format!("{} handshakes, {expected} expected", ids.len()))
+}
+
+// RFC 9000 §8.1.2: the client repeats the token, and §17.2.5.3 goes on with its packet numbers (which nobody
+// on the way can read; the server would not take others).
+fn check_retry(meeting: &Meeting) -> Result<String, String> {
+    let retry = meeting.seen.from_server.iter().find(|header| header.kind == Kind::Retry);
+    let retry = retry.ok_or("no Retry packet")?;
+    let mut initials = meeting.seen.from_clients.iter().filter(|header| header.kind == Kind::Initial);
+    if initials.any(|header| header.token == retry.token && header.target == retry.source) {
+        return Ok(String::new());
+    }
+    Err("no Initial with the token of the Retry".into())
+}
+
+/// The first handshake has a certificate, the second has none; its answer accepts early data, if that is asked.
+fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
+    let mut by_connection: BTreeMap<String, (usize, bool, bool)> = BTreeMap::new();
+    let datagrams = meeting.client_side()?;
+    for datagram in datagrams.into_iter().filter(|datagram| datagram.source == meeting.front) {
+        // Its packets of one datagram have one source id.
+        let Some(id) = datagram.source_ids.into_iter().next() else { continue };
+        let number = by_connection.len();
+        let entry = by_connection.entry(id).or_insert((number, false, false));
+        entry.1 |= datagram.messages.iter().any(|kind| kind == "11");
+        entry.2 |= datagram.extensions.iter().any(|kind| kind == "42");
+    }
+    let mut connections: Vec<_> = by_connection.into_values().collect();
+    connections.sort_unstable();
+    match connections[..] {
+        [(_, true, _), (_, false, accepted)] if accepted || !early => Ok(String::new()),
+        [(_, true, _), (_, false, _)] => Err("the server has not accepted early data".into()),
+        [(_, true, _), (_, true, _)] => Err("a certificate in the second handshake: not resumed".into()),
+        _ => Err(format!("handshakes with (certificate, early data): {connections:?}")),
+    }
+}
+
+/// Requests go as 0-RTT data, and not again as 1-RTT data: less than half of their names.
+fn check_early(meeting: &Meeting) -> Result<String, String> {
+    let early: usize =
+        meeting.seen.from_clients.iter().filter(|header| header.kind == Kind::ZeroRtt).map(|header| header.bytes).sum();
+    let names: usize = meeting.case.files().iter().skip(1).map(|(name, _)| name.len()).sum();
+    if early < names / 2 {
+        return Err(format!("{early} bytes in 0-RTT packets, names are {names}"));
+    }
+    Ok(format!("{:.1} kB early", early as f64 / 1e3))
+}
+
+/// All requests are under way before the first big answer is.
+fn check_streams(meeting: &Meeting) -> Result<String, String> {
+    let mut asked = BTreeSet::new();
+    let mut answers = 0;
+    let port = meeting.front.port();
+    for datagram in meeting.client_side()? {
+        // Requests are on streams 0, 4, 8, ...
+        let streams = datagram.streams.iter().filter(|stream| stream.parse::<u64>().is_ok_and(|id| id % 4 == 0));
+        if datagram.target.port() == port {
+            asked.extend(streams.cloned());
+        } else {
+            answers += streams.count();
+        }
+        if answers > 30 {
+            break;
+        }
+    }
+    let expected = meeting.case.files().len();
+    if asked.len() < expected {
+        return Err(format!("streams {asked:?} of {expected} when answers had begun"));
+    }
+    Ok(String::new())
+}
+
+/// Both ends have sent packets of both phases.
+fn check_key_phases(meeting: &Meeting) -> Result<String, String> {
+    let mut packets = BTreeMap::new();
+    for datagram in meeting.client_side()? {
+        let is_server = datagram.source.port() == meeting.front.port();
+        for phase in datagram.key_phases {
+            *packets.entry((is_server, phase)).or_insert(0) += 1;
+        }
+    }
+    let count = |is_server, phase| packets.get(&(is_server, phase)).copied().unwrap_or(0);
+    if [(false, false), (false, true), (true, false), (true, true)].iter().all(|&(end, phase)| count(end, phase) > 0) {
+        return Ok(String::new());
+    }
+    Err(format!(
+        "packets of phases 0 and 1: client {} and {}, server {} and {}",
+        count(false, false),
+        count(false, true),
+        count(true, false),
+        count(true, true)
+    ))
+}
+
+// RFC 9000 §9.3: an endpoint MUST perform path validation when it detects a change of the peer's address, unless it
+// has validated that address before; each challenge of a path that is current is answered.
+fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
+    if meeting.seen.rebound == 0 {
+        return Err("the client was never given another port".into());
+    }
+    let server = meeting.back;
+    let mut paths = Vec::new();
+    let mut challenged = BTreeMap::new();
+    let mut responses = BTreeSet::new();
+    for datagram in meeting.server_side()? {
+        if datagram.source == server {
+            if !paths.contains(&datagram.target) {
+                if !paths.is_empty() && datagram.challenges.is_empty() {
+                    return Err(format!("the first packet to {} is no PATH_CHALLENGE", datagram.target));
+                }
+                paths.push(datagram.target);
+            }
+            for data in datagram.challenges {
+                challenged.insert(data, datagram.target);
+            }
+        } else {
+            responses.extend(datagram.responses);
+        }
+    }
+    let hosts: BTreeSet<_> = paths.iter().map(|path| path.ip()).collect();
+    if paths.len() < 2 || (addresses && hosts.len() < 2) {
+        return Err(format!("the server has sent to {paths:?} only"));
+    }
+    let answered: BTreeSet<_> =
+        challenged.iter().filter(|(data, _)| responses.contains(*data)).map(|(_, path)| path).collect();
+    if let Some(path) = paths[1..].iter().find(|path| !answered.contains(path)) {
+        return Err(format!("no PATH_CHALLENGE to {path} was answered"));
+    }
+    Ok(format!("{} paths", paths.len()))
+}
+
+// RFC 9000 §17.2.1: the ids of the client's packet, swapped.
+fn check_negotiation(meeting: &Meeting, goes_on: bool) -> Result<String, String> {
+    let first = meeting.seen.from_clients.first().ok_or("the client sent nothing")?;
+    let mut negotiations = meeting.seen.from_server.iter().filter(|header| header.kind == Kind::VersionNegotiation);
+    if !negotiations.any(|header| header.source == first.target && header.target == first.source) {
+        return Err("no Version Negotiation packet with the ids of the client's first".into());
+    }
+    if goes_on && !(first.version != 1 && meeting.seen.from_clients.iter().any(|header| header.version == 1)) {
+        return Err("the client did not begin with another version and go on with 1".into());
+    }
+    Ok(String::new())
+}

@@ -1,0 +1,90 @@
+//! What tshark reads of a capture with the secrets of the sessions in it.
+
+use super::program::last;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A datagram, as far as cases ask for it; numbers as tshark writes them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// Whom it is for.
+    pub target: SocketAddr,
+    /// Source Connection IDs of long headers.
+    pub source_ids: Vec<String>,
+    /// Types of TLS messages: 1 is a client's greeting, 11 a certificate.
+    pub messages: Vec<String>,
+    /// Types of TLS extensions: 42 is early data.
+    pub extensions: Vec<String>,
+    /// Types of frames.
+    pub frames: Vec<String>,
+    /// Streams of STREAM frames.
+    pub streams: Vec<String>,
+    /// Key phase bits of short headers.
+    pub key_phases: Vec<bool>,
+    /// Data of PATH_CHALLENGE.
+    pub challenges: Vec<String>,
+    /// Data of PATH_RESPONSE.
+    pub responses: Vec<String>,
+}
+
+/// All datagrams of QUIC in a capture. `port` is the server's there.
+///
+/// # Errors
+/// There is no tshark, or it does not read the file.
+pub fn read(capture: &Path, keys: &[&Path], port: u16) -> Result<Vec<Datagram>, String> {
+    let folder = capture.parent().unwrap_or(Path::new("."));
+    // Both ends may have written theirs.
+    let all = folder.join("all.keys");
+    let text: Vec<u8> = keys.iter().flat_map(|file| std::fs::read(file).unwrap_or_default()).collect();
+    std::fs::write(&all, text).map_err(|error| format!("{}: {error}", all.display()))?;
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(capture).args(["-n", "-o", &format!("tls.keylog_file:{}", all.display())]);
+    command.args(["-d", &format!("udp.port=={port},quic"), "-Y", "quic", "-T", "fields", "-E", "aggregator=,"]);
+    command.args(FIELDS.iter().flat_map(|field| ["-e", field]));
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("tshark: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("tshark: {}", last(&String::from_utf8_lossy(&output.stderr))));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(datagram).collect())
+}
+
+const FIELDS: [&str; 12] = [
+    "ip.src",
+    "udp.srcport",
+    "ip.dst",
+    "udp.dstport",
+    "quic.scid",
+    "tls.handshake.type",
+    "tls.handshake.extension.type",
+    "quic.frame_type",
+    "quic.stream.stream_id",
+    "quic.key_phase",
+    "quic.path_challenge.data",
+    "quic.path_response.data",
+];
+
+fn datagram(line: &str) -> Option<Datagram> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [from, from_port, to, to_port, ids, messages, extensions, frames, streams, phases, challenges, responses] =
+        fields[..]
+    else {
+        return None;
+    };
+    let list = |field: &str| field.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    Some(Datagram {
+        source: format!("{from}:{from_port}").parse().ok()?,
+        target: format!("{to}:{to_port}").parse().ok()?,
+        source_ids: list(ids),
+        messages: list(messages),
+        extensions: list(extensions),
+        frames: list(frames),
+        streams: list(streams),
+        // 4.0 writes 1, later ones True.
+        key_phases: list(phases).iter().map(|bit| bit == "1" || bit == "True").collect(),
+        challenges: list(challenges),
+        responses: list(responses),
+    })
+}

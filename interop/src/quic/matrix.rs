@@ -1,0 +1,81 @@
+//! Every case with every pair, several at once, and the matrix of it. What
+//! fails is tried again when all is quiet.
+
+use super::cases::Case;
+use super::{Pair, Stack, meeting};
+use crate::field::{TRIES, is_chosen, with_try};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What came of a case with a pair.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    good: bool,
+    text: String,
+}
+
+/// What a pair cannot pass by the fault of one that is not ours: what the failure says then, and the fault's number
+/// in README.
+fn fault(pair: Pair, case: Case) -> Option<(u32, &'static str)> {
+    match (pair, case) {
+        _ => None,
+    }
+}
+
+/// The whole matrix, a line at a time to `row`; whether it is green. `stacks` are those that are met; what does
+/// not hold goes to `failed`.
+pub fn matrix(stacks: &[Stack], chosen: &str, mut row: impl FnMut(&str), failed: impl Fn(&str) + Sync) -> bool {
+    let has = |stack: Stack| stacks.contains(&stack);
+    let pairs: Vec<_> = Pair::ALL.into_iter().filter(|pair| has(pair.client) && has(pair.server)).collect();
+    let cases: Vec<_> = Case::ALL.into_iter().enumerate().collect();
+    let cases: Vec<_> = cases.into_iter().filter(|(at, case)| is_chosen(*at, &case.to_string(), chosen)).collect();
+    let cells = Mutex::new(vec![vec![Cell::default(); pairs.len()]; cases.len()]);
+    for attempt in 1..=TRIES {
+        let lock = || cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_open = |row: usize, column: usize| !lock()[row][column].good;
+        // The longest first, so that none is left alone at the end.
+        let mut open: Vec<_> = (0..cases.len()).flat_map(|row| (0..pairs.len()).map(move |column| (row, column))).collect();
+        open.retain(|&(row, column)| is_open(row, column));
+        open.sort_by_key(|&(row, _)| (cases[row].1 != Case::Multiconnect, cases[row].1 != Case::TransferLoss));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(&(row, column)) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let cell = cell(pairs[column], cases[row].1, attempt, &failed);
+                lock()[row][column] = cell;
+            }
+        };
+        let workers = if attempt == 1 { AT_ONCE } else { 1 };
+        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    }
+    let heads: String = pairs.iter().map(|pair| format!("{:<20}", pair.to_string())).collect();
+    row(format!("{:<20}{heads}", "").trim_end());
+    let cells = cells.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for ((_, case), cells) in cases.iter().zip(&cells) {
+        let texts: String = cells.iter().map(|cell| format!("{:<20}", cell.text)).collect();
+        row(format!("{:<20}{texts}", case.to_string()).trim_end());
+    }
+    cells.iter().flatten().all(|cell| cell.good)
+}
+
+fn cell(pair: Pair, case: Case, attempt: usize, failed: &impl Fn(&str)) -> Cell {
+    let runs = PathBuf::from(std::env::var_os("QUIC_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
+    let folder = runs.join(format!("{pair}-{case}-try-{attempt}"));
+    match meeting::hold(pair, case, folder) {
+        Ok(remark) => {
+            let remark = with_try(&remark, attempt);
+            let text = if remark.is_empty() { "ok".to_owned() } else { format!("ok, {remark}") };
+            Cell { good: true, text }
+        }
+        Err(why) => {
+            failed(&format!("{case}, {} gets from {}, try {attempt} of {TRIES}: {why}", pair.client, pair.server));
+            match fault(pair, case).filter(|(_, sign)| why.contains(sign)) {
+                Some((number, _)) => Cell { good: true, text: with_try(&format!("[{number}]"), attempt) },
+                None => Cell { good: false, text: "FAILS".to_owned() },
+            }
+        }
+    }
+}
+
+/// Cells at once: most of their time they wait for the network.
+const AT_ONCE: usize = 4;

@@ -1,0 +1,139 @@
+//! One case with two ends: files are made, both programs started with the relay
+//! between them, what came compared, what went by looked at.
+
+use super::Pair;
+use super::cases::Case;
+use super::decrypted::{self, Datagram};
+use super::program::{Place, last};
+use super::relay::{Relay, Seen};
+use anabranch_base::Rng;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Meeting {
+    /// Who.
+    pub pair: Pair,
+    /// What.
+    pub case: Case,
+    /// What went by.
+    pub seen: Seen,
+    /// Where clients find the server.
+    pub front: SocketAddr,
+    /// Where it is.
+    pub back: SocketAddr,
+    place: Place,
+}
+
+impl Meeting {
+    /// The packets as clients see them.
+    ///
+    /// # Errors
+    /// tshark's.
+    pub fn client_side(&self) -> Result<Vec<Datagram>, String> {
+        self.read("client.pcapng", self.front)
+    }
+
+    /// The packets as the server sees them.
+    ///
+    /// # Errors
+    /// tshark's.
+    pub fn server_side(&self) -> Result<Vec<Datagram>, String> {
+        self.read("server.pcapng", self.back)
+    }
+
+    fn read(&self, file: &str, server: SocketAddr) -> Result<Vec<Datagram>, String> {
+        let (client, other) = (self.place.keys("client"), self.place.keys("server"));
+        decrypted::read(&self.place.folder.join(file), &[&client, &other], server.port())
+    }
+}
+
+/// Tries a case with a pair; a remark if it holds. Everything of it stays in `folder` if not.
+///
+/// # Errors
+/// Why it does not hold.
+pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
+    let outcome = attempt(pair, case, folder.clone());
+    match outcome {
+        Ok(remark) => {
+            if std::env::var_os("QUIC_KEEP").is_none() {
+                let _ = fs::remove_dir_all(folder);
+            }
+            Ok(remark)
+        }
+        Err(why) => Err(format!("{why} [{}]", folder.display())),
+    }
+}
+
+fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
+    let programs = PathBuf::from(std::env::var_os("QUIC_PROGRAMS").unwrap_or_else(|| ".".into()));
+    let place = Place { folder, programs };
+    let files = prepare(&place, case).map_err(|error| format!("{}: {error}", place.folder.display()))?;
+    let (server, back) = place.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
+    let seed = 1 + Case::ALL.iter().position(|one| *one == case).unwrap_or(0) as u64;
+    let relay = Relay::start(back, case.weather(), seed, &place.folder).map_err(|error| format!("relay: {error}"))?;
+    let front = relay.address();
+    let until = Instant::now() + LONGEST;
+    let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+    let groups: Vec<&[String]> =
+        if case.is_client_each() { names.chunks(1).collect() } else { vec![&names[..]] };
+    let mut clients = Vec::new();
+    for (number, group) in groups.into_iter().enumerate() {
+        clients.push(place.client(pair.client, case, number, front, group).map_err(|error| error.to_string())?);
+    }
+    let mut failed = None;
+    for (number, client) in clients.iter_mut().enumerate() {
+        let said = || last(&place.said(&format!("client-{number}"))).to_owned();
+        match client.wait(until).map_err(|error| error.to_string())? {
+            Some(status) if status.success() => {}
+            Some(status) => failed = failed.or(Some(format!("the client ended with {status}: {}", said()))),
+            None => failed = failed.or(Some(format!("the client does not end after {} s: {}", LONGEST.as_secs(), said()))),
+        }
+    }
+    drop(clients);
+    // What it says at its end is still to come.
+    std::thread::sleep(2 * case.weather().delay + Duration::from_millis(20));
+    let seen = relay.finish();
+    drop(server);
+    let meeting = Meeting { pair, case, seen, front, back, place };
+    match (failed, case.is_refusal(pair.client)) {
+        (Some(why), false) => return Err(why),
+        (Some(why), true) if !why.contains("version") => return Err(format!("no word of versions: {why}")),
+        (None, true) => return Err("the client has not noticed that it has no version in common".into()),
+        (None, false) => compare(&meeting, &files)?,
+        (Some(_), true) => {}
+    }
+    case.check(&meeting)
+}
+
+/// Makes the files; names and contents.
+fn prepare(place: &Place, case: Case) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let _ = fs::remove_dir_all(&place.folder);
+    fs::create_dir_all(place.site())?;
+    fs::create_dir_all(place.target())?;
+    let mut rng = Rng::new(7);
+    let mut files = Vec::new();
+    for (name, size) in case.files() {
+        let mut bytes = vec![0; size];
+        rng.fill(&mut bytes);
+        fs::write(place.site().join(&name), &bytes)?;
+        files.push((name, bytes));
+    }
+    Ok(files)
+}
+
+fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String> {
+    for (name, bytes) in files {
+        let short = &name[..name.len().min(12)];
+        let got = fs::read(meeting.place.target().join(name)).map_err(|error| format!("{short}: {error}"))?;
+        if got != *bytes {
+            return Err(format!("{short}: {} bytes came that are not the {} that were served", got.len(), bytes.len()));
+        }
+    }
+    Ok(())
+}
+
+const LONGEST: Duration = Duration::from_secs(90);

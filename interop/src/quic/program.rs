@@ -1,0 +1,188 @@
+//! How each end is told what to do: a server that says where it listens, and a
+//! client that ends.
+//!
+//! Others are the programs that `peers/NAME.sh` has built; ours is the command
+//! line that a user has. What they print goes into files beside the captures.
+
+use super::Stack;
+use super::cases::Case;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where everything of a run is.
+#[derive(Debug)]
+pub struct Place {
+    /// The folder of the run.
+    pub folder: PathBuf,
+    /// Where the programs are.
+    pub programs: PathBuf,
+}
+
+impl Place {
+    /// What the server serves.
+    #[must_use]
+    pub fn site(&self) -> PathBuf {
+        self.folder.join("site")
+    }
+
+    /// Where the client puts it.
+    #[must_use]
+    pub fn target(&self) -> PathBuf {
+        self.folder.join("got")
+    }
+
+    /// The secrets of a side's sessions.
+    #[must_use]
+    pub fn keys(&self, side: &str) -> PathBuf {
+        self.folder.join(format!("{side}.keys"))
+    }
+
+    /// What a program said.
+    #[must_use]
+    pub fn said(&self, side: &str) -> String {
+        std::fs::read(self.folder.join(format!("{side}.txt")))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    fn authority(&self) -> PathBuf {
+        self.programs.join("authority.pem")
+    }
+
+    fn foreign(&self, stack: Stack, role: &str, case: &str, at: SocketAddr) -> Command {
+        let mut command = Command::new(self.programs.join(stack.to_string()));
+        command.args([role, case]).arg(at.ip().to_string()).arg(at.port().to_string());
+        command
+    }
+
+    /// Starts a program whose output goes to a file of that name.
+    fn start(&self, side: &str, command: &mut Command) -> io::Result<Program> {
+        let output = File::create(self.folder.join(format!("{side}.txt")))?;
+        let keys = side.split('-').next().unwrap_or(side);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.env("SSLKEYLOGFILE", self.keys(keys)).env("RUST_BACKTRACE", "0");
+        let child = command.spawn().map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", Path::new(command.get_program()).display()))
+        })?;
+        Ok(Program { child })
+    }
+
+    /// Starts a server; it listens.
+    ///
+    /// # Errors
+    /// It does not start, or says not where it listens.
+    pub fn server(&self, stack: Stack, case: Case, client: Stack) -> io::Result<(Program, SocketAddr)> {
+        let (cert, key) = (self.programs.join("server.pem"), self.programs.join("server.key"));
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut command = match stack {
+            Stack::Ours => {
+                let mut command = ours();
+                command.arg("serve").arg(self.site()).args(["--listen", "h3://127.0.0.1:0"]);
+                command.arg("--cert").arg(cert).arg("--key").arg(key);
+                command
+            }
+            _ => {
+                let mut command = self.foreign(stack, "server", case.told_to_server(client), anywhere);
+                command.arg(cert).arg(key).arg(self.site());
+                command
+            }
+        };
+        let mut server = self.start("server", &mut command)?;
+        let begun = Instant::now();
+        while begun.elapsed() < STARTED {
+            // The line may be half there.
+            if let Some(at) = whole_lines(&self.said("server")).find_map(address) {
+                return Ok((server, at));
+            }
+            if let Some(status) = server.child.try_wait()? {
+                return Err(io::Error::other(format!("the server ended with {status}: {}", last(&self.said("server")))));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Err(io::Error::other(format!("the server does not listen after {} s", STARTED.as_secs())))
+    }
+
+    /// Starts a client, its `number`th.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn client(&self, stack: Stack, case: Case, number: usize, at: SocketAddr, files: &[String]) -> io::Result<Program> {
+        let mut command = match stack {
+            Stack::Ours => {
+                let mut command = ours();
+                command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));
+                let target = match files {
+                    [file] => self.target().join(file),
+                    _ => self.target(),
+                };
+                command.arg("-o").arg(target).arg("--trust").arg(self.authority());
+                command
+            }
+            _ => {
+                let mut command = self.foreign(stack, "client", case.told_to_client(), at);
+                command.arg(self.authority()).arg(self.target());
+                command.args(files.iter().map(|file| format!("/{file}")));
+                command
+            }
+        };
+        self.start(&format!("client-{number}"), &mut command)
+    }
+}
+
+fn ours() -> Command {
+    Command::new(std::env::var_os("ANABRANCH").unwrap_or_else(|| "anabranch".into()))
+}
+
+/// A program that ends with this.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+}
+
+impl Program {
+    /// Waits for its end; `None`: it takes too long.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn wait(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
+        loop {
+            let status = self.child.try_wait()?;
+            if status.is_some() || Instant::now() > until {
+                return Ok(status);
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter(|line| line.ends_with('\n'))
+}
+
+/// The address that a line names.
+fn address(line: &str) -> Option<SocketAddr> {
+    let at = line.find("127.0.0.1:")?;
+    let rest = &line[at..];
+    let end = rest.find(|c: char| !c.is_ascii_digit() && !".:".contains(c)).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// The last line that was said.
+#[must_use]
+pub fn last(said: &str) -> &str {
+    said.trim_end().lines().last().unwrap_or("it said nothing")
+}
+
+const STARTED: Duration = Duration::from_secs(20);

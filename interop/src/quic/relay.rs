@@ -1,0 +1,403 @@
+//! The network between two programs: a relay of UDP on loopback that is slow
+//! and far, loses and changes datagrams, and gives a client another port or
+//! address in the middle of a transfer, as a NAT does.
+//!
+//! What happens to a datagram follows from the seed, the client that it
+//! belongs to and how many went before it, not from when it comes. Each client
+//! (by its address) has a socket of its own towards the server. What goes by
+//! is kept as pcapng, as either end sees it, and its long headers are.
+
+use super::headers::{self, Header};
+use anabranch_base::Rng;
+use anabranch_wire::ip::v4;
+use anabranch_wire::pcap;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the network does.
+#[derive(Clone, Copy, Debug)]
+pub struct Weather {
+    /// How long the way is, each way.
+    pub delay: Duration,
+    /// How fast, each way.
+    pub bits_per_second: u64,
+    /// Datagrams on the way at most, each way; further ones are lost.
+    pub queue: usize,
+    /// Datagrams of a million that are lost.
+    pub lost_ppm: u64,
+    /// Datagrams of a million that have a byte changed.
+    pub damaged_ppm: u64,
+    /// That happens to so many in a row at most.
+    pub in_a_row: u32,
+    /// Each time so many datagrams have come from a client it gets another port.
+    pub rebind_after: Option<u64>,
+    /// And another address.
+    pub rebind_address: bool,
+}
+
+impl Weather {
+    /// Delay and rate as in the interop runner's simulations (15 ms, there 10 Mbit/s), and nothing else.
+    pub const FAIR: Self = Self {
+        delay: Duration::from_millis(15),
+        bits_per_second: 20_000_000,
+        queue: 100,
+        lost_ppm: 0,
+        damaged_ppm: 0,
+        in_a_row: 3,
+        rebind_after: None,
+        rebind_address: false,
+    };
+}
+
+/// What went by.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Long headers of clients, as they were sent.
+    pub from_clients: Vec<Header>,
+    /// Those of the server.
+    pub from_server: Vec<Header>,
+    /// Datagrams lost by chance.
+    pub lost: u64,
+    /// Those lost because the queue was full.
+    pub dropped: u64,
+    /// Those with a changed byte.
+    pub damaged: u64,
+    /// How often a client got another port or address.
+    pub rebound: u64,
+}
+
+/// A relay; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Relay {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// A relay to `server`. Captures are `client.pcapng` and `server.pcapng` in `folder`.
+    ///
+    /// # Errors
+    /// Sockets and files.
+    pub fn start(server: SocketAddr, weather: Weather, seed: u64, folder: &Path) -> io::Result<Self> {
+        let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        front.set_read_timeout(Some(TICK))?;
+        let address = front.local_addr()?;
+        let state = State {
+            flows: BTreeMap::new(),
+            due: BTreeMap::new(),
+            count: 0,
+            free: [Instant::now(); 2],
+            waiting: [0; 2],
+            seen: Seen::default(),
+            captures: [capture(&folder.join("client.pcapng"))?, capture(&folder.join("server.pcapng"))?],
+            readers: Vec::new(),
+            over: false,
+        };
+        let shared = Arc::new(Shared {
+            front,
+            server,
+            weather,
+            seed,
+            begun: Instant::now(),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+        });
+        let (reader, sender) = (shared.clone(), shared.clone());
+        let threads = vec![
+            std::thread::spawn(move || reader.read_clients()),
+            std::thread::spawn(move || sender.send()),
+        ];
+        Ok(Self { address, shared, threads })
+    }
+
+    /// Where clients find it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it; what went by.
+    #[must_use]
+    pub fn finish(mut self) -> Seen {
+        self.stop();
+        std::mem::take(&mut self.shared.state().seen)
+    }
+
+    fn stop(&mut self) {
+        self.shared.state().over = true;
+        self.shared.wake.notify_all();
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.append(&mut self.shared.state().readers);
+        for thread in threads {
+            let _ = thread.join();
+        }
+        for writer in self.shared.state().captures.iter_mut().filter_map(Option::take) {
+            let _ = writer.finish();
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// To the server is 0, to the client 1.
+type Way = usize;
+const UP: Way = 0;
+const DOWN: Way = 1;
+
+#[derive(Debug)]
+struct Shared {
+    front: UdpSocket,
+    server: SocketAddr,
+    weather: Weather,
+    seed: u64,
+    begun: Instant,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+type Capture = Option<pcap::Writer<BufWriter<File>>>;
+
+#[derive(Debug)]
+struct State {
+    flows: BTreeMap<SocketAddr, Flow>,
+    due: BTreeMap<(Instant, u64), Held>,
+    count: u64,
+    /// When the last datagram of each way has left.
+    free: [Instant; 2],
+    waiting: [usize; 2],
+    seen: Seen,
+    /// As a client sees it, as the server does.
+    captures: [Capture; 2],
+    readers: Vec<JoinHandle<()>>,
+    over: bool,
+}
+
+/// A client and its place towards the server.
+#[derive(Debug)]
+struct Flow {
+    back: Arc<UdpSocket>,
+    luck: [Luck; 2],
+    come: u64,
+    rebound: u64,
+}
+
+/// What chance does to one way of one client.
+#[derive(Debug)]
+struct Luck {
+    rng: Rng,
+    in_a_row: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    way: Way,
+    client: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what clients send.
+    fn read_clients(self: Arc<Self>) {
+        let mut room = vec![0; 65536];
+        while !self.state().over {
+            match self.front.recv_from(&mut room) {
+                Ok((length, client)) => self.take(UP, client, &room[..length]),
+                Err(error) if is_quiet(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes what the server sends to one place, as long as that is the client's.
+    fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
+        let mut room = vec![0; 65536];
+        loop {
+            let received = back.recv_from(&mut room);
+            let state = self.state();
+            if state.over {
+                return;
+            }
+            // Who comes to a port that was the client's finds nobody there.
+            let is_current = state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
+            drop(state);
+            match received {
+                Ok((length, from)) if is_current && from == self.server => self.take(DOWN, client, &room[..length]),
+                Ok(_) => {}
+                Err(error) if is_quiet(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// A datagram has come: what becomes of it, and when it leaves.
+    fn take(self: &Arc<Self>, way: Way, client: SocketAddr, bytes: &[u8]) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if !state.flows.contains_key(&client) {
+            let Ok(flow) = self.new_flow(state.flows.len(), client, &mut state.readers) else { return };
+            if state.flows.len() >= MOST_FLOWS {
+                return;
+            }
+            state.flows.insert(client, flow);
+        }
+        let Some(flow) = state.flows.get_mut(&client) else { return };
+        if way == UP {
+            flow.come += 1;
+            if self.weather.rebind_after.is_some_and(|after| flow.come.is_multiple_of(after))
+                && let Ok(back) = self.place(flow.rebound + 1, client, &mut state.readers)
+            {
+                flow.back = back;
+                flow.rebound += 1;
+                state.seen.rebound += 1;
+            }
+        }
+        let near = flow.back.local_addr().unwrap_or(client);
+        let found = headers::of(bytes);
+        let (ends, headers) = match way {
+            UP => ([client, self.front.local_addr().unwrap_or(client)], &mut state.seen.from_clients),
+            _ => ([self.server, near], &mut state.seen.from_server),
+        };
+        if headers.len() < MOST_HEADERS {
+            headers.extend(found);
+        }
+        self.keep(&mut state.captures[way], ends, bytes);
+        let mut bytes = bytes.to_vec();
+        let Luck { rng, in_a_row } = &mut flow.luck[way];
+        // Always as many draws, so that the next datagram's luck does not hang on this one's.
+        let (loss, damage, place) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
+        let is_safe = *in_a_row >= self.weather.in_a_row;
+        if !is_safe && loss < self.weather.lost_ppm {
+            *in_a_row += 1;
+            state.seen.lost += 1;
+            return;
+        }
+        if !is_safe && damage < self.weather.damaged_ppm && !bytes.is_empty() {
+            *in_a_row += 1;
+            state.seen.damaged += 1;
+            let at = (place >> 8) as usize % bytes.len();
+            bytes[at] ^= (place as u8).max(1);
+        } else {
+            *in_a_row = 0;
+        }
+        if state.waiting[way] >= self.weather.queue {
+            state.seen.dropped += 1;
+            return;
+        }
+        let now = Instant::now();
+        let bits = (bytes.len() as u64 + 28) * 8;
+        let leaves = state.free[way].max(now) + Duration::from_nanos(bits * 1_000_000_000 / self.weather.bits_per_second);
+        state.free[way] = leaves;
+        state.waiting[way] += 1;
+        state.count += 1;
+        state.due.insert((leaves + self.weather.delay, state.count), Held { way, client, bytes });
+        drop(guard);
+        self.wake.notify_all();
+    }
+
+    /// Gives on what has been on the way long enough.
+    fn send(&self) {
+        let mut state = self.state();
+        while !state.over {
+            let now = Instant::now();
+            let Some(entry) = state.due.first_entry() else {
+                state = self.wake.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            };
+            let at = entry.key().0;
+            if at > now {
+                state = self.wake.wait_timeout(state, (at - now).min(TICK)).unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let Held { way, client, bytes } = entry.remove();
+            state.waiting[way] -= 1;
+            let Some(flow) = state.flows.get(&client) else { continue };
+            let back = flow.back.clone();
+            let front = self.front.local_addr().unwrap_or(client);
+            let (ends, side) = match way {
+                UP => ([back.local_addr().unwrap_or(client), self.server], 1),
+                _ => ([front, client], 0),
+            };
+            self.keep(&mut state.captures[side], ends, &bytes);
+            drop(state);
+            // An end that is gone is told so by nobody.
+            let _ = match way {
+                UP => back.send_to(&bytes, self.server),
+                _ => self.front.send_to(&bytes, client),
+            };
+            state = self.state();
+        }
+    }
+
+    fn new_flow(
+        self: &Arc<Self>,
+        number: usize,
+        client: SocketAddr,
+        readers: &mut Vec<JoinHandle<()>>,
+    ) -> io::Result<Flow> {
+        let luck = |way: &str| Luck { rng: Rng::new(self.seed).fork(&format!("{number} {way}")), in_a_row: 0 };
+        let back = self.place(0, client, readers)?;
+        Ok(Flow { back, luck: [luck("up"), luck("down")], come: 0, rebound: 0 })
+    }
+
+    /// A place of a client towards the server, its `number`th.
+    fn place(
+        self: &Arc<Self>,
+        number: u64,
+        client: SocketAddr,
+        readers: &mut Vec<JoinHandle<()>>,
+    ) -> io::Result<Arc<UdpSocket>> {
+        let last = if self.weather.rebind_address { 1 + (number % 100) as u8 } else { 1 };
+        let back = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, last), 0))?;
+        back.set_read_timeout(Some(TICK))?;
+        let back = Arc::new(back);
+        let (shared, socket) = (self.clone(), back.clone());
+        readers.push(std::thread::spawn(move || shared.read_server(client, socket)));
+        Ok(back)
+    }
+
+    fn keep(&self, capture: &mut Capture, [source, target]: [SocketAddr; 2], bytes: &[u8]) {
+        let Some(writer) = capture else { return };
+        let (IpAddr::V4(from), IpAddr::V4(to)) = (source.ip(), target.ip()) else { return };
+        let length = bytes.len() as u16 + 8;
+        let mut whole = vec![0; v4::HEADER_LEN];
+        v4::Header::new(from, to, 17, length).emit(&mut whole);
+        for field in [source.port(), target.port(), length, 0] {
+            whole.extend_from_slice(&field.to_be_bytes());
+        }
+        whole.extend_from_slice(bytes);
+        let at = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let _ = writer.packet_cut(0, at, &whole, whole.len(), None, None);
+    }
+}
+
+fn capture(file: &Path) -> io::Result<Capture> {
+    let mut writer = pcap::Writer::new(BufWriter::new(File::create(file)?), "anabranch-interop")?;
+    writer.interface("relay", 0)?;
+    Ok(Some(writer))
+}
+
+/// Nothing came, or an end that is gone said so.
+fn is_quiet(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused | ErrorKind::Interrupted)
+}
+
+/// How soon a thread notices that it is over.
+const TICK: Duration = Duration::from_millis(50);
+const MOST_FLOWS: usize = 64;
+/// Long headers kept of each side.
+const MOST_HEADERS: usize = 20_000;

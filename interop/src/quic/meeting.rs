@@ -74,7 +74,8 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let files = prepare(&place, case).map_err(|error| format!("{}: {error}", place.folder.display()))?;
     let (server, back) = place.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
     let seed = 1 + Case::ALL.iter().position(|one| *one == case).unwrap_or(0) as u64;
-    let relay = Relay::start(back, case.weather(), seed, &place.folder).map_err(|error| format!("relay: {error}"))?;
+    let weather = case.weather(pair.server);
+    let relay = Relay::start(back, weather, seed, &place.folder).map_err(|error| format!("relay: {error}"))?;
     let front = relay.address();
     let until = Instant::now() + LONGEST;
     let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -95,7 +96,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     }
     drop(clients);
     // What it says at its end is still to come.
-    std::thread::sleep(2 * case.weather().delay + Duration::from_millis(20));
+    std::thread::sleep(2 * weather.delay + Duration::from_millis(20));
     let seen = relay.finish();
     drop(server);
     let meeting = Meeting { pair, case, seen, front, back, place };

@@ -121,6 +121,9 @@ impl Place {
                     _ => self.target(),
                 };
                 command.arg("-o").arg(target).arg("--trust").arg(self.authority());
+                if case.is_narrow() {
+                    command.args(["--set", "stream_window=64KiB,window=128KiB"]);
+                }
                 command
             }
             _ => {

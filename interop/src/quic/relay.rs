@@ -39,6 +39,8 @@ pub struct Weather {
     pub rebind_after: Option<u64>,
     /// And another address.
     pub rebind_address: bool,
+    /// What comes to the place before still reaches it, as it does with NATs that forget late.
+    pub old_place_stays: bool,
 }
 
 impl Weather {
@@ -52,6 +54,7 @@ impl Weather {
         in_a_row: 3,
         rebind_after: None,
         rebind_address: false,
+        old_place_stays: false,
     };
 }
 
@@ -203,6 +206,8 @@ struct Luck {
 struct Held {
     way: Way,
     client: SocketAddr,
+    /// The client's place towards the server when it came.
+    back: Arc<UdpSocket>,
     bytes: Vec<u8>,
 }
 
@@ -216,7 +221,7 @@ impl Shared {
         let mut room = vec![0; 65536];
         while !self.state().over {
             match self.front.recv_from(&mut room) {
-                Ok((length, client)) => self.take(UP, client, &room[..length]),
+                Ok((length, client)) => self.take(UP, client, None, &room[..length]),
                 Err(error) if is_quiet(&error) => {}
                 Err(_) => return,
             }
@@ -233,10 +238,13 @@ impl Shared {
                 return;
             }
             // Who comes to a port that was the client's finds nobody there.
-            let is_current = state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
+            let is_open = self.weather.old_place_stays
+                || state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
             drop(state);
             match received {
-                Ok((length, from)) if is_current && from == self.server => self.take(DOWN, client, &room[..length]),
+                Ok((length, from)) if is_open && from == self.server => {
+                    self.take(DOWN, client, Some(&back), &room[..length]);
+                }
                 Ok(_) => {}
                 Err(error) if is_quiet(&error) => {}
                 Err(_) => return,
@@ -244,15 +252,16 @@ impl Shared {
         }
     }
 
-    /// A datagram has come: what becomes of it, and when it leaves.
-    fn take(self: &Arc<Self>, way: Way, client: SocketAddr, bytes: &[u8]) {
+    /// A datagram has come, from the server to `place`: what becomes of it, and when it leaves.
+    fn take(self: &Arc<Self>, way: Way, client: SocketAddr, place: Option<&UdpSocket>, bytes: &[u8]) {
         let mut guard = self.state();
         let state = &mut *guard;
         if !state.flows.contains_key(&client) {
-            let Ok(flow) = self.new_flow(state.flows.len(), client, &mut state.readers) else { return };
-            if state.flows.len() >= MOST_FLOWS {
+            let number = state.flows.len();
+            if number >= MOST_FLOWS {
                 return;
             }
+            let Ok(flow) = self.new_flow(number, client, &mut state.readers) else { return };
             state.flows.insert(client, flow);
         }
         let Some(flow) = state.flows.get_mut(&client) else { return };
@@ -266,11 +275,13 @@ impl Shared {
                 state.seen.rebound += 1;
             }
         }
-        let near = flow.back.local_addr().unwrap_or(client);
         let found = headers::of(bytes);
         let (ends, headers) = match way {
             UP => ([client, self.front.local_addr().unwrap_or(client)], &mut state.seen.from_clients),
-            _ => ([self.server, near], &mut state.seen.from_server),
+            _ => {
+                let near = place.and_then(|place| place.local_addr().ok()).unwrap_or(client);
+                ([self.server, near], &mut state.seen.from_server)
+            }
         };
         if headers.len() < MOST_HEADERS {
             headers.extend(found);
@@ -279,7 +290,7 @@ impl Shared {
         let mut bytes = bytes.to_vec();
         let Luck { rng, in_a_row } = &mut flow.luck[way];
         // Always as many draws, so that the next datagram's luck does not hang on this one's.
-        let (loss, damage, place) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
+        let (loss, damage, where_to) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
         let is_safe = *in_a_row >= self.weather.in_a_row;
         if !is_safe && loss < self.weather.lost_ppm {
             *in_a_row += 1;
@@ -289,8 +300,8 @@ impl Shared {
         if !is_safe && damage < self.weather.damaged_ppm && !bytes.is_empty() {
             *in_a_row += 1;
             state.seen.damaged += 1;
-            let at = (place >> 8) as usize % bytes.len();
-            bytes[at] ^= (place as u8).max(1);
+            let at = (where_to >> 8) as usize % bytes.len();
+            bytes[at] ^= (where_to as u8).max(1);
         } else {
             *in_a_row = 0;
         }
@@ -304,7 +315,8 @@ impl Shared {
         state.free[way] = leaves;
         state.waiting[way] += 1;
         state.count += 1;
-        state.due.insert((leaves + self.weather.delay, state.count), Held { way, client, bytes });
+        let held = Held { way, client, back: flow.back.clone(), bytes };
+        state.due.insert((leaves + self.weather.delay, state.count), held);
         drop(guard);
         self.wake.notify_all();
     }
@@ -323,10 +335,8 @@ impl Shared {
                 state = self.wake.wait_timeout(state, (at - now).min(TICK)).unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
-            let Held { way, client, bytes } = entry.remove();
+            let Held { way, client, back, bytes } = entry.remove();
             state.waiting[way] -= 1;
-            let Some(flow) = state.flows.get(&client) else { continue };
-            let back = flow.back.clone();
             let front = self.front.local_addr().unwrap_or(client);
             let (ends, side) = match way {
                 UP => ([back.local_addr().unwrap_or(client), self.server], 1),

@@ -327,6 +327,8 @@ fn get(
     let mut room = vec![0; 65536];
     let mut kept = None;
     loop {
+        // The greeting first: only then early data is known to be possible.
+        send(&mut connection, &socket)?;
         if http.is_none() && (connection.is_established() || connection.is_in_early_data()) {
             early = !connection.is_established();
             http = Some(quiche::h3::Connection::with_transport(&mut connection, &quiche::h3::Config::new()?)?);

@@ -1,0 +1,10 @@
+//! Links BoringSSL of Debian's android-libboringssl-dev, which lies apart from OpenSSL.
+
+fn main() {
+    let place = std::env::var("BORINGSSL").unwrap_or_else(|_| "/usr/lib/x86_64-linux-gnu/android".into());
+    println!("cargo:rerun-if-env-changed=BORINGSSL");
+    println!("cargo:rustc-link-search=native={place}");
+    println!("cargo:rustc-link-lib=ssl");
+    println!("cargo:rustc-link-lib=crypto");
+    println!("cargo:rustc-link-arg=-Wl,-rpath,{place}");
+}

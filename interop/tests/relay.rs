@@ -1,0 +1,77 @@
+//! The relay between programs of HTTP/3: the same seed loses the same datagrams, and a client that it moves is
+//! seen at other places.
+
+use anabranch_interop::quic::relay::{Relay, Weather};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const COUNT: u8 = 200;
+
+/// Sends numbers through a relay to a server that sends them back: those that came back, whence the server got
+/// them, how many were lost and changed.
+fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<SocketAddr>, u64, u64) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for socket in [&server, &client] {
+        socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
+    }
+    let relay = Relay::start(server.local_addr().expect("bound"), weather, seed, &folder).expect("a relay");
+    let echo = std::thread::spawn(move || {
+        let mut places = BTreeSet::new();
+        let mut room = [0; 100];
+        while let Ok((length, from)) = server.recv_from(&mut room) {
+            places.insert(from);
+            server.send_to(&room[..length], from).expect("sent");
+            // The last one comes last, and is repeated until it has come.
+            if room[0] == COUNT {
+                break;
+            }
+        }
+        places
+    });
+    let mut back = Vec::new();
+    let mut room = [0; 100];
+    for number in 0..COUNT {
+        client.send_to(&[number; 10], relay.address()).expect("sent");
+    }
+    client.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+    while let Ok((length, _)) = client.recv_from(&mut room) {
+        back.push(room[..length].to_vec());
+    }
+    for _ in 0..20 {
+        client.send_to(&[COUNT; 10], relay.address()).expect("sent");
+    }
+    let places = echo.join().expect("the server");
+    let seen = relay.finish();
+    (back, places, seen.lost, seen.damaged)
+}
+
+#[test]
+fn one_seed_is_one_luck() {
+    let weather = Weather { lost_ppm: 200_000, queue: 1000, ..Weather::FAIR };
+    let [(first, ..), (again, ..), (other, ..)] = [3, 3, 4].map(|seed| run(&format!("luck{seed}"), weather, seed));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    assert!((80..160).contains(&first.len()), "{} of {COUNT} came back, 64 % of them should", first.len());
+}
+
+#[test]
+fn a_changed_datagram_arrives_changed() {
+    let weather = Weather { damaged_ppm: 100_000, queue: 1000, ..Weather::FAIR };
+    let (back, _, lost, damaged) = run("damaged", weather, 1);
+    assert_eq!((back.len(), lost), (usize::from(COUNT), 0));
+    let strange = back.iter().filter(|bytes| bytes.iter().any(|byte| *byte != bytes[0])).count();
+    assert!(damaged > 10 && strange > 10 && strange as u64 <= damaged, "{strange} of {damaged}");
+}
+
+#[test]
+fn a_client_is_moved_to_other_ports_and_addresses() {
+    let weather = Weather { rebind_after: Some(50), rebind_address: true, queue: 1000, ..Weather::FAIR };
+    let (_, places, ..) = run("moved", weather, 1);
+    let hosts: BTreeSet<IpAddr> = places.iter().map(SocketAddr::ip).collect();
+    assert!(places.len() >= 4 && hosts.len() >= 4, "{places:?}");
+}

@@ -53,7 +53,8 @@ fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<Socke
 #[test]
 fn one_seed_is_one_luck() {
     let weather = Weather { lost_ppm: 200_000, queue: 1000, ..Weather::FAIR };
-    let [(first, ..), (again, ..), (other, ..)] = [3, 3, 4].map(|seed| run(&format!("luck{seed}"), weather, seed));
+    let [(first, ..), (again, ..), (other, ..)] =
+        [3, 3, 4].map(|seed| run(&format!("luck{seed}"), weather, seed));
     assert_eq!(first, again);
     assert_ne!(first, other);
     assert!((80..160).contains(&first.len()), "{} of {COUNT} came back, 64 % of them should", first.len());

@@ -5,10 +5,10 @@
 //! 20 Mbit/s, not 10 MB at 10), and all use HTTP/3. A dozen connections are
 //! made side by side where the runner makes fifty, at 25 % loss each way.
 
+use super::Stack;
 use super::headers::Kind;
 use super::meeting::Meeting;
 use super::relay::Weather;
-use super::Stack;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -232,8 +232,13 @@ fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
 
 /// Requests go as 0-RTT data, and not again as 1-RTT data: less than half of their names.
 fn check_early(meeting: &Meeting) -> Result<String, String> {
-    let early: usize =
-        meeting.seen.from_clients.iter().filter(|header| header.kind == Kind::ZeroRtt).map(|header| header.bytes).sum();
+    let early: usize = meeting
+        .seen
+        .from_clients
+        .iter()
+        .filter(|header| header.kind == Kind::ZeroRtt)
+        .map(|header| header.bytes)
+        .sum();
     let names: usize = meeting.case.files().iter().skip(1).map(|(name, _)| name.len()).sum();
     if early < names / 2 {
         return Err(format!("{early} bytes in 0-RTT packets, names are {names}"));
@@ -248,7 +253,8 @@ fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let port = meeting.front.port();
     for datagram in meeting.client_side()? {
         // Requests are on streams 0, 4, 8, ...
-        let streams = datagram.streams.iter().filter(|stream| stream.parse::<u64>().is_ok_and(|id| id % 4 == 0));
+        let streams =
+            datagram.streams.iter().filter(|stream| stream.parse::<u64>().is_ok_and(|id| id % 4 == 0));
         if datagram.target.port() == port {
             asked.extend(streams.cloned());
         } else {
@@ -275,7 +281,10 @@ fn check_key_phases(meeting: &Meeting) -> Result<String, String> {
         }
     }
     let count = |is_server, phase| packets.get(&(is_server, phase)).copied().unwrap_or(0);
-    if [(false, false), (false, true), (true, false), (true, true)].iter().all(|&(end, phase)| count(end, phase) > 0) {
+    if [(false, false), (false, true), (true, false), (true, true)]
+        .iter()
+        .all(|&(end, phase)| count(end, phase) > 0)
+    {
         return Ok(String::new());
     }
     Err(format!(
@@ -328,11 +337,13 @@ fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
 // RFC 9000 §17.2.1: the ids of the client's packet, swapped.
 fn check_negotiation(meeting: &Meeting, goes_on: bool) -> Result<String, String> {
     let first = meeting.seen.from_clients.first().ok_or("the client sent nothing")?;
-    let mut negotiations = meeting.seen.from_server.iter().filter(|header| header.kind == Kind::VersionNegotiation);
+    let mut negotiations =
+        meeting.seen.from_server.iter().filter(|header| header.kind == Kind::VersionNegotiation);
     if !negotiations.any(|header| header.source == first.target && header.target == first.source) {
         return Err("no Version Negotiation packet with the ids of the client's first".into());
     }
-    if goes_on && !(first.version != 1 && meeting.seen.from_clients.iter().any(|header| header.version == 1)) {
+    if goes_on && !(first.version != 1 && meeting.seen.from_clients.iter().any(|header| header.version == 1))
+    {
         return Err("the client did not begin with another version and go on with 1".into());
     }
     Ok(String::new())

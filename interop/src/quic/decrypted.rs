@@ -42,7 +42,16 @@ pub fn read(capture: &Path, keys: &[&Path], port: u16) -> Result<Vec<Datagram>, 
     std::fs::write(&all, text).map_err(|error| format!("{}: {error}", all.display()))?;
     let mut command = Command::new("tshark");
     command.arg("-r").arg(capture).args(["-n", "-o", &format!("tls.keylog_file:{}", all.display())]);
-    command.args(["-d", &format!("udp.port=={port},quic"), "-Y", "quic", "-T", "fields", "-E", "aggregator=,"]);
+    command.args([
+        "-d",
+        &format!("udp.port=={port},quic"),
+        "-Y",
+        "quic",
+        "-T",
+        "fields",
+        "-E",
+        "aggregator=,",
+    ]);
     command.args(FIELDS.iter().flat_map(|field| ["-e", field]));
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("tshark: {error}"))?;
     if !output.status.success() {
@@ -68,12 +77,25 @@ const FIELDS: [&str; 12] = [
 
 fn datagram(line: &str) -> Option<Datagram> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let [from, from_port, to, to_port, ids, messages, extensions, frames, streams, phases, challenges, responses] =
-        fields[..]
+    let [
+        from,
+        from_port,
+        to,
+        to_port,
+        ids,
+        messages,
+        extensions,
+        frames,
+        streams,
+        phases,
+        challenges,
+        responses,
+    ] = fields[..]
     else {
         return None;
     };
-    let list = |field: &str| field.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let list =
+        |field: &str| field.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     Some(Datagram {
         source: format!("{from}:{from_port}").parse().ok()?,
         target: format!("{to}:{to_port}").parse().ok()?,

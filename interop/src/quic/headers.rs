@@ -128,8 +128,14 @@ mod tests {
         // A short header ends it.
         datagram.extend([0x40, 1, 2, 3]);
         let found = of(&datagram);
-        assert_eq!(found.iter().map(|header| header.kind).collect::<Vec<_>>(), [Kind::Initial, Kind::Handshake]);
-        assert_eq!((&found[0].token[..], &found[0].target[..], &found[0].source[..]), (&[1, 2, 3][..], &[7, 7][..], &[9][..]));
+        assert_eq!(
+            found.iter().map(|header| header.kind).collect::<Vec<_>>(),
+            [Kind::Initial, Kind::Handshake]
+        );
+        assert_eq!(
+            (&found[0].token[..], &found[0].target[..], &found[0].source[..]),
+            (&[1, 2, 3][..], &[7, 7][..], &[9][..])
+        );
     }
 
     #[test]

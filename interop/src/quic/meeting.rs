@@ -75,7 +75,8 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let (server, back) = place.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
     let seed = 1 + Case::ALL.iter().position(|one| *one == case).unwrap_or(0) as u64;
     let weather = case.weather(pair.server);
-    let relay = Relay::start(back, weather, seed, &place.folder).map_err(|error| format!("relay: {error}"))?;
+    let relay =
+        Relay::start(back, weather, seed, &place.folder).map_err(|error| format!("relay: {error}"))?;
     let front = relay.address();
     let until = Instant::now() + LONGEST;
     let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -83,7 +84,8 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
         if case.is_client_each() { names.chunks(1).collect() } else { vec![&names[..]] };
     let mut clients = Vec::new();
     for (number, group) in groups.into_iter().enumerate() {
-        clients.push(place.client(pair.client, case, number, front, group).map_err(|error| error.to_string())?);
+        clients
+            .push(place.client(pair.client, case, number, front, group).map_err(|error| error.to_string())?);
     }
     let mut failed = None;
     for (number, client) in clients.iter_mut().enumerate() {
@@ -91,7 +93,13 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
         match client.wait(until).map_err(|error| error.to_string())? {
             Some(status) if status.success() => {}
             Some(status) => failed = failed.or(Some(format!("the client ended with {status}: {}", said()))),
-            None => failed = failed.or(Some(format!("the client does not end after {} s: {}", LONGEST.as_secs(), said()))),
+            None => {
+                failed = failed.or(Some(format!(
+                    "the client does not end after {} s: {}",
+                    LONGEST.as_secs(),
+                    said()
+                )))
+            }
         }
     }
     drop(clients);
@@ -131,7 +139,11 @@ fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String>
         let short = &name[..name.len().min(12)];
         let got = fs::read(meeting.place.target().join(name)).map_err(|error| format!("{short}: {error}"))?;
         if got != *bytes {
-            return Err(format!("{short}: {} bytes came that are not the {} that were served", got.len(), bytes.len()));
+            return Err(format!(
+                "{short}: {} bytes came that are not the {} that were served",
+                got.len(),
+                bytes.len()
+            ));
         }
     }
     Ok(())

@@ -11,6 +11,12 @@
 //! | [`meeting`] | one case with two ends |
 //! | [`matrix`] | every case with every pair |
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "programs of others run by the clock of the host, and so does the network between them"
+)]
+
 pub mod cases;
 pub mod decrypted;
 pub mod headers;

@@ -100,7 +100,10 @@ impl Place {
                 return Ok((server, at));
             }
             if let Some(status) = server.child.try_wait()? {
-                return Err(io::Error::other(format!("the server ended with {status}: {}", last(&self.said("server")))));
+                return Err(io::Error::other(format!(
+                    "the server ended with {status}: {}",
+                    last(&self.said("server"))
+                )));
             }
             sleep(Duration::from_millis(10));
         }
@@ -111,7 +114,14 @@ impl Place {
     ///
     /// # Errors
     /// It does not start.
-    pub fn client(&self, stack: Stack, case: Case, number: usize, at: SocketAddr, files: &[String]) -> io::Result<Program> {
+    pub fn client(
+        &self,
+        stack: Stack,
+        case: Case,
+        number: usize,
+        at: SocketAddr,
+        files: &[String],
+    ) -> io::Result<Program> {
         let mut command = match stack {
             Stack::Ours => {
                 let mut command = ours();

@@ -311,7 +311,8 @@ impl Shared {
         }
         let now = Instant::now();
         let bits = (bytes.len() as u64 + 28) * 8;
-        let leaves = state.free[way].max(now) + Duration::from_nanos(bits * 1_000_000_000 / self.weather.bits_per_second);
+        let leaves = state.free[way].max(now)
+            + Duration::from_nanos(bits * 1_000_000_000 / self.weather.bits_per_second);
         state.free[way] = leaves;
         state.waiting[way] += 1;
         state.count += 1;
@@ -332,7 +333,11 @@ impl Shared {
             };
             let at = entry.key().0;
             if at > now {
-                state = self.wake.wait_timeout(state, (at - now).min(TICK)).unwrap_or_else(PoisonError::into_inner).0;
+                state = self
+                    .wake
+                    .wait_timeout(state, (at - now).min(TICK))
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
                 continue;
             }
             let Held { way, client, back, bytes } = entry.remove();
@@ -359,7 +364,8 @@ impl Shared {
         client: SocketAddr,
         readers: &mut Vec<JoinHandle<()>>,
     ) -> io::Result<Flow> {
-        let luck = |way: &str| Luck { rng: Rng::new(self.seed).fork(&format!("{number} {way}")), in_a_row: 0 };
+        let luck =
+            |way: &str| Luck { rng: Rng::new(self.seed).fork(&format!("{number} {way}")), in_a_row: 0 };
         let back = self.place(0, client, readers)?;
         Ok(Flow { back, luck: [luck("up"), luck("down")], come: 0, rebound: 0 })
     }
@@ -403,7 +409,10 @@ fn capture(file: &Path) -> io::Result<Capture> {
 
 /// Nothing came, or an end that is gone said so.
 fn is_quiet(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused | ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused | ErrorKind::Interrupted
+    )
 }
 
 /// How soon a thread notices that it is over.

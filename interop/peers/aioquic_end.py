@@ -14,6 +14,7 @@ import asyncio
 import os
 import ssl
 import sys
+import time
 from functools import partial
 
 from aioquic.asyncio import QuicConnectionProtocol, connect, serve
@@ -134,6 +135,7 @@ class Client(QuicConnectionProtocol):
 
 async def get(case, config, address, port, target, paths, tickets, wait=True):
     """Gets all paths over one connection, side by side."""
+    begun = time.monotonic()
     made = connect(
         address,
         port,
@@ -155,7 +157,8 @@ async def get(case, config, address, port, target, paths, tickets, wait=True):
             with open(os.path.join(target, os.path.basename(path)), "wb") as file:
                 file.write(body)
         tls = client._quic.tls
-        print(f"handshake resumed={tls.session_resumed} early={tls.early_data_accepted}", flush=True)
+        took = round((time.monotonic() - begun) * 1e3)
+        print(f"handshake resumed={tls.session_resumed} early={tls.early_data_accepted} took={took}ms", flush=True)
         # A ticket may come behind the answer.
         for _ in range(100):
             if tickets or case not in ("resumption", "zerortt"):
@@ -167,6 +170,7 @@ async def client(case, address, port, authorities, target, *paths):
     config = configuration(case, is_client=True)
     config.load_verify_locations(authorities)
     config.verify_mode = ssl.CERT_REQUIRED
+    config.server_name = "localhost"
     if case == "versionnegotiation":
         config.supported_versions = [RESERVED, *VERSIONS]
     port, tickets = int(port), []

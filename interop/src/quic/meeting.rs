@@ -134,7 +134,14 @@ fn prepare(place: &Place, case: Case) -> std::io::Result<Vec<(String, Vec<u8>)>>
     Ok(files)
 }
 
+/// What came is what was served.
 fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String> {
+    if let Some((objects, bytes)) = meeting.case.load(meeting.pair.client) {
+        let said = meeting.place.said("client-0");
+        let expected = format!("\"content_bytes\": {}", 2 * objects * bytes);
+        let came = said.contains(&expected);
+        return came.then_some(()).ok_or_else(|| format!("`load` does not say {expected}"));
+    }
     for (name, bytes) in files {
         let short = &name[..name.len().min(12)];
         let got = fs::read(meeting.place.target().join(name)).map_err(|error| format!("{short}: {error}"))?;

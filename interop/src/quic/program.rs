@@ -84,6 +84,9 @@ impl Place {
                 let mut command = ours();
                 command.arg("serve").arg(self.site()).args(["--listen", "h3://127.0.0.1:0"]);
                 command.arg("--cert").arg(cert).arg("--key").arg(key);
+                if case == Case::Retry {
+                    command.args(["--set", "retry=always"]);
+                }
                 command
             }
             _ => {
@@ -125,12 +128,25 @@ impl Place {
         let mut command = match stack {
             Stack::Ours => {
                 let mut command = ours();
-                command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));
-                let target = match files {
-                    [file] => self.target().join(file),
-                    _ => self.target(),
-                };
-                command.arg("-o").arg(target).arg("--trust").arg(self.authority());
+                match (case.load(stack), files) {
+                    (Some((objects, _)), [file, ..]) => {
+                        command.arg("load").arg(format!("h3://{at}/{file}")).args(["-c", "1", "--json", "-"]);
+                        command.args(["--objects-per-session", &objects.to_string()]);
+                        command.args(["--streams", &objects.to_string()]);
+                        command.args(["--requests", &(2 * objects).to_string()]);
+                        if case == Case::ZeroRtt {
+                            command.arg("--early-data");
+                        }
+                    }
+                    (None, [file]) => {
+                        command.arg("get").arg(format!("h3://{at}/{file}")).arg("-o").arg(self.target().join(file));
+                    }
+                    _ => {
+                        command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));
+                        command.arg("-o").arg(self.target());
+                    }
+                }
+                command.arg("--trust").arg(self.authority());
                 if case.is_narrow() {
                     command.args(["--set", "stream_window=64KiB,window=128KiB"]);
                 }

@@ -53,8 +53,12 @@ impl ServerTls {
     }
 }
 
-/// What the server is over TLS; `None`: it listens nowhere over TLS.
-pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTls>, Failure> {
+/// What the server is over TLS; `None`: it listens nowhere over TLS. It speaks that version of HTTP, or all.
+pub fn server(
+    matches: &ArgMatches,
+    places: &[Listen],
+    version: Option<&str>,
+) -> Result<Option<ServerTls>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let files = text("cert").zip(text("key"));
     if !places.iter().any(|place| place.carrier.is_secure()) {
@@ -85,7 +89,7 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
         dtls_server(identity.clone()).map_err(|why| wrong(why.to_string()))?;
     }
     let settings = ServerSettings {
-        protocols: protocols(None),
+        protocols: protocols(version),
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
@@ -130,8 +134,18 @@ pub fn client(
             None => Ok(None),
         };
     }
-    let trust = match file {
-        None if insecure => {
+    let trust = trust(matches)?;
+    // A verb without the flag speaks HTTP/1.1.
+    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
+    let client = client_that(trust.clone(), version).map_err(Failure::Host)?;
+    Ok(Some(Believing { client, trust }))
+}
+
+/// Whom a client believes, by its flags.
+pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
+    let file = matches.get_one::<String>("trust").map(String::as_str);
+    Ok(match file {
+        None if matches.get_flag("insecure") => {
             complain("--insecure: the server may be anybody, and traffic can be read and changed on the way");
             Trust::Anybody
         }
@@ -142,22 +156,18 @@ pub fn client(
         Some(file) => {
             Trust::from_file(Path::new(file)).map_err(|why| Failure::Usage(format!("--trust {why}")))?
         }
-    };
-    // A verb without the flag speaks HTTP/1.1.
-    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
-    let settings = ClientSettings {
-        trust: trust.clone(),
-        protocols: protocols(version),
-        key_log: Some(key_log()),
-        ..ClientSettings::default()
-    };
-    let client = Client::new(settings, Surroundings::Real).map_err(|why| Failure::Host(why.to_string()))?;
-    Ok(Some(Believing { client, trust }))
+    })
 }
 
 /// A client of whom nothing was said: it believes the authorities of this system.
 pub fn by_default(version: Option<&str>) -> Result<Client, String> {
+    client_that(Trust::default(), version)
+}
+
+/// A client that believes these, and speaks that version of HTTP, or all.
+pub fn client_that(trust: Trust, version: Option<&str>) -> Result<Client, String> {
     let settings = ClientSettings {
+        trust,
         protocols: protocols(version),
         key_log: Some(key_log()),
         ..ClientSettings::default()

@@ -103,7 +103,12 @@ fn flags_that_nothing_would_heed_are_refused() {
             &["serve", ".", "--listen", "https://127.0.0.1:0", "--cert", nothing, "--key", nothing],
             "it holds no certificate",
         ),
-        (&["gateway", "--listen", "https://127.0.0.1:0", "--allow", "*"], "a gateway listens in the clear"),
+        (
+            &["gateway", "--origin", "http://127.0.0.1:1", "--insecure"],
+            "this gateway reaches nothing over TLS",
+        ),
+        (&["gateway", "--allow", "*", "--trust", nothing], "it holds no certificate"),
+        (&["gateway", "--allow", "*", "--cert", nothing, "--key", nothing], "add --listen https://"),
     ] {
         let (code, err) = dry(words);
         assert_eq!((code, err.lines().count()), (Some(2), 1), "{words:?}: {err}");
@@ -220,7 +225,7 @@ fn a_load_over_tls_counts_what_it_gets() {
 }
 
 /// A certificate of OpenSSL's for localhost, with its key: the files' places.
-fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) {
+pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) {
     let file = |end: &str| format!("{}/{name}.{end}", place.text());
     let made = |words: &[&str]| {
         let output = run(Command::new("openssl").args(words));

@@ -11,7 +11,7 @@ mod place;
 
 pub use place::{Destination, resolve, resolve_from, resolve_secure};
 
-use crate::authority::Authority;
+use crate::authority::{Authority, Origin};
 use crate::get::{Answer, GetError, Requests, get_with_fields};
 use crate::page::embed;
 use crate::upstream::{Ending, Lease, Upstream};
@@ -304,7 +304,8 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             let mut lease = match &self.way {
                 Way::Http2(..) => None,
                 Way::Streams(upstream) => {
-                    let lease = upstream.reach(&self.plan.authority, fresh, None).await;
+                    let origin = Origin::new(self.plan.authority.clone(), self.plan.secure);
+                    let lease = upstream.reach(&origin, fresh, None).await;
                     Some(lease.map_err(|why| why.to_string())?)
                 }
             };

@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("quic", &["base", "congestion", "world", "transport", "tls"]),
     ("dtls", &["base", "world", "transport", "tls"]),
     ("http", &["base", "world", "transport"]),
-    ("gateway", &["base", "world", "transport", "http"]),
+    ("gateway", &["base", "world", "transport", "tls", "http"]),
     ("load", &["base", "world", "transport", "http"]),
     ("tokio", &["sctp", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),

@@ -2,21 +2,24 @@
 
 use crate::dial::SctpTarget;
 use crate::listen::{ListenSpec, Opened, Servers};
-use crate::place::{Listen, Url};
+use crate::place::{Carrier, Listen, Url};
+use crate::secure::{self, ServerTls};
 use crate::serve::log;
-use crate::threads::{ListenSpecs, WorkerHandle};
+use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_gateway::allow::{Rule, Rules};
-use anabranch_gateway::{Associations, Network, Options, Origins, Peer, Route};
-use anabranch_http::authority::Authority;
+use anabranch_gateway::{Associations, Faults, MakeClient, Network, Options, Origins, Peer, Route};
+use anabranch_http::authority::{Authority, Origin};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::{Log, Stop};
 use anabranch_http::upstream::Upstream;
+use anabranch_tls::{Shared, Trust};
 use anabranch_transport::sctp::Config;
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -26,15 +29,10 @@ use std::time::Duration;
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        let place = Listen::parse(text).map_err(Failure::Usage)?;
-        if place.carrier.is_secure() {
-            return Err(Failure::Usage(format!(
-                "--listen {text}: a gateway listens in the clear; write tcp://"
-            )));
-        }
-        places.push(place);
+        places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
     let settings = Settings::read(matches)?;
+    settings.onward.check_flags(matches)?;
     let memory = memory::budget(matches, &places)?;
     let onward = settings.onward.describe();
     if matches.get_flag("dry-run") {
@@ -42,27 +40,46 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, &places, &settings))?;
         return Ok(Done::Well);
     }
+    // Said once, and what is wrong of it before anybody is taken in.
+    let trust = settings.onward.trust(matches)?;
+    let tls = secure::server(matches, &places, VERSION)?;
+    let certificate = tls.as_ref().map(|tls| tls.shown.clone());
+    let in_the_clear = in_the_clear(&places, &settings.onward);
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
     let sctp = settings.sctp;
     let announce = move |urls: &[String]| {
         complain(&format!("carrying from {} {onward}", urls.join(" ")));
-        complain(
-            "traffic is in the clear unless the two ends encrypt it: anyone on the path can read and change it",
-        );
+        if let Some(traffic) = &in_the_clear {
+            complain(&format!(
+                "{traffic} is in the clear unless the two ends encrypt it: anyone on the path can read and change it"
+            ));
+        }
+        if let Some(certificate) = &certificate {
+            complain(certificate);
+        }
         knobs::warn(&sctp);
     };
     let (matches, name) = (matches.clone(), OnceLock::new());
     let exchanges = ConcurrencyLimit::new(number("exchanges"));
+    let reload = tls.as_ref().and_then(ServerTls::reload);
+    let (tls, dtls) = tls.map_or((None, None), |tls| (tls.server, tls.dtls));
+    let shared = tls.map(|server| server.shared());
     specs.run(announce, move |specs, worker| {
         let mut settings = Settings { exchanges: exchanges.clone(), ..Settings::read(&matches)? };
         // One for all threads, both sides and all that lies between.
         settings.sctp.memory = Some(memory.clone());
+        settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
             // Nobody else is called so.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
-            carry(world.clone(), specs, Settings { name, ..settings }, worker).await
+            let tls = shared.clone().map(Shared::server);
+            let mut servers = Servers::new(worker)?.with_tls(tls, dtls.clone());
+            if let Some(reload) = reload.clone() {
+                servers = servers.with_reload(reload)?;
+            }
+            carry(world.clone(), specs, Settings { name, ..settings }, servers).await
         });
         carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
     })
@@ -76,6 +93,9 @@ fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
     let names = [
         "allow",
         "trusted-proxy",
+        "trust",
+        "cert",
+        "key",
         "sctp-port",
         "key-file",
         "connections",
@@ -107,6 +127,8 @@ enum Onward {
 
 struct Settings {
     onward: Onward,
+    /// Whom it believes over TLS and DTLS.
+    trust: Trust,
     trusted_proxies: Vec<Network>,
     sctp: Config,
     sctp_port: u16,
@@ -148,6 +170,7 @@ impl Settings {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             onward: Onward::read(matches)?,
+            trust: Trust::default(),
             trusted_proxies,
             sctp,
             sctp_port: number("sctp-port"),
@@ -162,15 +185,16 @@ impl Settings {
         })
     }
 
-    fn options(&self, stop: &Stop, sessions: ConcurrencyLimit) -> Options {
+    fn options(&self, stop: &Stop, secure: bool, sessions: ConcurrencyLimit) -> Options {
         let route = match &self.onward {
-            Onward::Origin(url) => Route::Origin(authority(url)),
+            Onward::Origin(url) => Route::Origin(origin(url)),
             _ => Route::Any,
         };
         Options {
             route,
             trusted_proxies: self.trusted_proxies.clone(),
             half_close: true,
+            secure,
             name: self.name.clone(),
             idle: self.idle,
             head_timeout: self.head,
@@ -179,6 +203,7 @@ impl Settings {
             exchanges: self.exchanges.clone(),
             memory: self.sctp.memory.clone(),
             log: self.log.clone(),
+            faults: Some(Faults::new(complain)),
             stop: stop.clone(),
         }
     }
@@ -190,7 +215,7 @@ impl Settings {
             addresses,
             port: self.sctp_port,
             config: self.sctp.clone(),
-            secure: None,
+            secure: url.carrier.is_secure().then(|| (self.trust.clone(), url.host().to_owned())),
         })
     }
 }
@@ -205,10 +230,6 @@ impl Onward {
         let url = |name: &str| -> Result<Option<Url>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
             let url = Url::parse(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
-            if url.carrier.is_secure() {
-                let why = "a gateway reaches https:// by a tunnel of its client's only; write http://";
-                return Err(Failure::Usage(format!("--{name} {text}: {why}")));
-            }
             if url.target != "/" {
                 return Err(Failure::Usage(format!("--{name} {text}: a path is not allowed")));
             }
@@ -216,9 +237,10 @@ impl Onward {
         };
         let allowed = (!rules.is_empty()).then(|| Rules::new(rules));
         match (url("via")?, url("origin")?, allowed) {
-            (Some(via), _, _) if via.carrier.is_kernels() => {
-                Err(Failure::Usage(format!("--via {}: must be http+sctp:// or http+sctp-ip://", via.text)))
-            }
+            (Some(via), _, _) if via.carrier.is_kernels() => Err(Failure::Usage(format!(
+                "--via {}: must be http+sctp://, https+sctp:// or http+sctp-ip://",
+                via.text
+            ))),
             (Some(via), _, allowed) => Ok(Self::Via(via, allowed)),
             (None, Some(origin), _) => Ok(Self::Origin(origin)),
             (None, None, Some(rules)) => Ok(Self::Anywhere(rules)),
@@ -229,6 +251,40 @@ impl Onward {
         }
     }
 
+    /// Over what it goes on; `None`: as each target wants.
+    fn carrier(&self) -> Option<Carrier> {
+        match self {
+            Self::Anywhere(_) => None,
+            Self::Via(url, _) | Self::Origin(url) => Some(url.carrier),
+        }
+    }
+
+    /// Refuses what nobody would heed.
+    fn check_flags(&self, matches: &ArgMatches) -> Result<(), Failure> {
+        if self.carrier().is_none_or(Carrier::is_secure) {
+            return Ok(());
+        }
+        let flag = match matches.get_one::<String>("trust") {
+            Some(file) => format!("--trust {file}"),
+            None if matches.get_flag("insecure") => "--insecure".to_owned(),
+            None => return Ok(()),
+        };
+        let why = "this gateway reaches nothing over TLS; write https:// or https+sctp://";
+        Err(Failure::Usage(format!("{flag}: {why}")))
+    }
+
+    /// Whom it believes. Where one server is all there is, that has to be somebody.
+    fn trust(&self, matches: &ArgMatches) -> Result<Trust, Failure> {
+        let trust = match self.carrier() {
+            Some(carrier) if !carrier.is_secure() => return Ok(Trust::default()),
+            _ => secure::trust(matches)?,
+        };
+        if self.carrier().is_some() {
+            secure::client_that(trust.clone(), VERSION).map_err(Failure::Host)?;
+        }
+        Ok(trust)
+    }
+
     fn describe(&self) -> String {
         match self {
             Self::Anywhere(_) => "to what is allowed, over TCP".to_owned(),
@@ -237,33 +293,51 @@ impl Onward {
     }
 }
 
-fn authority(url: &Url) -> Authority {
-    Authority { host: url.host().to_ascii_lowercase(), port: url.port }
+fn origin(url: &Url) -> Origin {
+    let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
+    Origin::new(authority, url.carrier.is_secure())
+}
+
+/// What of the traffic anybody on the path can read; `None`: nothing.
+fn in_the_clear(places: &[Listen], onward: &Onward) -> Option<String> {
+    let on = onward.carrier();
+    let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
+    let carriers = places.iter().map(|place| place.carrier).chain(on);
+    let mut open: Vec<&str> = carriers.clone().filter(|one| !one.is_secure()).map(Carrier::scheme).collect();
+    open.extend(targets);
+    let mut seen = BTreeSet::new();
+    open.retain(|scheme| seen.insert(*scheme));
+    match open.as_slice() {
+        [] => None,
+        _ if !carriers.clone().any(Carrier::is_secure) => Some("traffic".to_owned()),
+        some => Some(format!("traffic of {}://", some.join(":// and "))),
+    }
 }
 
 async fn carry(
     world: OsWorld,
     specs: Vec<ListenSpec>,
     settings: Settings,
-    worker: WorkerHandle,
+    mut servers: Servers,
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
-    let mut servers = Servers::new(worker)?;
+    let trust = settings.trust.clone();
+    let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), VERSION));
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {
-            let origins = Origins::new(&world, None, rules.clone(), connect);
+            let origins = Origins::new(&world, None, rules.clone(), connect, begin_tls);
             listen(&world, specs, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) if url.carrier.is_kernels() => {
-            let origins = Origins::new(&world, Some(authority(url)), Rules::default(), connect);
+            let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, begin_tls);
             listen(&world, specs, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) | Onward::Via(url, _) => {
             let (host, ways) = connector(settings.sctp(url)?).await?;
             let peer = match &settings.onward {
                 Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
-                _ => Peer::Origin(authority(url)),
+                _ => Peer::Origin(origin(url)),
             };
             servers.also_close(host);
             let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
@@ -281,17 +355,18 @@ async fn listen<U: Upstream>(
 ) -> Result<Done, Failure> {
     let stop = Stop::new();
     for spec in specs {
+        let secure = spec.is_secure();
         for opened in servers.open(world, spec, &settings.sctp, settings.sctp_port).await? {
             match opened {
                 Opened::Kernel(listener, limit) => {
-                    let options = Options { half_close: true, ..settings.options(&stop, limit) };
+                    let options = Options { half_close: true, ..settings.options(&stop, secure, limit) };
                     servers.start(
                         world,
                         anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
                     );
                 }
                 Opened::Secure(listener, limit) => {
-                    let options = Options { half_close: true, ..settings.options(&stop, limit) };
+                    let options = Options { half_close: true, ..settings.options(&stop, secure, limit) };
                     servers.start(
                         world,
                         anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
@@ -302,7 +377,7 @@ async fn listen<U: Upstream>(
                     return Err(Failure::Internal("a gateway over HTTP/3".to_owned()));
                 }
                 Opened::Ours(here, listener, limit) => {
-                    let options = Options { half_close: false, ..settings.options(&stop, limit) };
+                    let options = Options { half_close: false, ..settings.options(&stop, secure, limit) };
                     servers.start(world, anabranch_gateway::run(here, listener, upstream.clone(), options));
                 }
             }
@@ -312,5 +387,7 @@ async fn listen<U: Upstream>(
     servers.until_told(world, &stop, settings.grace).await
 }
 
+/// The version of HTTP that it speaks: a body is carried on as it comes, and HTTP/2 would have it taken apart.
+const VERSION: Option<&str> = Some("1.1");
 /// Request heads that may be asked for: less is too short for what every client sends.
 const HEADS: RangeInclusive<usize> = 1 << 10..=1 << 20;

@@ -62,6 +62,14 @@ pub enum ListenSpec {
     },
 }
 
+impl ListenSpec {
+    /// Whether clients come over TLS or DTLS.
+    pub fn is_secure(&self) -> bool {
+        let (Self::Place(place, _) | Self::Kernel { place, .. } | Self::Shared { place, .. }) = self;
+        place.carrier.is_secure()
+    }
+}
+
 /// A listener of either kind, and its limit on sessions. The types are the transports' own, not erased: what
 /// servers do for each packet is measured.
 pub enum Opened {

@@ -60,8 +60,12 @@ impl ServerTls {
     }
 }
 
-/// What the server is over TLS; `None`: it listens nowhere over TLS.
-pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTls>, Failure> {
+/// What the server is over TLS; `None`: it listens nowhere over TLS. It speaks that version of HTTP, or all.
+pub fn server(
+    matches: &ArgMatches,
+    places: &[Listen],
+    version: Option<&str>,
+) -> Result<Option<ServerTls>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let files = text("cert").zip(text("key"));
     if !places.iter().any(|place| place.carrier.is_secure()) {
@@ -90,7 +94,7 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
         dtls_server(identity.clone()).map_err(|why| wrong(why.to_string()))?;
     }
     let settings = ServerSettings {
-        protocols: protocols(None),
+        protocols: protocols(version),
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
@@ -136,17 +140,11 @@ pub struct Believing {
 impl Believing {
     /// One who believes the authorities of this system: of whom nothing was said.
     pub fn by_default(version: Option<&str>) -> Result<Self, String> {
-        Self::new(Trust::System, version).map_err(|why| why.to_string())
+        Self::new(Trust::System, version)
     }
 
-    fn new(trust: Trust, version: Option<&str>) -> Result<Self, TrustError> {
-        let settings = ClientSettings {
-            trust: trust.clone(),
-            protocols: protocols(version),
-            key_log: Some(key_log()),
-            ..ClientSettings::default()
-        };
-        let client = Client::new(settings, Surroundings::Real)?;
+    fn new(trust: Trust, version: Option<&str>) -> Result<Self, String> {
+        let client = client_that(trust.clone(), version)?;
         Ok(Self { client, trust, http3: Rc::default(), early: false })
     }
 
@@ -185,8 +183,19 @@ pub fn client(
             None => Ok(None),
         };
     }
-    let trust = match file {
-        None if insecure => {
+    let trust = trust(matches)?;
+    // A verb without the flag speaks HTTP/1.1.
+    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
+    let believing = Believing::new(trust, version).map_err(Failure::Host)?;
+    let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
+    Ok(Some(Believing { early, ..believing }))
+}
+
+/// Whom a client believes, by its flags.
+pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
+    let file = matches.get_one::<String>("trust").map(String::as_str);
+    Ok(match file {
+        None if matches.get_flag("insecure") => {
             complain("--insecure: the server may be anybody, and traffic can be read and changed on the way");
             Trust::Anybody
         }
@@ -197,12 +206,18 @@ pub fn client(
         Some(file) => {
             Trust::from_file(Path::new(file)).map_err(|why| Failure::Usage(format!("--trust {why}")))?
         }
+    })
+}
+
+/// A client that believes these, and speaks that version of HTTP, or all.
+pub fn client_that(trust: Trust, version: Option<&str>) -> Result<Client, String> {
+    let settings = ClientSettings {
+        trust,
+        protocols: protocols(version),
+        key_log: Some(key_log()),
+        ..ClientSettings::default()
     };
-    // A verb without the flag speaks HTTP/1.1.
-    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
-    let believing = Believing::new(trust, version).map_err(|why| Failure::Host(why.to_string()))?;
-    let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
-    Ok(Some(Believing { early, ..believing }))
+    Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
 }
 
 /// What is spoken over TLS, the best first (RFC 7301 §6); with a version of these, that alone.

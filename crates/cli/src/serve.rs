@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
-    let tls = secure::server(matches, &places)?;
+    let tls = secure::server(matches, &places, None)?;
     let logs = qlog::given(matches, places.iter().map(|place| place.carrier))?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let (matches, shown) = (matches.clone(), directory.to_owned());

@@ -148,14 +148,15 @@ fn what_only_begins_like_http_2_is_no_http_2() {
 }
 
 /// nginx over TLS with HTTP/2, serving a directory; it ends when it is dropped.
-struct Nginx {
+pub struct Nginx {
     child: Child,
-    port: u16,
+    /// Where.
+    pub port: u16,
 }
 
 impl Nginx {
     /// Serves `place`, which gets its certificate and its files; `words` are more of its settings.
-    fn start(place: &Scratch, words: &str) -> Self {
+    pub fn start(place: &Scratch, words: &str) -> Self {
         let file = |name: &str| format!("{}/{name}", place.text());
         let made = run(Command::new("openssl")
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"])

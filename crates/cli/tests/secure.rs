@@ -103,7 +103,12 @@ fn flags_that_nothing_would_heed_are_refused() {
             &["serve", ".", "--listen", "https://127.0.0.1:0", "--cert", nothing, "--key", nothing],
             "it holds no certificate",
         ),
-        (&["gateway", "--listen", "https://127.0.0.1:0", "--allow", "*"], "a gateway listens in the clear"),
+        (
+            &["gateway", "--origin", "http://127.0.0.1:1", "--insecure"],
+            "this gateway reaches nothing over TLS",
+        ),
+        (&["gateway", "--allow", "*", "--trust", nothing], "it holds no certificate"),
+        (&["gateway", "--allow", "*", "--cert", nothing, "--key", nothing], "add --listen https://"),
     ] {
         let (code, err) = dry(words);
         assert_eq!((code, err.lines().count()), (Some(2), 1), "{words:?}: {err}");

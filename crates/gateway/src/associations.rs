@@ -10,7 +10,7 @@
 
 use super::allow::Rules;
 use anabranch_base::time::Duration;
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::Origin;
 use anabranch_http::closing::reset_done;
 use anabranch_http::upstream::{Ending, Lease, ReachError, SharedWindow, Upstream, connect_in_turn};
 use anabranch_transport::{Connector, Session, Stream};
@@ -34,7 +34,7 @@ pub enum Peer {
     /// A gateway that is asked for origins: all, or those that are allowed.
     Gateway(Option<Rules>),
     /// The origin itself.
-    Origin(Authority),
+    Origin(Origin),
 }
 
 struct Pool<W: World, C: Connector> {
@@ -259,13 +259,13 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
 
     async fn reach(
         &self,
-        to: &Authority,
+        to: &Origin,
         fresh: bool,
         _client: Option<IpAddr>,
     ) -> Result<Lease<Self::Stream>, ReachError> {
         let pool = &self.pool;
         match &pool.peer {
-            Peer::Gateway(Some(rules)) if !rules.may_allow(&to.host, to.port) => {
+            Peer::Gateway(Some(rules)) if !rules.may_allow(&to.authority.host, to.authority.port) => {
                 return Err(ReachError::Forbidden);
             }
             Peer::Origin(origin) if origin != to => return Err(ReachError::Forbidden),

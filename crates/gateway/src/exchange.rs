@@ -12,7 +12,7 @@ use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::Target;
 use super::watch::{Ended, SharedSessions, watched};
 use super::{Activity, Route, Service, tunnel};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::Origin;
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::Access;
 use anabranch_http::upstream::{Ending, Lease, ReachError, Upstream};
@@ -81,7 +81,7 @@ enum Got {
 
 /// Where a request is forwarded to, and with which Host field and target.
 pub(super) struct Onward<'a> {
-    pub(super) to: Authority,
+    pub(super) to: Origin,
     host: String,
     target: Cow<'a, str>,
 }
@@ -109,7 +109,14 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     loop {
         let lease = match service.upstream.reach(&onward.to, fresh, client).await {
             Ok(lease) => lease,
-            Err(why) => return refuse(unreached(&why), access).await,
+            Err(why) => {
+                let refusal = unreached(&why);
+                // The client is not the one who can mend it.
+                if let (Some(faults), Some(line)) = (&service.options.faults, distrust(&why)) {
+                    faults.tell(&format!("{}: {line}", onward.to));
+                }
+                return refuse(refusal, access).await;
+            }
         };
         let tunnel_here = request.is_tunnel() && !service.upstream.is_gateway();
         if tunnel_here {
@@ -176,26 +183,39 @@ fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> 
     if request.max_forwards() == Some(0) {
         return Err(Refusal::new(200, "a gateway"));
     }
-    let onward = |to: &Authority, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
+    let onward = |to: &Origin, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
         (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
-            Ok(onward(origin, origin.written(80), path.into()))
+            Ok(onward(origin, origin.host(), path.into()))
         }
-        (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.written(80), "*".into())),
-        (Route::Any, Target::Tunnel(to)) => Ok(onward(to, to.to_string(), to.to_string().into())),
+        (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
+        (Route::Any, Target::Tunnel(to)) => {
+            // What goes through a tunnel is between its ends.
+            Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
+        }
         (Route::Any, Target::Absolute(to, path)) => {
-            let host = to.written(80);
             let target = match (service.upstream.is_gateway(), path.as_str()) {
                 (false, _) => path.into(),
-                (true, "*") => format!("http://{host}").into(),
-                (true, _) => format!("http://{host}{path}").into(),
+                (true, "*") => to.to_string().into(),
+                (true, _) => format!("{to}{path}").into(),
             };
-            Ok(onward(to, host, target))
+            Ok(onward(to, to.host(), target))
         }
         (Route::Any, Target::Origin(_) | Target::Server) => {
-            Err(Refusal::new(400, "this is a proxy: send it http://HOST/PATH or CONNECT"))
+            Err(Refusal::new(400, "this is a proxy: send it http://HOST/PATH, https://HOST/PATH or CONNECT"))
         }
+    }
+}
+
+/// Why there was nobody to believe, for who runs the gateway.
+fn distrust(why: &ReachError) -> Option<String> {
+    match why {
+        ReachError::NoTrust(why) => Some(why.clone()),
+        ReachError::Closed(reason @ (CloseReason::Untrusted(_) | CloseReason::Protocol(_))) => {
+            Some(reason.to_string())
+        }
+        _ => None,
     }
 }
 
@@ -207,6 +227,15 @@ fn unreached(why: &ReachError) -> Refusal {
             Refusal::new(504, "the target did not answer in time")
         }
         ReachError::Connect(_) => Refusal::new(502, "the target is unreachable"),
+        ReachError::NoTrust(_) => {
+            Refusal::new(502, "the gateway knows no authority to believe the target by")
+        }
+        ReachError::Closed(CloseReason::Untrusted(why)) => {
+            Refusal::new(502, format!("the target is not trusted: {why}"))
+        }
+        ReachError::Closed(CloseReason::Protocol(why)) => {
+            Refusal::new(502, format!("no connection over TLS with the target: {why}"))
+        }
         ReachError::Closed(CloseReason::Refused) => Refusal::new(502, "the target refused the connection"),
         ReachError::Closed(_) => Refusal::new(502, "the connection to the target failed"),
     }
@@ -227,8 +256,13 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     let up = Conn::new(lease, others.memory.clone());
     let window = up.shared_window();
     let moved = Moved::new(&service.world);
-    let forwarded = matches!(service.options.route, Route::Origin(_))
-        .then(|| Forwarded::new(others.peer.map(|peer| peer.ip()), &service.options.trusted_proxies));
+    let forwarded = matches!(service.options.route, Route::Origin(_)).then(|| {
+        Forwarded::new(
+            others.peer.map(|peer| peer.ip()),
+            service.options.secure,
+            &service.options.trusted_proxies,
+        )
+    });
     let name = &service.options.name;
     let mut head = request.onward(&onward.host, &onward.target, name, forwarded.as_ref());
     if request.is_tunnel() && !service.upstream.half_close() {

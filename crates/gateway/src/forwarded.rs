@@ -8,7 +8,7 @@
 
 use super::allow::Network;
 use super::head::{Field, write_field};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::{Authority, default_port};
 use std::net::IpAddr;
 
 /// The client of a request, and whether what it says of others is believed.
@@ -17,14 +17,16 @@ pub(super) struct Forwarded {
     /// `None`: it has no address.
     client: Option<IpAddr>,
     is_trusted: bool,
+    /// It has come over TLS.
+    secure: bool,
 }
 
 impl Forwarded {
-    /// The client at `address`, where `proxies` are trusted.
-    pub(super) fn new(address: Option<IpAddr>, proxies: &[Network]) -> Self {
+    /// The client at `address`, over TLS where it is `secure`, where `proxies` are trusted.
+    pub(super) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
-        Self { client, is_trusted }
+        Self { client, is_trusted, secure }
     }
 
     /// A field is not passed on as it came.
@@ -34,7 +36,8 @@ impl Forwarded {
 
     /// Tells of the client, who asked for `host`, and of what it may say itself in `fields`.
     pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
-        let host = host.map(|host| host.written(80));
+        let host = host.map(|host| host.written(default_port(self.secure)));
+        let scheme = if self.secure { "https" } else { "http" };
         let said = |name| self.is_trusted && fields.iter().any(|field| field.is(name));
         let append = |out: &mut Vec<u8>, name: &str, ours: &str| {
             let mut value = Vec::new();
@@ -52,13 +55,13 @@ impl Forwarded {
             None => "unknown".to_owned(),
         };
         let of_host = host.as_ref().map_or(String::new(), |host| format!("host=\"{host}\";"));
-        append(out, FORWARDED, &format!("for={node};{of_host}proto=http"));
+        append(out, FORWARDED, &format!("for={node};{of_host}proto={scheme}"));
         append(out, FOR, &self.client.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string()));
         if let Some(host) = host.filter(|_| !said(HOST)) {
             write_field(out, HOST, host.as_bytes());
         }
         if !said(PROTO) {
-            write_field(out, PROTO, b"http");
+            write_field(out, PROTO, scheme.as_bytes());
         }
     }
 }
@@ -121,9 +124,9 @@ mod tests {
     /// What goes on of a request with `fields` from `client`, where `proxies` are trusted.
     fn onward(client: &str, proxies: &[&str], fields: &str) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a.example:81\r\n{fields}\r\n");
-        let request = Request::parse(head.as_bytes()).expect("a request");
+        let request = Request::parse(head.as_bytes(), false).expect("a request");
         let proxies: Vec<Network> = proxies.iter().map(|text| text.parse().expect("a network")).collect();
-        let forwarded = Forwarded::new(client.parse().ok(), &proxies);
+        let forwarded = Forwarded::new(client.parse().ok(), false, &proxies);
         let onward = String::from_utf8(request.onward("o", "/", "me", Some(&forwarded))).expect("text");
         let rest = onward.strip_prefix("GET / HTTP/1.1\r\nHost: o\r\n").expect("the beginning");
         rest.strip_suffix("Via: 1.1 me\r\n").expect("the end").to_owned()

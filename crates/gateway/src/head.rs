@@ -11,6 +11,8 @@
 //! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection,
 //! Max-Forwards, Via) as far as a gateway obeys them.
 
+use std::borrow::Cow;
+
 mod fields;
 mod request;
 mod response;
@@ -23,12 +25,12 @@ pub(super) use response::{Response, begins_answer};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,
-    pub(super) why: &'static str,
+    pub(super) why: Cow<'static, str>,
 }
 
 impl Refusal {
-    pub(super) fn new(status: u16, why: &'static str) -> Self {
-        Self { status, why }
+    pub(super) fn new(status: u16, why: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, why: why.into() }
     }
 }
 

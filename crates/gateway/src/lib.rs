@@ -14,7 +14,7 @@
 //! - `target`, `head`: HTTP/1.1, read strictly and written anew; `forwarded`: what an origin is told of the client
 //! - [`allow`]: who may be reached
 //! - `conn`: streams, and pumps between them
-//! - `origins`, `lookups`, `turns`, `associations`: how the other side is reached
+//! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: how the other side is reached
 //! - `exchange`, `tunnel`: what goes on between the two; `watch`: when it has to end
 
 pub mod allow;
@@ -24,6 +24,7 @@ mod exchange;
 mod forwarded;
 mod head;
 mod lookups;
+mod origin_stream;
 mod origins;
 mod target;
 mod tunnel;
@@ -32,11 +33,11 @@ mod watch;
 
 pub use allow::Network;
 pub use associations::{Associations, Peer};
-pub use origins::Origins;
+pub use origins::{MakeClient, Origins};
 
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::Origin;
 use anabranch_http::closing::{self, AckProgress, CLOSING, reset_done};
 use anabranch_http::limits::{
     Admission, Client, ConcurrencyLimit, ExchangePermit, HeldBytes, SessionMemory, Share, Slot, SlotHandle,
@@ -51,6 +52,7 @@ use head::{Refusal, Request};
 use http::Version;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -63,7 +65,28 @@ pub enum Route {
     /// To the target that each request names: a forward proxy.
     Any,
     /// To this origin: a reverse proxy.
-    Origin(Authority),
+    Origin(Origin),
+}
+
+/// Takes lines for who runs the gateway. A clone writes to the same place.
+#[derive(Clone)]
+pub struct Faults(Rc<dyn Fn(&str)>);
+
+impl Faults {
+    /// Calls `write` for each.
+    pub fn new(write: impl Fn(&str) + 'static) -> Self {
+        Self(Rc::new(write))
+    }
+
+    fn tell(&self, line: &str) {
+        (self.0)(line);
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Faults")
+    }
 }
 
 /// Settings of a gateway for one listener.
@@ -75,6 +98,8 @@ pub struct Options {
     pub trusted_proxies: Vec<Network>,
     /// Whether the listener's transport can close one direction of a stream: TCP can, SCTP cannot.
     pub half_close: bool,
+    /// Whether clients come over TLS or DTLS, which an origin behind a reverse gateway is told.
+    pub secure: bool,
     /// The gateway's name in Via; a request that has it already is refused with 508.
     pub name: String,
     /// Idle time after which an exchange, a tunnel or a session ends.
@@ -96,6 +121,8 @@ pub struct Options {
     pub memory: Option<Budget>,
     /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
+    /// Receives a line where an origin cannot be believed.
+    pub faults: Option<Faults>,
     /// When stopped, the gateway accepts nothing more, finishes exchanges in flight, and ends.
     pub stop: Stop,
 }
@@ -413,7 +440,7 @@ async fn next_request<W: World, U, T: Stream>(
     }
     match service.world.timeout(options.head_timeout, conn.head(options.max_head)).await {
         None => Next::Refused(Refusal::new(408, "the request did not arrive in time")),
-        Some(Ok(head)) => match Request::parse(&head) {
+        Some(Ok(head)) => match Request::parse(&head, options.secure) {
             Ok(request) => {
                 let bytes = request.bytes().saturating_sub(HEAD_BYTES);
                 match conn.fits(bytes) {

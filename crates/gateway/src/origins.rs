@@ -1,50 +1,77 @@
-//! Origins over the host's TCP: a connection an exchange, kept for the next where the origin lets us.
+//! Origins over the host's TCP, and over TLS on it: a connection an exchange, kept for the next where the origin lets us.
 
 use super::allow::Rules;
 use super::lookups::Lookups;
+use super::origin_stream::{OriginSession, OriginStream};
 use super::turns::{Turn, Turns};
 use anabranch_base::time::{Duration, Instant};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::Origin;
 use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
-use anabranch_transport::kernel::{KernelConnector, KernelSession, KernelStream};
-use anabranch_transport::{Session, Stream};
+use anabranch_tls::{Client, TlsConnector};
+use anabranch_transport::kernel::KernelConnector;
+use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::Detach;
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::names::Names;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 
-/// Reaches origins by TCP.
+/// Reaches origins by TCP, and those of `https` by TLS on it.
 pub struct Origins<W: KernelTcp + Names> {
     pool: Rc<Pool<W>>,
     _sweeper: W::Task<()>,
 }
 
+/// Makes what this end is over TLS, or says why nobody can be believed.
+pub type MakeClient = Box<dyn Fn() -> Result<Client, String>>;
+
 /// A connection, and since when it waits.
-type Kept<W> = (KernelSession<W>, Instant);
+type Kept<W> = (OriginSession<W>, Instant);
 
 struct Pool<W: KernelTcp + Names> {
     world: W,
     /// Whom the gateway stands before; else only what is allowed.
-    configured: Option<Authority>,
+    configured: Option<Origin>,
     rules: Rules,
     lookups: Rc<Lookups<W>>,
     turns: Rc<Turns>,
     timeout: Duration,
+    /// What this end is over TLS, made when it is first needed: reading authorities takes a while.
+    client: OnceCell<Result<Client, String>>,
+    begin_tls: MakeClient,
     /// Connections that wait for an exchange, the longest unused first.
-    kept: RefCell<BTreeMap<Authority, Vec<Kept<W>>>>,
+    kept: RefCell<BTreeMap<Origin, Vec<Kept<W>>>>,
 }
 
 impl<W: KernelTcp + Names> Origins<W> {
-    /// Reaches `configured`, and what `rules` allow; gives up on one that does not answer for `timeout`.
+    /// Reaches `configured`, and what `rules` allow; gives up on one that does not answer for `timeout`. Origins of `https`
+    /// are reached by what `begin_tls` makes.
     #[must_use]
-    pub fn new(world: &W, configured: Option<Authority>, rules: Rules, timeout: Duration) -> Self {
+    pub fn new(
+        world: &W,
+        configured: Option<Origin>,
+        rules: Rules,
+        timeout: Duration,
+        begin_tls: MakeClient,
+    ) -> Self {
         let (lookups, turns, kept) = (Lookups::new(world), Rc::default(), RefCell::default());
-        let pool = Rc::new(Pool { world: world.clone(), configured, rules, lookups, turns, timeout, kept });
+        let (world, client) = (world.clone(), OnceCell::new());
+        let pool = Pool {
+            world: world.clone(),
+            configured,
+            rules,
+            lookups,
+            turns,
+            timeout,
+            client,
+            begin_tls,
+            kept,
+        };
+        let pool = Rc::new(pool);
         let swept = Rc::downgrade(&pool);
         let sweeper = world.spawn("gateway sweeper", sweep(world.clone(), swept));
         Self { pool, _sweeper: sweeper }
@@ -72,12 +99,12 @@ async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
 
 impl<W: KernelTcp + Names> Pool<W> {
     /// A connection that still lives, and has nothing to say.
-    fn take(&self, to: &Authority) -> Option<(KernelSession<W>, KernelStream<W>)> {
+    fn take(&self, to: &Origin) -> Option<(OriginSession<W>, OriginStream<W>)> {
         let mut kept = self.kept.borrow_mut();
         let sessions = kept.get_mut(to)?;
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
-            let Ok(mut stream) = session.open(0) else { continue };
+            let Ok(mut stream) = session.open() else { continue };
             let mut cx = Context::from_waker(Waker::noop());
             if stream.poll_read(&mut cx, &mut [0]).is_pending() {
                 found = Some((session, stream));
@@ -90,7 +117,12 @@ impl<W: KernelTcp + Names> Pool<W> {
         found
     }
 
-    fn keep(&self, to: Authority, session: KernelSession<W>) {
+    /// What this end is over TLS.
+    fn client(&self) -> Result<&Client, String> {
+        self.client.get_or_init(|| (self.begin_tls)()).as_ref().map_err(Clone::clone)
+    }
+
+    fn keep(&self, to: Origin, session: OriginSession<W>) {
         let mut kept = self.kept.borrow_mut();
         if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
             kept.entry(to).or_default().push((session, self.world.now()));
@@ -100,13 +132,13 @@ impl<W: KernelTcp + Names> Pool<W> {
 
 fn lend<W: KernelTcp + Names>(
     pool: &Rc<Pool<W>>,
-    to: &Authority,
-    session: KernelSession<W>,
-    stream: KernelStream<W>,
+    to: &Origin,
+    session: OriginSession<W>,
+    stream: OriginStream<W>,
     reused: bool,
-) -> Lease<KernelStream<W>> {
+) -> Lease<OriginStream<W>> {
     let (pool, to, connection) = (pool.clone(), to.clone(), session.id());
-    let back = move |stream: KernelStream<W>, how: Ending, _| {
+    let back = move |stream: OriginStream<W>, how: Ending, _| {
         drop(stream);
         match how {
             Ending::Reusable => pool.keep(to, session),
@@ -133,7 +165,7 @@ fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
 }
 
 impl<W: KernelTcp + Names> Upstream for Origins<W> {
-    type Stream = KernelStream<W>;
+    type Stream = OriginStream<W>;
 
     fn half_close(&self) -> bool {
         true
@@ -145,34 +177,43 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
 
     async fn reach(
         &self,
-        to: &Authority,
+        to: &Origin,
         fresh: bool,
         client: Option<IpAddr>,
-    ) -> Result<Lease<KernelStream<W>>, ReachError> {
+    ) -> Result<Lease<OriginStream<W>>, ReachError> {
         let pool = &self.pool;
-        let configured = pool.configured.as_ref() == Some(to);
-        if !configured && !pool.rules.may_allow(&to.host, to.port) {
+        let (authority, configured) = (&to.authority, pool.configured.as_ref() == Some(to));
+        if !configured && !pool.rules.may_allow(&authority.host, authority.port) {
             return Err(ReachError::Forbidden);
         }
         if let Some((session, stream)) = pool.take(to).filter(|_| !fresh) {
             return Ok(lend(pool, to, session, stream, true));
         }
-        let found = pool.world.timeout(pool.timeout, pool.lookups.look_up(to, client)).await;
+        let tls = if to.secure { Some(pool.client().map_err(ReachError::NoTrust)?) } else { None };
+        let found = pool.world.timeout(pool.timeout, pool.lookups.look_up(authority, client)).await;
         let mut addresses = found.ok_or(ReachError::Timeout)?;
         if addresses.is_empty() {
             return Err(ReachError::Unresolved);
         }
         let own = pool.world.addresses();
-        addresses.retain(|&address| configured || pool.rules.allow(&to.host, address, &own));
+        addresses.retain(|&address| configured || pool.rules.allow(&authority.host, address, &own));
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }
-        let turn = pool.world.timeout(pool.timeout, pool.turns.next(to, client)).await;
+        let turn = pool.world.timeout(pool.timeout, pool.turns.next(authority, client)).await;
         let turn = turn.ok_or(ReachError::Timeout)?;
         let count = addresses.len();
         let connector = KernelConnector::new(pool.world.clone(), addresses);
-        let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
-        let stream = session.open(0).map_err(|why| match why {
+        let session = match tls {
+            None => OriginSession::Clear(connect_any(&pool.world, &connector, count, pool.timeout).await?),
+            Some(tls) => {
+                let names = vec![authority.host.clone(); count];
+                let connector = TlsConnector::new(pool.world.clone(), connector, tls.clone(), &names)
+                    .map_err(|why| ReachError::Closed(CloseReason::Untrusted(why)))?;
+                OriginSession::Secure(connect_any(&pool.world, &connector, count, pool.timeout).await?)
+            }
+        };
+        let stream = session.open().map_err(|why| match why {
             anabranch_transport::OpenError::Closed(reason) => ReachError::Closed(reason),
             _ => ReachError::Timeout,
         })?;

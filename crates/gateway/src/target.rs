@@ -2,15 +2,15 @@
 //!
 //! Home of RFC 9112 §3.2 (request target) and RFC 9110 §4.2.1 as far as a gateway reads them.
 
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::{Authority, Origin, default_port};
 
 /// The target of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// Path and query: of whom, says Host.
     Origin(String),
-    /// `http://authority/path`: what a client asks a proxy for.
-    Absolute(Authority, String),
+    /// `http://authority/path` or `https://authority/path`: what a client asks a proxy for.
+    Absolute(Origin, String),
     /// A tunnel to there.
     Tunnel(Authority),
     /// `*`: the server as a whole.
@@ -38,18 +38,20 @@ impl Target {
         }
         let (scheme, rest) =
             text.split_once("://").ok_or("the request target is neither a path nor a URL")?;
-        if !scheme.eq_ignore_ascii_case("http") {
-            return Err("the gateway forwards http:// only; use CONNECT for encrypted traffic");
+        let secure = scheme.eq_ignore_ascii_case("https");
+        if !secure && !scheme.eq_ignore_ascii_case("http") {
+            return Err("the gateway forwards http:// and https:// only; CONNECT opens a tunnel");
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        let authority = Authority::parse(authority, Some(80)).ok_or("the URL has no valid host")?;
+        let authority =
+            Authority::parse(authority, Some(default_port(secure))).ok_or("the URL has no valid host")?;
         let path = match path {
             "" if method == "OPTIONS" => "*".to_owned(),
             path if path.starts_with('/') => path.to_owned(),
             path => format!("/{path}"),
         };
-        Ok(Self::Absolute(authority, path))
+        Ok(Self::Absolute(Origin::new(authority, secure), path))
     }
 }
 
@@ -61,19 +63,27 @@ mod tests {
         Authority { host: host.to_owned(), port }
     }
 
+    fn origin(host: &str, port: u16, secure: bool) -> Origin {
+        Origin::new(authority(host, port), secure)
+    }
+
     #[test]
     fn the_four_forms_are_read() {
         let read = |method, text| Target::parse(method, text).expect("a target");
         assert_eq!(read("GET", "/a?b"), Target::Origin("/a?b".to_owned()));
         assert_eq!(
             read("GET", "HTTP://Example.COM"),
-            Target::Absolute(authority("example.com", 80), "/".to_owned())
+            Target::Absolute(origin("example.com", 80, false), "/".to_owned())
+        );
+        assert_eq!(
+            read("GET", "httpS://Example.COM?q"),
+            Target::Absolute(origin("example.com", 443, true), "/?q".to_owned())
         );
         assert_eq!(
             read("GET", "http://[::1]:8080?q"),
-            Target::Absolute(authority("::1", 8080), "/?q".to_owned())
+            Target::Absolute(origin("::1", 8080, false), "/?q".to_owned())
         );
-        assert_eq!(read("OPTIONS", "http://x:81"), Target::Absolute(authority("x", 81), "*".to_owned()));
+        assert_eq!(read("OPTIONS", "http://x:81"), Target::Absolute(origin("x", 81, false), "*".to_owned()));
         assert_eq!(read("CONNECT", "x:443"), Target::Tunnel(authority("x", 443)));
         assert_eq!(read("CONNECT", "[2001:db8::1]:443"), Target::Tunnel(authority("2001:db8::1", 443)));
         assert_eq!(read("OPTIONS", "*"), Target::Server);
@@ -86,7 +96,8 @@ mod tests {
             ("GET", ""),
             ("GET", "a"),
             ("GET", "http:/x/"),
-            ("GET", "https://x/"),
+            ("GET", "https:/x/"),
+            ("GET", "httpss://x/"),
             ("GET", "ftp://x/"),
             ("GET", "http://u@x/"),
             ("GET", "http:///x"),

@@ -6,7 +6,7 @@
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_gateway::{Options, Origins, Route};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::{self, Authority};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
 use anabranch_link::LinkSpec;
@@ -264,13 +264,15 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
         let world = gateway.world.clone();
         let _origin = world.spawn("origin", origin.clone().serve(world.clone()));
         let listener = sctp(&world).await.listen(80).expect("listening");
-        let to = Authority { host: "10.0.0.2".to_owned(), port: 80 };
+        let to = authority::Origin::new(Authority { host: "10.0.0.2".to_owned(), port: 80 }, false);
         let long = Duration::from_secs(600);
-        let upstream = Origins::new(&gateway, Some(to.clone()), Default::default(), long);
+        let no_tls = Box::new(|| Err("nothing goes over TLS here".to_owned()));
+        let upstream = Origins::new(&gateway, Some(to.clone()), Default::default(), long, no_tls);
         let options = Options {
             route: Route::Origin(to),
             trusted_proxies: Vec::new(),
             half_close: false,
+            secure: false,
             name: "gateway".to_owned(),
             idle: long,
             head_timeout: long,
@@ -279,6 +281,7 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
             exchanges: ConcurrencyLimit::new(30_000),
             memory: None,
             log: None,
+            faults: None,
             stop: Stop::new(),
         };
         let running = anabranch_gateway::run(world.clone(), listener, Rc::new(upstream), options);

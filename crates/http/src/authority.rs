@@ -1,6 +1,6 @@
-//! A host and its port, as URLs and Host name them.
+//! A host and its port, as URLs and Host name them; and an origin, which is that by a scheme.
 //!
-//! Home of RFC 3986 §3.2 as far as HTTP without encryption needs it: no user, no percent-encoding.
+//! Home of RFC 3986 §3.2 as far as HTTP needs it: no user, no percent-encoding; and of RFC 9110 §4.3.1.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -57,6 +57,47 @@ impl Authority {
         } else {
             self.host.clone()
         }
+    }
+}
+
+/// The port of `http`, or of `https` where it is `secure` (RFC 9110 §4.2).
+#[must_use]
+pub const fn default_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
+}
+
+/// Of whom something is asked: a host and its port, by `http` or `https`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Origin {
+    /// Where.
+    pub authority: Authority,
+    /// By `https`: over TLS, and believed only with a certificate.
+    pub secure: bool,
+}
+
+impl Origin {
+    /// That of `https`, or of `http`.
+    #[must_use]
+    pub fn new(authority: Authority, secure: bool) -> Self {
+        Self { authority, secure }
+    }
+
+    /// Its scheme.
+    #[must_use]
+    pub const fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
+    }
+
+    /// As Host says it.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.authority.written(default_port(self.secure))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme(), self.host())
     }
 }
 

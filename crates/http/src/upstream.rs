@@ -6,7 +6,7 @@ mod one_server;
 
 pub use one_server::OneServer;
 
-use crate::authority::Authority;
+use crate::authority::Origin;
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, Session, Stream};
 use anabranch_world::{Timer, World};
@@ -32,7 +32,7 @@ pub trait Upstream: 'static {
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn reach(
         &self,
-        to: &Authority,
+        to: &Origin,
         fresh: bool,
         client: Option<IpAddr>,
     ) -> Result<Lease<Self::Stream>, ReachError>;
@@ -53,6 +53,9 @@ pub enum ReachError {
     /// A connection was begun and failed.
     #[error("no connection: {0}")]
     Closed(CloseReason),
+    /// Nobody can be believed: there are no authorities here.
+    #[error("{0}")]
+    NoTrust(String),
     /// The connection took too long.
     #[error("no connection in time")]
     Timeout,

@@ -12,7 +12,7 @@ mod place;
 pub use place::{Destination, resolve, resolve_from, resolve_secure};
 
 use crate::alt_svc::Alternative;
-use crate::authority::Authority;
+use crate::authority::{Authority, Origin};
 use crate::get::{Answer, GetError, Requests, get_with_fields};
 use crate::page::embed;
 use crate::upstream::{Ending, Lease, Upstream};
@@ -334,7 +334,8 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 _ if requests.is_some() => None,
                 Way::Requests(..) => None,
                 Way::Streams(upstream) => {
-                    let lease = upstream.reach(&self.plan.authority, fresh, None).await;
+                    let origin = Origin::new(self.plan.authority.clone(), self.plan.secure);
+                    let lease = upstream.reach(&origin, fresh, None).await;
                     Some(lease.map_err(|why| why.to_string())?)
                 }
             };

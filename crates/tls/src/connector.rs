@@ -1,7 +1,7 @@
 //! Opening sessions over TLS, and taking them in.
 
 use crate::host::Notes;
-use crate::session::TlsSession;
+use crate::session::{Scratch, TlsSession};
 use crate::{Client, Server, fault};
 use anabranch_transport::{CloseReason, ConnectError, Connector, Listener};
 use anabranch_world::{Detach, World};
@@ -18,6 +18,7 @@ pub struct TlsConnector<W, C> {
     client: Client,
     names: Rc<[ServerName<'static>]>,
     notes: Notes,
+    scratch: Scratch,
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
@@ -42,7 +43,7 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
         names: Rc<[ServerName<'static>]>,
         notes: Notes,
     ) -> Self {
-        Self { world, below, client, names, notes }
+        Self { world, below, client, names, notes, scratch: Scratch::new() }
     }
 }
 
@@ -58,6 +59,7 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
             Connection::Client(tls),
             self.client.surroundings.clone(),
             self.notes.clone(),
+            self.scratch.clone(),
         );
         self.world.spawn("TLS of a client's session", duty).detach();
         Ok(session)
@@ -76,12 +78,13 @@ pub struct TlsListener<W, L> {
     below: L,
     server: Server,
     notes: Notes,
+    scratch: Scratch,
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
     /// Over this one.
     pub fn new(world: W, below: L, server: Server) -> Self {
-        Self { world, below, server, notes: Notes::default() }
+        Self { world, below, server, notes: Notes::default(), scratch: Scratch::new() }
     }
 
     /// With a place for notes.
@@ -105,6 +108,7 @@ impl<W: World, L: Listener> Listener for TlsListener<W, L> {
             Connection::Server(tls),
             self.server.surroundings.clone(),
             self.notes.clone(),
+            self.scratch.clone(),
         );
         self.world.spawn("TLS of a server's session", duty).detach();
         Poll::Ready(Ok(session))

@@ -25,6 +25,8 @@ const HEADER: usize = 5;
 const LARGEST: usize = 16 * 1024;
 /// What a record may be longer than what it holds, by RFC 5246 §6.2.3, the more generous.
 const EXPANSION: usize = 2048;
+/// Records without data that are taken at once; others have their turn then.
+const MOST_EMPTY: u32 = 64;
 /// What is read from the transport at once.
 const READ: usize = 32 * 1024;
 
@@ -43,6 +45,16 @@ struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 impl<S: Session> Drop for Handle<S> {
     fn drop(&mut self) {
         self.0.borrow_mut().begin_close();
+    }
+}
+
+/// What all sessions of a connector or of a listener read into: none of them holds a buffer of its own for that.
+#[derive(Clone, Debug)]
+pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(Rc::new(RefCell::new(vec![0; READ])))
     }
 }
 
@@ -87,6 +99,7 @@ struct Inner<S: Session> {
     sealed: u64,
     /// Where it is noted which record holds which bytes.
     notes: Notes,
+    scratch: Scratch,
     end: Option<End>,
     read: u64,
     written: u64,
@@ -169,31 +182,23 @@ impl<S: Session> Inner<S> {
     fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
         loop {
             if let Some(length) = whole_record(&self.input)? {
-                let record: Vec<u8> = self.input.drain(..length).collect();
-                if self.input.is_empty() {
-                    // An idle session holds no buffer.
-                    self.input = Vec::new();
-                }
+                // An idle session holds no buffer.
+                let record = match self.input.len() == length {
+                    true => std::mem::take(&mut self.input),
+                    false => self.input.drain(..length).collect(),
+                };
                 return Poll::Ready(self.open_record(&record).map(|()| true));
             }
             if self.end.is_some() {
                 return Poll::Ready(Ok(false));
             }
             let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(false)) };
-            let had = self.input.len();
-            self.input.resize(had + READ, 0);
-            let read = stream.poll_read(cx, &mut self.input[had..]);
-            self.input.truncate(had + if let Poll::Ready(Ok(read)) = read { read } else { 0 });
-            match read {
+            let mut scratch = self.scratch.0.borrow_mut();
+            match stream.poll_read(cx, &mut scratch) {
                 Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
-                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Ok(read)) => self.input.extend_from_slice(&scratch[..read]),
                 Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
-                Poll::Pending => {
-                    if had == 0 {
-                        self.input = Vec::new();
-                    }
-                    return Poll::Pending;
-                }
+                Poll::Pending => return Poll::Pending,
             }
         }
     }
@@ -319,6 +324,7 @@ impl<S: Session> Inner<S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        let mut empty = 0;
         loop {
             if self.given < self.plain.len() || into.is_empty() {
                 let taken = into.len().min(self.plain.len() - self.given);
@@ -340,7 +346,15 @@ impl<S: Session> Inner<S> {
                 (Stage::Open, _) => {}
             }
             match self.take_record(cx) {
-                Poll::Ready(Ok(true)) => self.go_on(),
+                Poll::Ready(Ok(true)) => {
+                    self.go_on();
+                    empty += u32::from(self.plain.is_empty());
+                    // Who sends records of nothing without end is not served alone.
+                    if empty == MOST_EMPTY {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
                 Poll::Ready(Ok(false)) => {
                     // RFC 8446 §6.1: what ends without a closure alert may have been cut.
                     let cut = "the peer's bytes end without its closure alert: they may have been cut";
@@ -410,6 +424,7 @@ impl<S: Session> TlsSession<S> {
         tls: Connection,
         surroundings: Surroundings,
         notes: Notes,
+        scratch: Scratch,
     ) -> (Self, Duty<S>) {
         let inner = Rc::new(RefCell::new(Inner {
             below,
@@ -424,6 +439,7 @@ impl<S: Session> TlsSession<S> {
             sent: 0,
             sealed: 0,
             notes,
+            scratch,
             end: None,
             read: 0,
             written: 0,

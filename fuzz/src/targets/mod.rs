@@ -3,6 +3,7 @@
 mod api;
 mod decode;
 mod endpoint;
+mod http;
 mod text;
 
 /// Something that takes an input and must not panic.
@@ -27,6 +28,10 @@ pub const ALL: &[Target] = &[
     Target { name: "endpoint", corpus: "endpoint", length: 3_000, run: endpoint::run },
     Target { name: "tcp", corpus: "endpoint", length: 1_000, run: endpoint::tcp },
     Target { name: "quic", corpus: "quic", length: 1_200, run: decode::quic },
+    Target { name: "http1", corpus: "http", length: 400, run: http::http1 },
+    Target { name: "http2", corpus: "http", length: 600, run: http::http2 },
+    Target { name: "http3", corpus: "http", length: 600, run: http::http3 },
+    Target { name: "priority", corpus: "http", length: 200, run: http::priority },
     Target { name: "api", corpus: "api", length: 600, run: api::run },
 ];
 

@@ -5,6 +5,10 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 /// The verb.
 pub fn command() -> Command {
+    super::secure::server_flags(super::secure::client_flags(flags()))
+}
+
+fn flags() -> Command {
     let flag = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).default_value(default).help(help)
     };
@@ -13,11 +17,14 @@ pub fn command() -> Command {
         .about("Carry HTTP between TCP and SCTP: a forward or reverse proxy, either direction")
         .long_about(
             "Carry HTTP between TCP and SCTP, in either direction. Without --origin the gateway is a forward proxy: it \
-             accepts requests for http:// URLs and CONNECT, and forwards them by TCP to the targets that --allow \
+             accepts requests for http:// and https:// URLs and CONNECT, and forwards them by TCP to the targets that --allow \
              permits, or to the gateway given by --via. With --origin it is a reverse proxy for that server. Over SCTP \
              each exchange and each tunnel has its own stream.\n\n\
-             The gateway does not encrypt: traffic is in the clear unless the two ends encrypt it. On SIGINT or \
-             SIGTERM it finishes exchanges in flight. The access log goes to standard output.",
+             Servers of https:// URLs are reached over TLS, and believed by the authorities of this system or --trust. \
+             Clients reach the gateway over TLS at --listen https://, with --cert and --key or a certificate of its own; \
+             SIGHUP reads these again. Over TLS the gateway speaks HTTP/1.1. Other traffic is in the clear unless the two \
+             ends encrypt it. On SIGINT or SIGTERM the gateway finishes exchanges in flight. The access log goes to \
+             standard output.",
         )
         .after_long_help(
             "Examples (TCP clients to TCP servers, over SCTP between two gateways):\n  \
@@ -26,7 +33,8 @@ pub fn command() -> Command {
              http_proxy=http://127.0.0.1:3128 https_proxy=http://127.0.0.1:3128 curl https://www.example.com/\n\n\
              One server, for SCTP clients or behind SCTP:\n  \
              anabranch gateway --listen sctp://192.0.2.1 --origin http://127.0.0.1:80\n  \
-             anabranch gateway --listen tcp://127.0.0.1:8080 --origin http+sctp://192.0.2.1\n\n\
+             anabranch gateway --listen tcp://127.0.0.1:8080 --origin http+sctp://192.0.2.1\n  \
+             anabranch gateway --listen https://192.0.2.1 --cert c.pem --key k.pem --origin http://127.0.0.1:8080\n\n\
              A rule with * instead of a name permits public addresses only, and without a port only 80, 443, 8080 and 8443. \
              Private networks need a rule with the exact name or the address. Loopback, link-local and cloud metadata \
              addresses need a rule with the address, or with localhost; other addresses of this host need a rule with \
@@ -41,14 +49,14 @@ pub fn command() -> Command {
                 .value_name("URL")
                 .action(ArgAction::Append)
                 .default_values(["tcp://127.0.0.1:3128"])
-                .help("Listen at tcp://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
+                .help("Listen at tcp://, https://, sctp:// (in UDP), sctp-ip:// or https+sctp:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
         )
         .arg(
             Arg::new("origin")
                 .long("origin")
                 .value_name("URL")
                 .conflicts_with_all(["via", "allow"])
-                .help("Be a reverse proxy for this server: http://, http+sctp:// or http+sctp-ip://HOST[:PORT]"),
+                .help("Be a reverse proxy for this server: http://, https://, http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]"),
         )
         .arg(
             Arg::new("trusted-proxy")
@@ -62,7 +70,7 @@ pub fn command() -> Command {
             Arg::new("via")
                 .long("via")
                 .value_name("URL")
-                .help("Forward all requests to this gateway: http+sctp:// or http+sctp-ip://HOST[:PORT]"),
+                .help("Forward all requests to this gateway: http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]"),
         )
         .arg(
             Arg::new("allow")

@@ -15,7 +15,7 @@ use crate::serve::now;
 use crate::{Done, Failure, complain, say};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Origins, Peer};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::{Authority, Origin};
 use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::http2::ALPN;
@@ -93,6 +93,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let keeper = Rc::new(Kept::new(directory, meter.clone()));
     let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
+    let origin = Origin::new(authority.clone(), url.carrier.is_secure());
     let plan = |at_once| Plan {
         authority: authority.clone(),
         host: url.authority(),
@@ -103,7 +104,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     };
     let mut spoken = HTTP1;
     let come = if url.carrier.is_kernels() && tls.is_none() && http.as_deref() != Some("2") {
-        let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), connect));
+        let no_tls = Box::new(|| Err("a page in the clear has nothing over TLS".to_owned()));
+        let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, no_tls));
         visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
     } else {
         // Nothing comes: one line, and the document as what failed.
@@ -187,7 +189,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             let to =
                 SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp, secure: None };
             let (host, ways) = to.host(world).await?;
-            let peer = Peer::Origin(authority.clone());
+            let peer = Peer::Origin(origin);
             let associations =
                 Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
             let come = visit(world, Way::Streams(associations.clone()), plan(at_once), keeper, None).await;

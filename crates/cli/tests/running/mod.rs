@@ -98,6 +98,11 @@ impl Running {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// Its number among processes.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How many descriptors it has.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("running").count()

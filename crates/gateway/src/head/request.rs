@@ -9,7 +9,7 @@ use super::fields::{
 use super::{Refusal, bad};
 use crate::forwarded::Forwarded;
 use crate::target::Target;
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::{Authority, default_port};
 use anabranch_http::framing::Framing;
 
 /// The head of a request.
@@ -30,11 +30,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a whole head.
+    /// Reads a whole head; `secure`: it came over TLS.
     ///
     /// # Errors
     /// How the request is to be answered.
-    pub(crate) fn parse(head: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn parse(head: &[u8], secure: bool) -> Result<Self, Refusal> {
         if is_folded(head) {
             return Err(bad("a field is folded"));
         }
@@ -60,7 +60,7 @@ impl Request {
             return Err(bad("a field name can be mistaken for another"));
         }
         let framing = request_framing(&fields, minor)?;
-        let host = host_of(&fields, minor, &target)?;
+        let host = host_of(&fields, minor, &target, secure)?;
         // RFC 9110 §9.3.6: nothing is said of what a tunnel's request would carry.
         if matches!(target, Target::Tunnel(_)) && framing != Framing::Empty {
             return Err(bad("CONNECT has no body"));
@@ -160,7 +160,7 @@ fn request_framing(fields: &[Field], minor: u8) -> Result<Framing, Refusal> {
 }
 
 /// RFC 9112 §3.2: exactly one Host, well-formed. Of whom something is asked, the target says where it names one.
-fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Authority>, Refusal> {
+fn host_of(fields: &[Field], minor: u8, target: &Target, secure: bool) -> Result<Option<Authority>, Refusal> {
     let mut hosts = fields.iter().filter(|field| field.is("host"));
     let host = match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => return Err(bad("the request has several Host fields")),
@@ -172,12 +172,12 @@ fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Author
     if host == Some("") && matches!(target, Target::Origin(_) | Target::Server) {
         return Ok(None);
     }
-    let default = if let Target::Tunnel(authority) = target { authority.port } else { 80 };
+    let default = if let Target::Tunnel(authority) = target { authority.port } else { default_port(secure) };
     let host = host.and_then(|host| Authority::parse(host, Some(default)));
     let host = host.ok_or_else(|| bad("the Host field is malformed"))?;
     match target {
         // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and sends on the URL's.
-        Target::Absolute(authority, _) => Ok(Some(authority.clone())),
+        Target::Absolute(origin, _) => Ok(Some(origin.authority.clone())),
         Target::Tunnel(authority) if *authority != host => {
             Err(bad("the target and Host name different hosts"))
         }
@@ -191,9 +191,10 @@ const FIELD: usize = size_of::<Field>() + 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_http::authority::Origin;
 
     fn request(text: &str) -> Result<Request, u16> {
-        Request::parse(text.as_bytes()).map_err(|refusal| refusal.status)
+        Request::parse(text.as_bytes(), false).map_err(|refusal| refusal.status)
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
             let read = request(&format!("GET http://A:81/x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             let read = read.expect("a request");
             let target = Authority { host: "a".to_owned(), port: 81 };
-            assert_eq!(read.target, Target::Absolute(target.clone(), "/x".to_owned()));
+            assert_eq!(read.target, Target::Absolute(Origin::new(target.clone(), false), "/x".to_owned()));
             assert_eq!(read.host, Some(target));
             let onward = read.onward("a:81", "/x", "me", None);
             assert_eq!(onward, b"GET /x HTTP/1.1\r\nHost: a:81\r\nVia: 1.1 me\r\n", "{host}");

@@ -7,7 +7,7 @@ use super::fields::{
     write_fields, write_framing,
 };
 use super::{Refusal, bad};
-use anabranch_http::authority::Authority;
+use anabranch_http::authority::{Authority, Origin, default_port};
 use anabranch_http::framing::Framing;
 
 /// The head of a response.
@@ -95,13 +95,7 @@ impl Response {
     }
 
     /// The answer as it goes back, with this framing. Where `origin` names itself in Location, it becomes a path.
-    pub(crate) fn back(
-        &self,
-        framing: Framing,
-        close: bool,
-        via: &str,
-        origin: Option<&Authority>,
-    ) -> Vec<u8> {
+    pub(crate) fn back(&self, framing: Framing, close: bool, via: &str, origin: Option<&Origin>) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         write_fields(&mut out, &self.fields, |field| {
             field.is("content-length") || (field.is("location") && self.at_home(field, origin).is_some())
@@ -128,17 +122,18 @@ impl Response {
     }
 
     /// The path of a Location at the origin itself.
-    fn at_home<'a>(&self, field: &'a Field, origin: Option<&Authority>) -> Option<&'a [u8]> {
+    fn at_home<'a>(&self, field: &'a Field, origin: Option<&Origin>) -> Option<&'a [u8]> {
         let url = std::str::from_utf8(&field.value).ok()?;
-        let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map(|_| &url[7..])?;
+        let (scheme, rest) = url.split_once("://")?;
+        let origin = origin.filter(|origin| scheme.eq_ignore_ascii_case(origin.scheme()))?;
         let end = rest.find('/')?;
-        let there = Authority::parse(&rest[..end], Some(80))?;
+        let there = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
         // `//` at the beginning would name another host; and so would what browsers read as that: they take `\\` for `/`,
         // and leave controls out.
         let other =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
-        (Some(&there) == origin && !other).then_some(path)
+        (there == origin.authority && !other).then_some(path)
     }
 
     /// A field says exactly this.
@@ -168,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_location_that_becomes_a_path_stays_at_home() {
-        let origin = Authority { host: "o".to_owned(), port: 81 };
+        let origin = Origin::new(Authority { host: "o".to_owned(), port: 81 }, false);
         let back = |location: &str| {
             let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
             let read = response(&head, "GET").expect("a response");
@@ -258,7 +253,7 @@ mod tests {
         let head = "HTTP/1.1 301 Moved\r\nContent-Length: 5\r\nConnection: x-hop\r\nX-Hop: 1\r\nKeep-Alive: 1\r\n\
                     Location: http://O:81/there?a\r\nServer: s\r\n\r\n";
         let read = response(head, "GET").expect("a response");
-        let origin = Authority { host: "o".to_owned(), port: 81 };
+        let origin = Origin::new(Authority { host: "o".to_owned(), port: 81 }, false);
         let back = String::from_utf8(read.back(read.framing, true, "me", Some(&origin))).expect("text");
         assert_eq!(
             back,

@@ -36,6 +36,7 @@ pub(crate) struct Io<T> {
     watch: Watch,
     on_frame: OnFrame,
     counted: Option<Counted>,
+    client: bool,
 }
 
 /// What has passed of a connection, in bytes.
@@ -87,6 +88,8 @@ struct Outward<T> {
     /// Bytes of h2 that the transport has not, from `sent` on.
     waiting: Vec<u8>,
     sent: usize,
+    /// Bytes that may still be read in this go.
+    readable: usize,
 }
 
 impl<T: Stream> Outward<T> {
@@ -107,7 +110,9 @@ impl<T: Stream> Outward<T> {
 impl<T: Stream> Out<T> {
     /// Gives the transport what waits: to be called when h2 has done all it can.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.borrow_mut().poll_flush(cx)
+        let mut out = self.0.borrow_mut();
+        out.readable = MOST_READ;
+        out.poll_flush(cx)
     }
 }
 
@@ -116,9 +121,10 @@ impl<T: Stream> Io<T> {
     pub(crate) fn new(stream: T, client: bool, ahead: Bytes, on_frame: OnFrame) -> (Self, Out<T>) {
         let at = stream.bytes_written();
         let skip = if client { PREFACE.len() as u64 } else { 0 };
-        let out = Rc::new(RefCell::new(Outward { stream, waiting: Vec::new(), sent: 0 }));
+        let out =
+            Rc::new(RefCell::new(Outward { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ }));
         let watch = Watch { at, skip, header: Vec::new() };
-        (Self { out: out.clone(), ahead, watch, on_frame, counted: None }, Out(out))
+        (Self { out: out.clone(), ahead, watch, on_frame, counted: None, client }, Out(out))
     }
 
     /// Counts from now on what passes.
@@ -135,8 +141,15 @@ impl<T: Stream> AsyncRead for Io<T> {
             into.put_slice(&this.ahead.split_to(length));
             return Poll::Ready(Ok(()));
         }
+        let mut out = this.out.borrow_mut();
+        // h2 reads on as long as there is something: who sends small frames without end would be served alone.
+        if out.readable == 0 && !this.client {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let buffer = into.initialize_unfilled();
-        let read = ready!(this.out.borrow_mut().stream.poll_read(cx, buffer))?;
+        let read = ready!(out.stream.poll_read(cx, buffer))?;
+        out.readable = out.readable.saturating_sub(read);
         if let Some(counted) = &mut this.counted {
             counted.received(&buffer[..read]);
         }
@@ -195,6 +208,8 @@ impl<T: Stream> AsyncWrite for Io<T> {
     }
 }
 
+/// Bytes that a server reads in one go, about: some thousand of the smallest frames.
+const MOST_READ: usize = 32 * 1024;
 /// Bytes that wait for the end of a go, at most: what a record of TLS holds.
 const MOST_WAITING: usize = 16 * 1024;
 

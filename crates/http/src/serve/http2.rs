@@ -81,6 +81,8 @@ pub(super) async fn serve<W, S, O, N>(
             // What is being answered is finished; nothing more is taken in.
             connection.graceful_shutdown();
         }
+        // What is added in this go is written in it.
+        writer.borrow_mut().waker = None;
         loop {
             // What is done is forgotten.
             let _ = tasks.poll_idle(cx);
@@ -89,7 +91,11 @@ pub(super) async fn serve<W, S, O, N>(
                     activity.moved(service.world.now(), 0);
                     let answer =
                         answer(service.clone(), activity.clone(), writer.clone(), id, request, respond);
-                    tasks.spawn("http/2 answer", answer);
+                    // Most are there at once, and need no task.
+                    let mut answer = Box::pin(answer);
+                    if answer.as_mut().poll(cx).is_pending() {
+                        tasks.spawn("http/2 answer", answer);
+                    }
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
                 // What it has written is with the transport, or waits there: there may be room for more.

@@ -2,7 +2,7 @@
 //! server lets us.
 
 use super::{Ending, Lease, ReachError, Upstream, connect_any};
-use crate::authority::Authority;
+use crate::authority::Origin;
 use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, OpenError, Session, Stream};
 use anabranch_world::World;
@@ -81,7 +81,7 @@ impl<W: World, C: Connector> Upstream for OneServer<W, C> {
 
     async fn reach(
         &self,
-        _: &Authority,
+        _: &Origin,
         fresh: bool,
         _: Option<IpAddr>,
     ) -> Result<Lease<Self::Stream>, ReachError> {

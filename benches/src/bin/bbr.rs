@@ -1,0 +1,137 @@
+//! BBR of ours in the virtual world beside the kernel's in the emulated one: bulk transfers over rates, round trips, losses
+//! and queues.
+//!
+//!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
+//!
+//! Ours is version 3 (draft-ietf-ccwg-bbr), the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue 2016): they are
+//! alike where a path is only long, and differ where it loses or its queue is short, which version 3 was made for. Each row has
+//! medians over the runs of the goodput, of the mean time that packets of data waited in the queue, and of packets that
+//! carried a retransmission among all that were sent, in hundredths; and `reno` of ours beside them, to see what a difference
+//! of versions is worth. The wait is the area between what was handed to the path and what arrived, by Little's law, without
+//! the time of propagation and of one packet's transmission; what was lost on the way is taken out evenly.
+//!
+//! It is shown and not judged. Without arguments five runs, and two at a time a core. `KEY=VALUES` narrows the grid. Needs
+//! namespaces: root, or user namespaces; and the kernel's module `tcp_bbr`.
+
+#![cfg(target_os = "linux")]
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Contestant, Point, Run};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::live;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+const GRID: [(&str, &str); 6] = [
+    ("bulk", "10MB"),
+    ("rate", "10mbit,50mbit"),
+    ("rtt", "20ms,80ms"),
+    ("loss", "0,1%,5%"),
+    ("queue", "0.5bdp,1bdp,4bdp"),
+    ("transport", "tcp:cc=bbr tcp:cc=reno"),
+];
+
+/// Bytes of a whole packet, which takes its time on the link.
+const PACKET: f64 = 1500.0;
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The factor's value, as a number in its base unit: bits a second, or seconds.
+fn number(text: &str) -> f64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = match &text[end..] {
+        "mbit" => 1e6,
+        "kbit" => 1e3,
+        "ms" => 1e-3,
+        _ => 1.0,
+    };
+    text[..end].parse::<f64>().unwrap_or(f64::NAN) * unit
+}
+
+/// The mean wait of data in the queue, milliseconds.
+fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
+    let (mut area, mut handed, mut arrived) = (0.0, 0.0, 0.0);
+    let bucket = run.series.bucket_ns as f64 / 1e9;
+    let sum = |values: &[u64]| values.iter().sum::<u64>() as f64;
+    for path in &run.series.paths {
+        let (wire, delivered) = (&path.down.wire, &path.down.delivered);
+        let kept = sum(delivered) / sum(wire).max(1.0);
+        for at in 0..wire.len().max(delivered.len()) {
+            handed += wire.get(at).copied().unwrap_or(0) as f64 * kept;
+            arrived += delivered.get(at).copied().unwrap_or(0) as f64;
+            area += (handed - arrived) * bucket;
+        }
+    }
+    1e3 * (area / arrived.max(1.0) - rtt / 2.0 - PACKET * 8.0 / rate)
+}
+
+/// Goodput in Mbit/s, wait in ms, retransmissions in hundredths of packets sent.
+fn measured(contestant: &Contestant, point: &Point, bytes: f64) -> [f64; 3] {
+    let factor = |key: &str| point.factors.get(key).map_or(f64::NAN, |value| number(value));
+    let of = |what: &dyn Fn(&Run) -> Option<f64>| median(contestant.runs.iter().filter_map(what).collect());
+    [
+        of(&|run| Some(bytes * 8.0 / (run.page_ns? as f64 / 1e3))),
+        of(&|run| run.page_ns.map(|_| waited(run, factor("rtt"), factor("rate")))),
+        of(&|run| Some(100.0 * run.packets.down.retransmitted as f64 / run.packets.down.sent.max(1) as f64)),
+    ]
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (pairs, numbers): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.contains('='));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runs = numbers.first().map_or("5", |word| word.as_str());
+    let threads = numbers.get(1).and_then(|word| word.parse().ok()).unwrap_or(2 * cores);
+    let mut flags = vec![("runs", runs)];
+    for (key, values) in GRID {
+        let given = pairs.iter().filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key);
+        let values = given.map_or(values, |(_, values)| values);
+        match key {
+            "transport" => flags.extend(values.split(' ').map(|value| (key, value))),
+            _ => flags.push((key, values)),
+        }
+    }
+    let bulk = flags.iter().find(|(key, _)| *key == "bulk").map_or("", |(_, value)| *value);
+    let bytes = match bulk.strip_suffix("MB") {
+        Some(count) => number(count) * 1e6,
+        None => panic!("bulk={bulk}: megabytes are wanted, as 10MB"),
+    };
+    let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"));
+    live::prepare().unwrap_or_else(|error| panic!("{error}"));
+    live::check(&plan).unwrap_or_else(|error| panic!("{error}"));
+    let stop = AtomicBool::new(false);
+    let options = |threads| Options { threads, progress: &|_| {}, stop: &stop };
+    let emulated = live::race(&plan, &options(threads), false).unwrap_or_else(|error| panic!("{error}")).0;
+    let virtually = batch::race(&plan, &options(cores)).unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "{:<44} {:<13} {:>24} {:>20} {:>20}",
+        "", "", "goodput, Mbit/s", "wait in queue, ms", "sent again, %"
+    );
+    let heads = ["kernel", "ours", "ratio", "kernel", "ours", "kernel", "ours"];
+    println!(
+        "{:<44} {:<13} {:>8} {:>8} {:>6} {:>10} {:>9} {:>10} {:>9}",
+        "", "", heads[0], heads[1], heads[2], heads[3], heads[4], heads[5], heads[6]
+    );
+    for (real, model) in emulated.points.iter().zip(&virtually.points) {
+        let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        for (seen, said) in real.contestants.iter().zip(&model.contestants) {
+            let (kernel, ours) = (measured(seen, real, bytes), measured(said, model, bytes));
+            println!(
+                "{:<44} {:<13} {:>8.2} {:>8.2} {:>6.2} {:>10.1} {:>9.1} {:>10.2} {:>9.2}",
+                name.join(" "),
+                seen.name,
+                kernel[0],
+                ours[0],
+                ours[0] / kernel[0],
+                kernel[1],
+                ours[1],
+                kernel[2],
+                ours[2],
+            );
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,292 @@
+//! `gateway` and TLS: origins of `https://`, clients that come over it, and DTLS between two gateways.
+//!
+//! Peers are nginx as an origin and curl as a client.
+
+#![cfg(target_os = "linux")]
+
+use crate::http2::Nginx;
+use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
+use crate::secure::certificate;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+
+const TCP: &str = "tcp://127.0.0.1:0";
+const HTTPS: &str = "https://127.0.0.1:0";
+
+/// A command whose own certificate is kept in `place`.
+fn start(place: &Scratch, words: &[&str]) -> Running {
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text()).args(words);
+    Running::start_as(command, Stdio::null())
+}
+
+/// The certificate that such a command has made.
+fn kept(place: &Scratch) -> String {
+    format!("{}/anabranch/self-signed.pem", place.text())
+}
+
+/// Host and port of a URL.
+fn at(url: &str) -> String {
+    url.split("://").nth(1).expect("a URL").trim_end_matches('/').to_owned()
+}
+
+fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
+    (output.status.code(), errors(&output), output.stdout)
+}
+
+#[test]
+fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
+    if !has("nginx") || !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("gateway-tls-origin");
+    let body = noise(2_000_000);
+    place.file("big.bin", &body);
+    let seen = "add_header Seen \"$ssl_server_name $ssl_protocol $ssl_alpn_protocol $http_host\" always;";
+    let nginx = Nginx::start(&place, seen);
+    let (origin, trust) = (format!("localhost:{}", nginx.port), format!("{}/cert.pem", place.text()));
+    // As a proxy, asked for a URL of https: the name is indicated (RFC 6066 §3), HTTP/1.1 agreed on.
+    let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--allow", &origin, "--trust", &trust]);
+    for _ in 0..2 {
+        let asked = format!("HEAD https://{origin}/big.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = gateway.ask(asked);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.contains(&format!("Seen: localhost TLSv1.3 http/1.1 {origin}\r\n")), "{answer}");
+    }
+    // A rule is for a port: the one of https where none is written.
+    for other in ["https://localhost/", "https://localhost:1/", "https://127.0.0.1/"] {
+        let answer = gateway.ask(format!("GET {other} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{other}: {answer}");
+    }
+    // A tunnel is between its ends.
+    if has("curl") {
+        let proxy = format!("http://{}", gateway.tcp());
+        let output = run(Command::new("curl")
+            .args(["-s", "--max-time", "60", "--proxy", &proxy, "--cacert", &trust, "--http2"])
+            .args(["-w", "%{stderr}%{http_version}", &format!("https://{origin}/big.bin")]));
+        assert!(output.stdout == body, "another body through a tunnel");
+        assert_eq!(errors(&output), "2");
+    }
+    assert_eq!(gateway.end_with_lines().0, 0);
+    // Before one server.
+    let url = format!("https://{origin}");
+    let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--origin", &url, "--trust", &trust]);
+    let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out == body, "another body");
+    // What it says of itself in Location becomes a path (nginx names its host).
+    place.file("d/index.html", "x");
+    let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");
+    assert_eq!(gateway.end(), 0);
+}
+
+#[test]
+fn an_origin_that_is_not_believed_is_502_and_a_line() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("gateway-tls-stranger");
+    place.file("index.html", "secret");
+    let (good, good_key) = certificate(&place, "good", "30");
+    let (expired, expired_key) = certificate(&place, "expired", "-1");
+    let serve =
+        |words: &[&str]| start(&place, &[&["serve", place.text(), "-q", "--listen", HTTPS], words].concat());
+    let (valid, old) =
+        (serve(&["--cert", &good, "--key", &good_key]), serve(&["--cert", &expired, "--key", &expired_key]));
+    // It speaks no TLS at all.
+    let plain = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let port = plain.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for mut stream in plain.incoming().map_while(Result::ok) {
+            let mut heard = [0; 4096];
+            let length = stream.read(&mut heard).unwrap_or(0);
+            assert!(!heard[..length].windows(4).any(|four| four == b"GET "), "it was asked in the clear");
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let port_of = |running: &Running| at(running.url("https")).rsplit(':').next().expect("a port").to_owned();
+    let (valid_port, old_port) = (port_of(&valid), port_of(&old));
+    let gateway = start(
+        &place,
+        &["gateway", "--listen", TCP, "-q", "--allow", "localhost:*", "--allow", "127.0.0.1:*"],
+    );
+    let believing = start(
+        &place,
+        &[
+            "gateway",
+            "--listen",
+            TCP,
+            "-q",
+            "--allow",
+            "localhost:*",
+            "--allow",
+            "127.0.0.1:*",
+            "--trust",
+            &expired,
+        ],
+    );
+    let cases = [
+        (&gateway, format!("localhost:{valid_port}"), "signed by nobody who is trusted"),
+        (&believing, format!("localhost:{old_port}"), "the server's certificate has expired"),
+        (&believing, format!("localhost:{port}"), "what the peer sent is not TLS"),
+    ];
+    for (gateway, origin, says) in cases {
+        let asked =
+            format!("GET https://{origin}/index.html HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = gateway.ask(asked);
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert!(answer.contains(says) && !answer.contains("secret"), "{answer}");
+        gateway.line(&format!("https://{origin}: "));
+    }
+    // Of another name.
+    let named =
+        start(&place, &["gateway", "--listen", TCP, "-q", "--allow", "127.0.0.1:*", "--trust", &good]);
+    let asked =
+        format!("GET https://127.0.0.1:{valid_port}/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!(named.ask(asked).contains("the server's certificate is not for 127.0.0.1"));
+    let (code, lines) = named.end_with_lines();
+    let told: Vec<_> = lines.iter().filter(|line| line.contains("certificate is not for")).collect();
+    assert_eq!((code, told.len()), (0, 1), "{lines:?}");
+    assert!(told[0].contains(&format!("https://127.0.0.1:{valid_port}: not trusted: ")), "{told:?}");
+    // With --insecure it is believed, and that is said.
+    let (insecure, asked) = (
+        start(
+            &place,
+            &[
+                "gateway",
+                "--insecure",
+                "--listen",
+                TCP,
+                "-q",
+                "--origin",
+                &format!("https://127.0.0.1:{valid_port}"),
+            ],
+        ),
+        "GET /index.html HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    );
+    assert!(insecure.ask(asked).ends_with("secret"));
+    assert_eq!(insecure.end(), 0);
+}
+
+/// An origin that answers every request with its head.
+fn mirror() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                head.push(byte[0]);
+            }
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", head.len());
+            let _ = stream.write_all(&[answer.as_bytes(), &head].concat());
+        }
+    });
+    address.to_string()
+}
+
+#[test]
+fn clients_come_over_tls_and_the_origin_is_told() {
+    if !has("curl") || !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("gateway-tls-listen");
+    let origin = mirror();
+    let (old, old_key) = certificate(&place, "old", "30");
+    let (new, new_key) = certificate(&place, "new", "30");
+    let (now, now_key) = (format!("{}/now.pem", place.text()), format!("{}/now.key", place.text()));
+    let put = |certificate: &str, key: &str| {
+        fs::copy(certificate, &now).expect("copied");
+        fs::copy(key, &now_key).expect("copied");
+    };
+    put(&old, &old_key);
+    let words =
+        ["gateway", "--listen", HTTPS, "-q", "--origin", &format!("http://{origin}"), "--threads", "2"];
+    let gateway = start(&place, &[&words[..], &["--cert", &now, "--key", &now_key]].concat());
+    let url = gateway.url("https").replace("127.0.0.1", "localhost");
+    let curl = |trust: &str, words: &[&str]| {
+        let output = run(Command::new("curl")
+            .args(["-s", "--max-time", "60", "--cacert", trust, "-w", "%{stderr}%{http_version}"])
+            .args(words));
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output))
+    };
+    // HTTP/2 is offered, and HTTP/1.1 is what the gateway speaks.
+    let (well, said, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
+    assert_eq!((well, version.as_str()), (true, "1.1"), "{said}");
+    assert!(said.starts_with("GET /a?b HTTP/1.1\r\n"), "{said}");
+    let host = at(&url);
+    for line in [
+        format!("Forwarded: for=127.0.0.1;host=\"{host}\";proto=https\r\n"),
+        "X-Forwarded-Proto: https\r\n".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{said}");
+    }
+    put(&new, &new_key);
+    gateway.hang_up();
+    gateway.line("certificate: read again from ");
+    assert!(curl(&new, &[&url]).0 && !curl(&old, &[&url]).0);
+    assert_eq!(gateway.end(), 0);
+    // As a proxy that is itself reached over TLS, with a certificate of its own.
+    let gateway = start(&place, &["gateway", "--listen", HTTPS, "-q", "--allow", &origin]);
+    let proxy = gateway.url("https").to_owned();
+    let (well, said, _) =
+        curl(&old, &["--proxy", &proxy, "--proxy-cacert", &kept(&place), &format!("http://{origin}/c")]);
+    assert!(well && said.starts_with("GET /c HTTP/1.1\r\n"), "{said}");
+    let tunnel = ["--proxytunnel", "--proxy", &proxy, "--proxy-cacert", &kept(&place)];
+    let (well, said, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
+    assert!(well && said.starts_with("GET /d HTTP/1.1\r\n"), "{said}");
+    // Who speaks no TLS there gets an alert at most.
+    let mut stream = TcpStream::connect(at(&proxy)).expect("connected");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.first().is_none_or(|kind| *kind == 21), "{answer:?}");
+    assert_eq!(gateway.end(), 0);
+}
+
+#[test]
+fn between_two_gateways_is_dtls() {
+    let place = Scratch::new("gateway-dtls");
+    let body = noise(1_000_000);
+    place.file("site/big.bin", &body);
+    let site = format!("{}/site", place.text());
+    let server = start(&place, &["serve", &site, "-q", "--listen", TCP, "--listen", HTTPS]);
+    let own = kept(&place);
+    let far = start(
+        &place,
+        &["gateway", "--listen", "https+sctp://127.0.0.1:0", "-q", "--allow", "127.0.0.1:*", "--trust", &own],
+    );
+    let via = far.url("https+sctp").to_owned();
+    let near = start(&place, &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &own]);
+    for scheme in ["http", "https"] {
+        let url = format!("{scheme}://{}/big.bin", at(server.url(scheme)));
+        let mut stream = near.connect();
+        write!(stream, "GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(
+            answer.starts_with(b"HTTP/1.1 200 "),
+            "{}",
+            String::from_utf8_lossy(&answer[..200.min(answer.len())])
+        );
+        assert!(answer.ends_with(&body), "{scheme}: another body");
+    }
+    // Who does not believe the other gateway carries nothing.
+    let stranger = start(
+        &place,
+        &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &format!("sha256:{}", "00".repeat(32))],
+    );
+    let url = format!("http://{}/big.bin", at(server.url("http")));
+    let answer = stranger.ask(format!("GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("another fingerprint"), "{answer}");
+    for running in [stranger, near, far, server] {
+        assert_eq!(running.end(), 0);
+    }
+}

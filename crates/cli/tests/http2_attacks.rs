@@ -1,0 +1,358 @@
+//! Clients of HTTP/2 that mean no good: the attacks that have names. `serve` stays up, serves others meanwhile, holds little
+//! memory and spends little processor time.
+//!
+//! Frames are made by hand (RFC 9113 §4.1, RFC 7541), over the loopback interface, in the clear and over TLS.
+
+#![cfg(target_os = "linux")]
+
+use crate::peer::in_a_world;
+use crate::running::{LONG, Running, Scratch, anabranch, noise, run};
+use anabranch_tls::{Client, ClientSettings, Surroundings, TlsConnector, Trust};
+use anabranch_transport::kernel::KernelConnector;
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a client begins with.
+fn hello(settings: &[u8]) -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, settings)].concat()
+}
+
+/// A setting (RFC 9113 §6.5.1).
+fn setting(id: u16, value: u32) -> Vec<u8> {
+    [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
+}
+
+/// The head of GET for `path`: static entries, and literals that the table does not keep.
+fn head(path: &str) -> Vec<u8> {
+    let length = u8::try_from(path.len()).expect("short");
+    [&[0x82, 0x86, 0x04, length], path.as_bytes(), &[0x01, 1, b'a']].concat()
+}
+
+fn request(stream: u32, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(path))
+}
+
+/// `serve` in the clear and over TLS.
+struct Target {
+    site: Scratch,
+    server: Running,
+    before: u64,
+    ticks: u64,
+}
+
+impl Target {
+    fn new(name: &str, words: &[&str]) -> Self {
+        let site = Scratch::new(name);
+        site.file("site/index.html", "<p>home");
+        site.file("site/big", noise(8_000_000));
+        let mut command = anabranch();
+        command.env("XDG_STATE_HOME", site.text());
+        command.args(["serve", &format!("{}/site", site.text()), "-q", "--listen", "tcp://127.0.0.1:0"]);
+        command.args(["--listen", "https://127.0.0.1:0"]).args(words);
+        let server = Running::start_as(command, std::process::Stdio::null());
+        let mut target = Self { site, server, before: 0, ticks: 0 };
+        target.is_served();
+        (target.before, target.ticks) = (target.server.resident(), target.server.processor());
+        target
+    }
+
+    /// Honest clients are served, over each version.
+    fn is_served(&self) {
+        for (scheme, version) in [("http", "1.1"), ("http", "2"), ("https", "2")] {
+            let words = ["get", "-q", "--http", version, self.server.url(scheme)];
+            let got = run(anabranch().args(words).args((scheme == "https").then_some("--insecure")));
+            let told = String::from_utf8_lossy(&got.stderr).into_owned();
+            assert_eq!(
+                (got.status.code(), got.stdout.as_slice()),
+                (Some(0), &b"<p>home"[..]),
+                "{scheme} {version}: {told}"
+            );
+        }
+    }
+
+    fn connect(&self, settings: &[u8]) -> TcpStream {
+        let mut stream = self.server.connect();
+        stream.write_all(&hello(settings)).expect("said");
+        stream
+    }
+
+    /// It is still there, and has not held more than this, nor worked for longer.
+    fn has_borne(mut self, what: &str, most_kib: u64, most_seconds: f64) {
+        self.is_served();
+        assert!(self.server.still_runs());
+        let (peak, after) = (self.server.peak(), self.server.resident());
+        let seconds = (self.server.processor() - self.ticks) as f64 / 100.0;
+        println!("{what}: {} KiB, peak {peak}, now {after}; {seconds} s of processor time", self.before);
+        assert!(peak < self.before + most_kib, "{what}: {} KiB, then {peak}", self.before);
+        assert!(seconds < most_seconds, "{what}: {seconds} s of processor time");
+        assert_eq!(self.server.end(), 0);
+        drop(self.site);
+    }
+}
+
+/// Reads frames until the end: their kinds, and the code of GOAWAY if there was one.
+fn read_all(stream: &mut TcpStream) -> (Vec<u8>, Option<u32>) {
+    let (mut kinds, mut code) = (Vec::new(), None);
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).is_ok() {
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let mut payload = vec![0; length];
+        if stream.read_exact(&mut payload).is_err() {
+            break;
+        }
+        if head[3] == GOAWAY {
+            code = payload.get(4..8).map(|code| u32::from_be_bytes(code.try_into().expect("four")));
+        }
+        kinds.push(head[3]);
+    }
+    (kinds, code)
+}
+
+/// ENHANCE_YOUR_CALM (RFC 9113 §7).
+const CALM: u32 = 11;
+
+/// CVE-2023-44487: requests that are cancelled at once, so that they count for no limit and cost all the same.
+#[test]
+fn requests_that_are_cancelled_at_once_end_the_connection() {
+    let target = Target::new("http2-rapid", &[]);
+    let many: Vec<u8> = (0..50_000_u32)
+        .flat_map(|at| {
+            [request(2 * at + 1, "/big"), frame(RST_STREAM, 0, 2 * at + 1, &[0, 0, 0, 8])].concat()
+        })
+        .collect();
+    for _ in 0..3 {
+        let mut stream = target.connect(&[]);
+        // The server ends it in the middle.
+        let _ = stream.write_all(&many);
+        let (_, code) = read_all(&mut stream);
+        assert!(code.is_none_or(|code| code == CALM), "{code:?}");
+    }
+    target.has_borne("rapid reset", 40_000, 10.0);
+}
+
+/// The same within TLS, as anybody would.
+#[test]
+fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
+    let target = Target::new("http2-rapid-tls", &[]);
+    let url = target.server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned();
+    in_a_world(async |world| {
+        let settings = ClientSettings {
+            trust: Trust::Anybody,
+            protocols: vec![b"h2".to_vec()],
+            ..ClientSettings::default()
+        };
+        let client = Client::new(settings, Surroundings::Real).expect("a client");
+        let below = KernelConnector::new(world.clone(), vec![url.parse().expect("an address")]);
+        let connector =
+            TlsConnector::new(world.clone(), below, client, &["localhost".to_owned()]).expect("a name");
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("established");
+        let mut stream = session.open(0).expect("a stream");
+        let mut ended = stream.write_all(&hello(&[])).await.is_err();
+        for at in 0..50_000_u32 {
+            let both =
+                [request(2 * at + 1, "/big"), frame(RST_STREAM, 0, 2 * at + 1, &[0, 0, 0, 8])].concat();
+            ended = ended || stream.write_all(&both).await.is_err();
+            if ended {
+                break;
+            }
+        }
+        // What it says to the end.
+        let deadline = world.now() + LONG;
+        let read = async {
+            let mut piece = vec![0; 4096];
+            while let Ok(1..) = stream.read(&mut piece).await {}
+        };
+        let left = deadline - world.now();
+        assert!(world.timeout(left, read).await.is_some(), "the connection goes on");
+    });
+    target.has_borne("rapid reset over TLS", 40_000, 10.0);
+}
+
+/// CVE-2024-27316: a head that goes on in CONTINUATION frames and never ends.
+#[test]
+fn a_head_without_end_is_not_waited_for() {
+    let target = Target::new("http2-continuation", &[]);
+    // A field that the table does not keep, over and over; and frames of nothing at all.
+    let field = [&[0, 1, b'x', 100][..], &[b'y'; 100]].concat();
+    for piece in [field.repeat(150), Vec::new()] {
+        let mut stream = target.connect(&[]);
+        let mut said = stream.write_all(&frame(HEADERS, END_STREAM, 1, &head("/")));
+        let (more, mut count) = (frame(CONTINUATION, 0, 1, &piece).repeat(16), 0);
+        while said.is_ok() && count < 4000 {
+            said = stream.write_all(&more);
+            count += 1;
+        }
+        let (kinds, code) = read_all(&mut stream);
+        assert!(count < 4000, "64,000 frames are taken: {kinds:?} {code:?}");
+        assert!(!kinds.contains(&HEADERS), "it was answered: {kinds:?}");
+    }
+    target.has_borne("CONTINUATION", 20_000, 10.0);
+}
+
+/// Indices of one byte that stand for a field of 4,000 (RFC 7541 §7.3): more than a head may have is none.
+#[test]
+fn a_head_that_unfolds_is_refused() {
+    let target = Target::new("http2-bomb", &[]);
+    let mut stream = target.connect(&[]);
+    // An entry of the dynamic table, and then its index 8,000 times in each head.
+    let entry = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'y'; 4000]].concat();
+    let first = frame(HEADERS, END_HEADERS | END_STREAM, 1, &[head("/"), entry].concat());
+    stream.write_all(&first).expect("said");
+    let bomb = [head("/"), vec![0xbe; 8000]].concat();
+    for at in 1..200_u32 {
+        if stream.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * at + 1, &bomb)).is_err() {
+            break;
+        }
+    }
+    stream.shutdown(std::net::Shutdown::Write).expect("said");
+    let (kinds, _) = read_all(&mut stream);
+    // The first is answered by a head and a body; of the others none has a body.
+    let bodies = kinds.iter().filter(|kind| **kind == DATA).count();
+    assert!(bodies <= 1, "{kinds:?}");
+    target.has_borne("HPACK", 20_000, 15.0);
+}
+
+/// Frames that cost their sender nothing and want an answer (CVE-2019-9512, -9515), from one who reads the answers or does
+/// not; and frames of nothing (CVE-2019-9518).
+#[test]
+fn floods_of_small_frames_starve_nobody() {
+    let target = Target::new("http2-flood", &["--idle", "10min"]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let sent = Arc::new(AtomicU64::new(0));
+    let kinds = [
+        ("PING", frame(PING, 0, 0, &[1; 8]), true),
+        ("PING, unread", frame(PING, 0, 0, &[1; 8]), false),
+        ("SETTINGS", frame(SETTINGS, 0, 0, &setting(4, 1000)), true),
+        ("SETTINGS, unread", frame(SETTINGS, 0, 0, &[]), false),
+        ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), true),
+        ("of an unknown kind", frame(99, 0, 0, &[]), true),
+    ];
+    for (name, flood, reads) in kinds {
+        stop.store(false, Ordering::Relaxed);
+        sent.store(0, Ordering::Relaxed);
+        let mut stream = target.connect(&[]);
+        stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a deadline");
+        let mut reader = stream.try_clone().expect("a handle");
+        let reading = reads.then(|| {
+            thread::spawn(move || {
+                let mut piece = [0; 65536];
+                while let Ok(1..) = reader.read(&mut piece) {}
+            })
+        });
+        let (told, counted) = (stop.clone(), sent.clone());
+        let many = flood.repeat(1000);
+        let flooding = thread::spawn(move || {
+            // A write that was cut short would leave half a frame: then it is over.
+            while !told.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
+                counted.fetch_add(1000, Ordering::Relaxed);
+            }
+            while !told.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        });
+        let began = Instant::now();
+        for _ in 0..3 {
+            target.is_served();
+        }
+        println!(
+            "{name}: honest clients waited {:?}; {} frames",
+            began.elapsed(),
+            sent.load(Ordering::Relaxed)
+        );
+        stop.store(true, Ordering::Relaxed);
+        flooding.join().expect("ended");
+        if let Some(reading) = reading {
+            reading.join().expect("ended");
+        }
+    }
+    // Each frame is read and answered: what that costs is the flooder's to choose, what it holds is not.
+    target.has_borne("floods", 20_000, f64::INFINITY);
+}
+
+/// Requests for much, from clients who let nothing come: by windows of nothing (CVE-2019-9517), by a window of everything
+/// and a socket that is not read, and by one byte at a time.
+#[test]
+fn who_takes_nothing_holds_little_and_is_given_up() {
+    let target = Target::new("http2-window", &["--idle", "3s"]);
+    let mut held = Vec::new();
+    for at in 0..30 {
+        let window = [0, (1 << 31) - 1, 1][at % 3];
+        let mut stream = target.connect(&setting(4, window));
+        // More at once than are taken (128): the rest is refused, not kept.
+        for id in 0..300 {
+            stream.write_all(&request(2 * id + 1, "/big")).expect("said");
+        }
+        held.push(stream);
+    }
+    thread::sleep(Duration::from_secs(1));
+    target.is_served();
+    for mut stream in held {
+        // Those who take nothing are given up after a while, all of them.
+        let _ = read_all(&mut stream);
+    }
+    // 30 sessions of 128 answers each.
+    target.has_borne("windows", 60_000, 20.0);
+}
+
+/// Windows that grow beyond what there can be, and frames that cannot be (RFC 9113 §6.9.1, §4.2): the connection ends.
+#[test]
+fn what_cannot_be_ends_the_connection() {
+    let target = Target::new("http2-broken", &[]);
+    let most = 0x7fff_ffff_u32.to_be_bytes();
+    for (name, frames) in [
+        ("a window beyond 2^31", frame(WINDOW_UPDATE, 0, 0, &most)),
+        ("a stream of even number", request(2, "/")),
+        ("DATA of no stream", frame(DATA, 0, 0, b"x")),
+        ("a PING of 7 bytes", frame(PING, 0, 0, &[0; 7])),
+        ("a frame of 16 MiB", vec![0xff, 0xff, 0xff, DATA, 0, 0, 0, 0, 1]),
+        ("a head that is none", frame(HEADERS, END_HEADERS | END_STREAM, 1, &[0xff; 20])),
+        (
+            "a table larger than agreed",
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, &[0x3f, 0xff, 0xff, 0x7f]),
+        ),
+        ("CONTINUATION of nothing", frame(CONTINUATION, END_HEADERS, 1, &head("/"))),
+        ("a setting that cannot be", frame(SETTINGS, 0, 0, &setting(4, 1 << 31))),
+    ] {
+        let mut stream = target.connect(&[]);
+        stream.write_all(&frames).expect("said");
+        let (kinds, code) = read_all(&mut stream);
+        assert!(code.is_some_and(|code| code > 0), "{name}: {kinds:?} {code:?}");
+        assert!(!kinds.contains(&HEADERS), "{name}: it was answered: {kinds:?}");
+    }
+    target.has_borne("broken frames", 20_000, 10.0);
+}
+
+impl Running {
+    /// Processor time it has used, in hundredths of a second.
+    fn processor(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("running");
+        // Behind the name, which may hold anything: fields 14 and 15 of proc(5).
+        let rest = stat.rsplit(')').next().expect("fields");
+        rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    }
+}

@@ -1,0 +1,273 @@
+//! Who stands between a client and a server over TLS: what is cut off, and what is said again, over HTTP/1.1 and HTTP/2.
+//! (A downgrade is in `secure.rs`.)
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{LONG, Running, Scratch, anabranch, errors, has, noise, run};
+use crate::secure::certificate;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// A server over TLS, whose log is in `place`.
+fn serve(place: &Scratch, words: &[&str]) -> Running {
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", &format!("{}/site", place.text()), "--listen", "https://127.0.0.1:0"]).args(words);
+    Running::start_as(command, fs::File::create(place.file("log", "")).expect("a log"))
+}
+
+fn at(server: &Running) -> String {
+    server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned()
+}
+
+/// What has been asked of the server.
+fn log(place: &Scratch) -> String {
+    fs::read_to_string(format!("{}/log", place.text())).expect("a log")
+}
+
+/// Whole records of TLS (RFC 8446 §5.1) from `stream`, until it ends.
+fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut record = vec![0; 5];
+    stream.read_exact(&mut record).ok()?;
+    let length = usize::from(u16::from_be_bytes([record[3], record[4]]));
+    record.resize(5 + length, 0);
+    stream.read_exact(&mut record[5..]).ok()?;
+    Some(record)
+}
+
+/// Stands before the server at `to` for one connection: of what the server says it lets through as many records as `most`
+/// takes, and then ends both connections in good order of TCP. What the client says goes on, and is kept.
+fn between(
+    to: String,
+    mut most: impl FnMut(&[u8]) -> bool + Send + 'static,
+) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let here = listener.local_addr().expect("an address").to_string();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = heard.clone();
+    thread::spawn(move || {
+        let (client, _) = listener.accept().expect("a client");
+        let server = TcpStream::connect(to).expect("connected");
+        for stream in [&client, &server] {
+            stream.set_read_timeout(Some(LONG)).expect("a deadline");
+        }
+        let (mut from, mut into) =
+            (client.try_clone().expect("a handle"), server.try_clone().expect("a handle"));
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = from.read(&mut piece) {
+                kept.lock().expect("sound").extend_from_slice(&piece[..length]);
+                if into.write_all(&piece[..length]).is_err() {
+                    break;
+                }
+            }
+            let _ = into.shutdown(Shutdown::Write);
+        });
+        let (mut server, mut client) = (server, client);
+        while let Some(record) = record(&mut server).filter(|record| most(record)) {
+            if client.write_all(&record).is_err() {
+                break;
+            }
+        }
+        let _ = client.shutdown(Shutdown::Write);
+        let _ = server.shutdown(Shutdown::Both);
+        // The client's end is waited for: a reset would be another ending.
+        let _ = client.read_to_end(&mut Vec::new());
+    });
+    (here, heard)
+}
+
+#[test]
+fn an_answer_that_is_cut_between_two_records_is_no_answer() {
+    let place = Scratch::new("tls-cut");
+    place.file("site/big", noise(300_000));
+    let server = serve(&place, &["-q"]);
+    for version in ["1.1", "2"] {
+        // Of HTTP/1.1 a length is known, of HTTP/2 the last frame is: either is missed.
+        let mut large = 0;
+        let (here, _) = between(at(&server), move |record| {
+            large += usize::from(record.len() > 8000);
+            large < 4
+        });
+        let kept = place.file("part", "");
+        let got = run(anabranch()
+            .args(["get", "--quiet", "--insecure", "--http", version, &format!("https://{here}/big"), "-o"])
+            .arg(&kept));
+        let said = errors(&got);
+        assert_eq!(got.status.code(), Some(1), "{version}: {said}");
+        // The warning of --insecure, and one line.
+        assert_eq!(said.lines().count(), 2, "{version}: {said}");
+        assert!(
+            said.contains("cut") || said.contains("ended early") || said.contains("closed"),
+            "{version}: {said}"
+        );
+    }
+    assert_eq!(server.end(), 0);
+}
+
+/// An answer of HTTP/1.0 ends with its connection: only the closure alert tells that it is whole (RFC 8446 §6.1).
+#[test]
+fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-closed");
+    let (file, key) = certificate(&place, "rsa", "30");
+    let body = noise(100_000);
+    place.file("big", &body);
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let mut peer = Command::new("openssl")
+        .args([
+            "s_server",
+            "-WWW",
+            "-quiet",
+            "-accept",
+            &format!("127.0.0.1:{free}"),
+            "-cert",
+            &file,
+            "-key",
+            &key,
+        ])
+        .current_dir(&place.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl");
+    while TcpStream::connect(("127.0.0.1", free)).is_err() {
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(peer.try_wait().expect("a child").is_none(), "openssl has ended");
+    }
+    let get = |here: &str| {
+        let got = run(anabranch().args(["get", "--quiet", "--insecure", &format!("https://{here}/big")]));
+        (got.status.code(), errors(&got), got.stdout)
+    };
+    let (whole, _) = between(format!("127.0.0.1:{free}"), |_| true);
+    let (code, err, out) = get(&whole);
+    assert_eq!((code, out == body), (Some(0), true), "{err}");
+    // The same without its last record, which is the alert: every byte of the body has come, and nobody can know it.
+    let mut large = 0;
+    let (cut, _) = between(format!("127.0.0.1:{free}"), move |record| {
+        large += usize::from(record.len() > 4000);
+        large == 0 || record.len() > 40
+    });
+    let (code, err, _) = get(&cut);
+    peer.kill().expect("killed");
+    peer.wait().expect("ended");
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("without its closure alert: they may have been cut"), "{err}");
+}
+
+#[test]
+fn a_request_that_is_cut_is_none() {
+    let place = Scratch::new("tls-half");
+    place.file("site/index.html", "hello");
+    let server = serve(&place, &[]);
+    let mut command = Command::new("openssl");
+    if !has("openssl") {
+        return;
+    }
+    // A head without its end, and then the end of the connection without an alert.
+    let (here, heard) = between(at(&server), |_| true);
+    let mut client = command
+        .args(["s_client", "-connect", &here, "-quiet"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl");
+    let mut input = client.stdin.take().expect("piped");
+    input.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").expect("said");
+    let begun = std::time::Instant::now();
+    // Its handshake and its half of a head are some hundred bytes.
+    while heard.lock().expect("sound").len() < 400 {
+        assert!(begun.elapsed() < LONG, "it says nothing");
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
+    client.kill().expect("killed");
+    client.wait().expect("ended");
+    drop(input);
+    assert_eq!(server.end(), 0, "nothing is left of it");
+    assert!(!log(&place).contains("\" 200 "), "{}", log(&place));
+}
+
+/// The server takes no early data over TCP (RFC 8446 §2.3): its tickets say so, and who sends some all the same is not
+/// answered it. So a request that somebody has recorded is done once, whatever is sent again.
+#[test]
+fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-again");
+    place.file("site/index.html", "hello");
+    let early = place.file("early", "GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
+    let server = serve(&place, &["--threads", "2"]);
+    let session = format!("{}/session", place.text());
+    // HTTP/2 as OpenSSL can say it: the preface, SETTINGS, and a request (:method GET, :scheme https, :path /).
+    let two = [
+        &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
+        b"\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x01\x01a",
+    ]
+    .concat();
+    let one = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec();
+    let mut done = 0;
+    for (alpn, asked) in [("http/1.1", one), ("h2", two)] {
+        let say = |at: &str, words: &[&str]| {
+            let mut child = Command::new("openssl")
+                .args(["s_client", "-connect", at, "-alpn", alpn, "-ign_eof"])
+                .args(words)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("openssl");
+            let mut input = child.stdin.take().expect("piped");
+            input.write_all(&asked).expect("said");
+            let mut heard = Vec::new();
+            let mut output = child.stdout.take().expect("piped");
+            let mut piece = [0; 4096];
+            // HTTP/2 goes on until it is told to end.
+            while !heard.windows(5).any(|five| five == b"hello") {
+                match output.read(&mut piece) {
+                    Ok(length @ 1..) => heard.extend_from_slice(&piece[..length]),
+                    _ => break,
+                }
+            }
+            child.kill().expect("killed");
+            child.wait().expect("ended");
+            String::from_utf8_lossy(&heard).into_owned()
+        };
+        let first = say(&at(&server), &["-sess_out", &session]);
+        assert!(first.contains("hello"), "{first}");
+        done += 1;
+        let held = run(Command::new("openssl").args(["sess_id", "-in", &session, "-noout", "-text"]));
+        let held = String::from_utf8_lossy(&held.stdout).into_owned();
+        assert!(held.contains("Max Early Data: 0") || !held.contains("Max Early Data"), "{held}");
+        let text = early.to_str().expect("UTF-8");
+        let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
+        assert!(!again.contains("Early data was accepted"), "{again}");
+        // Somebody records a resumed session, and says the same again: its keys are those of another handshake.
+        let (here, heard) = between(at(&server), |_| true);
+        let resumed = say(&here, &["-sess_in", &session]);
+        assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");
+        done += 1 + usize::from(again.contains("hello"));
+        let recorded = heard.lock().expect("sound").clone();
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(at(&server)).expect("connected");
+            stream.set_read_timeout(Some(LONG)).expect("a deadline");
+            let _ = stream.write_all(&recorded);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            // A hello, and an alert at the end.
+            assert!(answer.first().is_none_or(|kind| [21, 22].contains(kind)), "{answer:?}");
+        }
+    }
+    assert_eq!(server.end(), 0);
+    let log = log(&place);
+    assert_eq!(log.lines().count(), done, "{log}");
+    assert!(!log.contains("/early"), "{log}");
+}

@@ -1,0 +1,235 @@
+//! What TLS offers, as Mozilla's "intermediate" or stricter; sessions that are resumed; and where secrets are, and are not.
+//!
+//! OpenSSL's `s_client` is the peer.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Running, Scratch, anabranch, errors, has, run};
+use crate::secure::certificate;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+/// A server over TLS with a certificate for localhost; what it says goes to files.
+fn serve(place: &Scratch, certificate: &(String, String), words: &[&str]) -> Running {
+    place.file("site/index.html", "hello");
+    let mut command = anabranch();
+    command.args(["serve", &format!("{}/site", place.text()), "--listen", "https://127.0.0.1:0"]);
+    command.args(["--cert", &certificate.0, "--key", &certificate.1]).args(words);
+    command.env("SSLKEYLOGFILE", format!("{}/server.keys", place.text()));
+    Running::start_as(command, fs::File::create(place.file("log", "")).expect("a log"))
+}
+
+fn at(server: &Running) -> String {
+    server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned()
+}
+
+/// `openssl s_client` with these words, which says `input` to the server and waits for the end.
+fn s_client(at: &str, words: &[&str], input: &str) -> Output {
+    let mut child = Command::new("openssl")
+        .args(["s_client", "-connect", at, "-servername", "localhost"])
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("openssl");
+    // It may have ended already.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    child.wait_with_output().expect("ended")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &errors(output)
+}
+
+/// A certificate of an ECDSA key, for the suites that want one.
+fn ecdsa(place: &Scratch) -> (String, String) {
+    let (file, key) = (format!("{}/ec.pem", place.text()), format!("{}/ec.key", place.text()));
+    let made = run(Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+        .args(["-keyout", &key, "-out", &file]));
+    assert!(made.status.success(), "{}", errors(&made));
+    (file, key)
+}
+
+/// Every suite and group of OpenSSL's is asked for by itself; what Mozilla's "intermediate" configuration (5.7) lists without
+/// its two suites of DHE is what there is.
+#[test]
+fn what_is_offered_is_mozillas_intermediate_or_stricter() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-offered");
+    let servers =
+        [certificate(&place, "rsa", "30"), ecdsa(&place)].map(|identity| serve(&place, &identity, &["-q"]));
+    let listed = |words: &[&str]| {
+        let output = run(Command::new("openssl").arg("ciphers").args(words));
+        let names = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        names.split(':').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let old = listed(&["-tls1_2", "ALL:COMPLEMENTOFALL:@SECLEVEL=0"]);
+    assert!(old.len() > 60, "OpenSSL has more than what we look for: {old:?}");
+    let mut agreed = BTreeSet::new();
+    for server in &servers {
+        let at = at(server);
+        for suite in &old {
+            let only = format!("{suite}:@SECLEVEL=0");
+            let said = text(&s_client(&at, &["-tls1_2", "-cipher", &only], "Q\n"));
+            if said.contains(&format!("Cipher is {suite}\n")) {
+                agreed.insert(suite.clone());
+            }
+        }
+        for suite in [
+            "TLS_AES_256_GCM_SHA384",
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "TLS_AES_128_CCM_SHA256",
+            "TLS_AES_128_CCM_8_SHA256",
+        ] {
+            let said = text(&s_client(&at, &["-tls1_3", "-ciphersuites", suite], "Q\n"));
+            if said.contains(&format!("Cipher is {suite}\n")) {
+                agreed.insert(suite.to_owned());
+            }
+        }
+        // Versions before 1.2 are refused, however weak the client lets itself be.
+        for version in ["-tls1", "-tls1_1"] {
+            let said = text(&s_client(&at, &[version, "-cipher", "ALL:@SECLEVEL=0"], "Q\n"));
+            assert!(said.contains("Cipher is (NONE)"), "{version}: {said}");
+        }
+        // Neither compression (RFC 7525 §3.3) nor a second handshake within a session (§3.5) comes about.
+        let said = text(&s_client(&at, &["-tls1_2", "-cipher", "ALL"], "R\n"));
+        assert!(said.contains("Compression: NONE"), "{said}");
+        assert!(said.contains("RENEGOTIATING") && !said.contains("HTTP/1.1"), "{said}");
+        assert!(said.contains("no renegotiation") || said.contains("alert"), "{said}");
+        assert!(said.contains("Extended master secret: yes"), "RFC 7627: {said}");
+    }
+    let wanted = [
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+    ];
+    assert_eq!(agreed.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
+    let groups =
+        ["X25519", "P-256", "P-384", "P-521", "X448", "ffdhe2048", "ffdhe3072", "secp256k1", "P-224"];
+    let agrees = |group: &&str| {
+        let said = text(&s_client(&at(&servers[0]), &["-groups", group], "Q\n"));
+        !said.contains("Cipher is (NONE)") && said.contains("Cipher is TLS_")
+    };
+    assert_eq!(groups.into_iter().filter(agrees).collect::<Vec<_>>(), ["X25519", "P-256", "P-384"]);
+    for server in servers {
+        assert_eq!(server.end(), 0);
+    }
+}
+
+/// A request of HTTP/1.1 whose answer ends the connection.
+const ASKED: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn openssl_resumes_sessions_by_tickets_in_any_thread_and_after_a_reload() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-resumed");
+    let server = serve(&place, &certificate(&place, "rsa", "30"), &["--threads", "2"]);
+    let at = at(&server);
+    let (session, none) = (format!("{}/session", place.text()), &[][..]);
+    for version in ["-tls1_3", "-tls1_2"] {
+        let first = text(&s_client(&at, &[version, "-ign_eof", "-sess_out", &session], ASKED));
+        assert!(first.contains("New, ") && first.contains("hello"), "{version}: {first}");
+        let held = run(Command::new("openssl").args(["sess_id", "-in", &session, "-noout", "-text"]));
+        let held = text(&held);
+        // A ticket, not a session that the server would have to remember.
+        assert!(held.contains("TLS session ticket:"), "{version}: {held}");
+        for _ in 0..6 {
+            let again = text(&s_client(&at, &[version, "-ign_eof", "-sess_in", &session], ASKED));
+            assert!(again.contains("Reused, ") && again.contains("hello"), "{version}: {again}");
+        }
+    }
+    // Five times on end, by OpenSSL's own means: it goes on by tickets of TLS 1.2, which come within the handshake.
+    let said = text(&s_client(&at, &["-tls1_2", "-reconnect"], "Q\n"));
+    assert_eq!(said.matches("Reused, TLSv1.2").count(), 5, "{said}");
+    server.hang_up();
+    server.line("certificate: read again from ");
+    let again = text(&s_client(&at, &["-ign_eof", "-sess_in", &session], ASKED));
+    assert!(again.contains("Reused, "), "{again}");
+    // A ticket that was changed is none: the handshake is a whole one.
+    let kept = fs::read_to_string(&session).expect("a session");
+    let other = serve(&place, &certificate(&place, "other", "30"), none);
+    let said = text(&s_client(&self::at(&other), &["-ign_eof", "-sess_in", &session], ASKED));
+    assert!(said.contains("New, ") && said.contains("hello"), "another server's keys: {said}");
+    assert!(kept.contains("SSL SESSION PARAMETERS"));
+    assert_eq!((server.end(), other.end()), (0, 0));
+}
+
+/// Our client resumes: a page's connections beyond the first, as the server's count of whole handshakes says.
+#[test]
+fn secrets_are_in_the_key_log_and_nowhere_else() {
+    if !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-secrets");
+    let identity = certificate(&place, "rsa", "30");
+    let server = serve(&place, &identity, &[]);
+    let at = at(&server);
+    let keys = format!("{}/client.keys", place.text());
+    let url = format!("https://localhost:{}/", at.rsplit(':').next().expect("a port"));
+    let mut command = anabranch();
+    command.env("SSLKEYLOGFILE", &keys).args(["get", "--trust", &identity.0, &url]);
+    let got = run(&mut command);
+    assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(0), &b"hello"[..]), "{}", errors(&got));
+    // What cannot be used is told of without what it holds.
+    let broken = fs::read_to_string(&identity.1).expect("a key").replacen("MII", "XII", 1);
+    let broken = place.file("broken.key", broken);
+    let refused = run(anabranch().args(["serve", place.text(), "--listen", "https://127.0.0.1:0"]).args([
+        "--cert",
+        &identity.0,
+        "--key",
+        broken.to_str().expect("UTF-8"),
+    ]));
+    assert_eq!(refused.status.code(), Some(2));
+    server.hang_up();
+    let (code, lines) = server.end_with_lines();
+    assert_eq!(code, 0);
+    // Both ends write the same secrets (the format is NSS's).
+    let read = |name: &str| fs::read_to_string(format!("{}/{name}", place.text())).expect("secrets");
+    let (of_client, of_server) = (read("client.keys"), read("server.keys"));
+    let secrets = |text: &str| -> BTreeSet<String> {
+        let of_lines = text.lines().filter(|line| line.contains("_TRAFFIC_SECRET"));
+        of_lines.filter_map(|line| line.split(' ').nth(2)).map(str::to_owned).collect()
+    };
+    assert!(secrets(&of_client).len() >= 4, "{of_client}");
+    assert!(secrets(&of_client).is_subset(&secrets(&of_server)), "{of_client}\n{of_server}");
+    // And nothing else does: not the log, not what was said.
+    let pem = fs::read_to_string(&identity.1).expect("a key");
+    let of_key = pem.lines().filter(|line| !line.starts_with('-') && line.len() > 16).map(str::to_owned);
+    let said = [read("log"), lines.join("\n"), errors(&got), errors(&refused)].join("\n");
+    assert!(said.contains("GET / HTTP/2.0"), "{said}");
+    for secret in of_key.chain(secrets(&of_server)) {
+        assert!(!said.contains(&secret), "a secret is told: {said}");
+    }
+    // Without the variable nobody writes them.
+    let mut command = anabranch();
+    command.env_remove("SSLKEYLOGFILE").args(["get", "--quiet", "--insecure", &url]);
+    let before = fs::read_dir(&place.0).expect("a directory").count();
+    let _ = run(&mut command);
+    assert_eq!(fs::read_dir(&place.0).expect("a directory").count(), before);
+}

@@ -1,0 +1,423 @@
+//! A server of HTTP and whatever a client says to it: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
+//!
+//! The session is a script in memory: what the client says is there from the beginning, in pieces of any size, and what the
+//! server says is taken, or not. Time is virtual. Every session ends: by the client's end, by an error, or as idle.
+
+use crate::source::Source;
+use anabranch_base::time::{Duration, Instant};
+use anabranch_http::http2::PREFACE;
+use anabranch_http::http2::priority::{Priority, Turns};
+use anabranch_http::observe::Unobserved;
+use anabranch_http::page::Page;
+use anabranch_http::serve::{self, Options, PageSite, Versions};
+use anabranch_sim::Network;
+use anabranch_transport::{CloseReason, Listener, ONE_WAY, OpenError, Session, Stream};
+use anabranch_world::World;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes on one stream, as HTTP/1.1 or what the server makes of them.
+pub fn http1(input: &[u8]) {
+    let mut source = Source::new(input);
+    let manner = Manner::read(&mut source);
+    let mut said = Vec::new();
+    while !source.is_over() {
+        match source.below(6) {
+            0 => said.extend(b"GET / HTTP/1.1\r\nHost: a\r\n"),
+            1 => said.extend(b"\r\n"),
+            2 => said.extend(source.pick(&FIELDS)),
+            3 => said.extend(b"POST /object-1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+            _ => said.extend(source.bytes(60)),
+        }
+    }
+    serve(manner, vec![(0, said)], Versions::Both);
+}
+
+const FIELDS: [&[u8]; 8] = [
+    b"Connection: close\r\n",
+    b"Content-Length: 3\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Range: bytes=1-2\r\n",
+    b"Priority: u=1, i\r\n",
+    b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+    b"If-None-Match: *\r\n",
+    b" folded\r\n",
+];
+
+/// Frames on one stream: made up, mostly such as can be.
+pub fn http2(input: &[u8]) {
+    let mut source = Source::new(input);
+    let manner = Manner::read(&mut source);
+    let mut said = PREFACE.to_vec();
+    if source.one_in(32) {
+        said.truncate(source.below(24) as usize);
+    }
+    let frame = |said: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = (payload.len() as u32).to_be_bytes();
+        said.extend([&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat());
+    };
+    frame(&mut said, 4, 0, 0, &[]);
+    let mut next = 1;
+    while !source.is_over() {
+        let stream = if source.one_in(4) { source.number() } else { source.below(next + 4) };
+        match source.below(8) {
+            // A request, mostly whole.
+            0..=2 => {
+                let mut head = vec![0x82, 0x87, 0x84, 0x01, 1, b'a'];
+                if source.one_in(2) {
+                    let value = source.bytes(20);
+                    head.extend([&[0, 8][..], b"priority", &[value.len() as u8], value].concat());
+                }
+                if source.one_in(4) {
+                    head.extend(source.bytes(40));
+                }
+                let flags = if source.one_in(8) { source.byte() } else { 5 };
+                frame(&mut said, 1, flags, next, &head);
+                next += 2;
+            }
+            // RST_STREAM, WINDOW_UPDATE, SETTINGS with numbers of any size.
+            3 => frame(&mut said, 3, 0, stream, &source.number().to_be_bytes()),
+            4 => frame(&mut said, 8, 0, stream, &source.number().to_be_bytes()),
+            5 => {
+                let id = [0, source.below(8) as u8];
+                frame(&mut said, 4, 0, 0, &[&id[..], &source.number().to_be_bytes()].concat());
+            }
+            6 => {
+                let (kind, flags) = (source.below(12) as u8, source.byte());
+                frame(&mut said, kind, flags, stream, source.bytes(80));
+            }
+            _ => said.extend(source.bytes(30)),
+        }
+    }
+    serve(manner, vec![(0, said)], Versions::Both);
+}
+
+/// Streams of HTTP/3, either way: frames made up, mostly such as can be.
+pub fn http3(input: &[u8]) {
+    let mut source = Source::new(input);
+    let manner = Manner::read(&mut source);
+    // A variable-length integer (RFC 9000 §16), not always of the shortest form.
+    let integer = |source: &mut Source<'_>, value: u32| {
+        let long = source.one_in(16);
+        match value {
+            0..0x40 if !long => vec![value as u8],
+            0..0x4000 if !long => ((value as u16) | 0x4000).to_be_bytes().to_vec(),
+            _ => (u64::from(value) | 0xc000_0000_0000_0000).to_be_bytes().to_vec(),
+        }
+    };
+    // What every client has: a control stream with settings.
+    let mut streams = vec![(ONE_WAY, vec![0, 4, 0])];
+    let (mut both, mut one) = (0, 1);
+    while !source.is_over() && streams.len() < 24 {
+        let mut said = Vec::new();
+        let one_way = source.one_in(4);
+        if one_way {
+            let kind = source.below(6);
+            said.extend(integer(&mut source, kind));
+        }
+        while !source.is_over() && !source.one_in(5) {
+            let (kind, payload) = match source.below(6) {
+                0 | 1 if !one_way => {
+                    // RFC 9204 §4.5: static entries of GET, https, / and an authority.
+                    let mut head = vec![0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
+                    if source.one_in(2) {
+                        let value = source.bytes(20);
+                        head.extend([&[0x27, 1][..], b"priority", &[value.len() as u8], value].concat());
+                    }
+                    (1, head)
+                }
+                2 => (0, source.bytes(40).to_vec()),
+                3 => (source.below(16), source.bytes(40).to_vec()),
+                4 => (0xf0700, source.bytes(20).to_vec()),
+                _ => (source.number(), source.bytes(30).to_vec()),
+            };
+            let kind = integer(&mut source, kind & 0x3fff_ffff);
+            let length = if source.one_in(12) { source.number() } else { payload.len() as u32 };
+            let length = integer(&mut source, length & 0x3fff_ffff);
+            said.extend([kind, length, payload].concat());
+        }
+        let number = if one_way { ONE_WAY | one } else { both };
+        if one_way { one += 1 } else { both += 1 }
+        streams.push((number, said));
+    }
+    serve(manner, streams, Versions::Http3);
+}
+
+/// The field `priority` (RFC 9218 §5), and the order that follows.
+pub fn priority(input: &[u8]) {
+    let mut source = Source::new(input);
+    let mut turns = Turns::default();
+    let mut there = Vec::new();
+    for stream in 0..8 {
+        let priority = Priority::read(&String::from_utf8_lossy(source.bytes(24)));
+        assert!(priority.urgency <= 7 && Priority::read(&priority.to_string()) == priority);
+        assert!(priority.rank(source.number().into()) < 1 << 31);
+        turns.add(stream, priority);
+        there.push((stream, priority));
+    }
+    while !source.is_over() {
+        let stream = u64::from(source.below(10));
+        if source.one_in(3) {
+            turns.remove(stream);
+            there.retain(|(other, _)| *other != stream);
+        } else {
+            turns.written(stream);
+        }
+        let order: Vec<u64> = turns.order().collect();
+        let urgencies: Vec<u8> = order
+            .iter()
+            .filter_map(|stream| there.iter().find(|(other, _)| other == stream))
+            .map(|(_, priority)| priority.urgency)
+            .collect();
+        assert!(order.len() == there.len() && urgencies.is_sorted(), "{order:?} of {there:?}");
+    }
+}
+
+/// How a client says what it says, and takes what it is told.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// Bytes that are there at a time.
+    piece: usize,
+    /// Its bytes end, or nothing comes behind them.
+    ends: bool,
+    /// Bytes that it takes on each stream before it takes no more.
+    takes: usize,
+}
+
+impl Manner {
+    fn read(source: &mut Source<'_>) -> Self {
+        Self {
+            piece: 1 + source.below(256) as usize,
+            ends: source.one_in(2),
+            takes: source.pick(&[0, 10, 1000, usize::MAX, usize::MAX, usize::MAX]),
+        }
+    }
+}
+
+/// Serves a session whose client says this on its streams.
+fn serve(manner: Manner, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
+    let network = Network::new(1);
+    let host = network.host("server", &[[10, 0, 0, 1].into()]);
+    let world = network.world(host);
+    let session = Script(Rc::new(RefCell::new(Inner::default())));
+    for (number, said) in streams {
+        let stream = ScriptStream { script: session.clone(), number, manner, said, at: 0, taken: 0, turn: false };
+        let mut inner = session.0.borrow_mut();
+        if number & ONE_WAY == 0 { inner.both.push_back(stream) } else { inner.one.push_back(stream) }
+    }
+    session.0.borrow_mut().fresh = versions == Versions::Http3;
+    let options = Options {
+        idle_timeout: Some(Duration::from_secs(20)),
+        head_timeout: Some(Duration::from_secs(5)),
+        max_head: Some(16 << 10),
+        versions,
+        ..Options::default()
+    };
+    let page = Page::from_sizes("300,40kB").expect("a page");
+    let server = serve::run(
+        world.clone(),
+        Once(Some(session.clone())),
+        Rc::new(PageSite::new(&page)),
+        options,
+        Unobserved,
+    );
+    let _server = world.spawn("server", server);
+    let asked = async {
+        world.sleep_until(world.now() + Duration::from_secs(200)).await;
+    };
+    network.run(asked, Instant::MAX).expect_done();
+    assert!(session.0.borrow().closed.is_some(), "the session goes on");
+}
+
+/// A listener with one session.
+struct Once(Option<Script>);
+
+impl Listener for Once {
+    type Session = Script;
+
+    fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<Result<Script, CloseReason>> {
+        self.0.take().map_or(Poll::Pending, |session| Poll::Ready(Ok(session)))
+    }
+
+    fn port(&self) -> u16 {
+        443
+    }
+}
+
+/// A session whose client says what is written.
+#[derive(Clone)]
+struct Script(Rc<RefCell<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    fresh: bool,
+    both: VecDeque<ScriptStream>,
+    one: VecDeque<ScriptStream>,
+    begun: u64,
+    closed: Option<CloseReason>,
+    waiting: Vec<Waker>,
+}
+
+impl Script {
+    fn end(&self, reason: CloseReason) {
+        let mut inner = self.0.borrow_mut();
+        inner.closed.get_or_insert(reason);
+        let waiting = std::mem::take(&mut inner.waiting);
+        drop(inner);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn wait<T>(&self, cx: &Context<'_>) -> Poll<T> {
+        self.0.borrow_mut().waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn closed(&self) -> Option<CloseReason> {
+        self.0.borrow().closed.clone()
+    }
+
+    fn accept(&self, cx: &Context<'_>, one_way: bool) -> Poll<Result<ScriptStream, CloseReason>> {
+        if let Some(reason) = self.closed() {
+            return Poll::Ready(Err(reason));
+        }
+        let mut inner = self.0.borrow_mut();
+        let next = if one_way { inner.one.pop_front() } else { inner.both.pop_front() };
+        drop(inner);
+        next.map_or_else(|| self.wait(cx), |stream| Poll::Ready(Ok(stream)))
+    }
+}
+
+impl Session for Script {
+    type Stream = ScriptStream;
+
+    fn id(&self) -> u64 {
+        1
+    }
+
+    fn poll_established(&self, _: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        Poll::Ready(self.closed().map_or(Ok(()), Err))
+    }
+
+    fn early_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> u64 {
+        if self.0.borrow().fresh { 100 } else { 1 }
+    }
+
+    fn fresh_streams(&self) -> bool {
+        self.0.borrow().fresh
+    }
+
+    fn grow(&self, _: u64) {}
+
+    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
+        Poll::Ready(self.streams())
+    }
+
+    fn open(&self, number: u64) -> Result<ScriptStream, OpenError> {
+        Err(OpenError::AlreadyOpen(number))
+    }
+
+    fn poll_begin(&self, _: &mut Context<'_>, one_way: bool) -> Poll<Result<ScriptStream, OpenError>> {
+        let mut inner = self.0.borrow_mut();
+        let number = inner.begun | if one_way { ONE_WAY } else { 0 };
+        inner.begun += 1;
+        let manner = Manner { piece: 1, ends: false, takes: usize::MAX };
+        drop(inner);
+        Poll::Ready(Ok(ScriptStream { script: self.clone(), number, manner, said: Vec::new(), at: 0, taken: 0, turn: false }))
+    }
+
+    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<ScriptStream, CloseReason>> {
+        self.accept(cx, true)
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<ScriptStream, CloseReason>> {
+        self.accept(cx, false)
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.closed().map_or_else(|| self.wait(cx), Poll::Ready)
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        0
+    }
+
+    fn close(&self) {
+        self.end(CloseReason::Finished);
+    }
+
+    fn abort(&self) {
+        self.end(CloseReason::Aborted);
+    }
+}
+
+/// A stream of it.
+struct ScriptStream {
+    script: Script,
+    number: u64,
+    manner: Manner,
+    said: Vec<u8>,
+    at: usize,
+    taken: usize,
+    /// Something was read: the next piece comes in another turn.
+    turn: bool,
+}
+
+impl Stream for ScriptStream {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.at as u64
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.taken as u64
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        if std::mem::take(&mut self.turn) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let length = self.manner.piece.min(self.said.len() - self.at).min(into.len());
+        if length == 0 {
+            return match self.script.closed() {
+                Some(reason) => Poll::Ready(Err(reason)),
+                None if self.manner.ends || into.is_empty() => Poll::Ready(Ok(0)),
+                None => self.script.wait(cx),
+            };
+        }
+        into[..length].copy_from_slice(&self.said[self.at..self.at + length]);
+        (self.at, self.turn) = (self.at + length, true);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        if let Some(reason) = self.script.closed() {
+            return Poll::Ready(Err(reason));
+        }
+        let length = from.len().min(self.manner.takes.saturating_sub(self.taken));
+        if length == 0 && !from.is_empty() {
+            return self.script.wait(cx);
+        }
+        self.taken += length;
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_write_message(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.poll_write(cx, message)
+    }
+
+    fn finish(&mut self) {}
+
+    fn half_closes(&self) -> bool {
+        true
+    }
+}

@@ -95,13 +95,15 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
 
 /// DTLS of a server.
 pub fn dtls_server(identity: Identity) -> Result<Ends, EndsError> {
-    let settings = DtlsSettings { identity: Some(identity), ..DtlsSettings::default() };
+    let settings =
+        DtlsSettings { identity: Some(identity), key_log: Some(key_log()), ..DtlsSettings::default() };
     Ends::new(settings, Surroundings::Real)
 }
 
 /// DTLS of a client that believes these.
 pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
-    Ends::new(DtlsSettings { trust: Some(trust), ..DtlsSettings::default() }, Surroundings::Real)
+    let settings = DtlsSettings { trust: Some(trust), key_log: Some(key_log()), ..DtlsSettings::default() };
+    Ends::new(settings, Surroundings::Real)
 }
 
 /// What a client is over TLS, and whom it believes over DTLS.

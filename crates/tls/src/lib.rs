@@ -32,7 +32,7 @@ pub use rustls::{KeyLog, KeyLogFile};
 
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
-pub use pair::{Ends, Pair, Visits};
+pub use pair::{Ends, Pair, Secrets, Visits};
 pub use rustls::pki_types::CertificateDer;
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};

@@ -175,10 +175,11 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// The secrets of all sessions so far, for decoders; DTLS gives none.
+    /// The secrets of all sessions so far, for decoders.
     #[must_use]
     pub fn secrets(&self) -> String {
-        self.tls.as_ref().map(Pair::secrets).unwrap_or_default()
+        let over = self.tls.as_ref().map(Pair::secrets);
+        over.or_else(|| self.dtls.as_ref().map(anabranch_dtls::Pair::secrets)).unwrap_or_default()
     }
 }
 

@@ -3,8 +3,9 @@
 //! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
 //! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
+use crate::dial::SecureTarget;
 use crate::place::{Carrier, Listen, Url};
-use crate::{Failure, complain};
+use crate::{Failure, complain, knobs};
 use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
 use anabranch_tls::{
@@ -22,11 +23,25 @@ pub struct ServerTls {
     /// What takes sessions in over TLS; `None`: it listens nowhere so.
     pub server: Option<Server>,
     /// Who it is over DTLS; `None`: it listens nowhere so.
-    pub dtls: Option<Identity>,
+    pub dtls: Option<DtlsServer>,
     /// A line about its certificate.
     pub shown: String,
     /// Its certificate and its key, where they are kept.
     files: Option<Files>,
+}
+
+/// A server over DTLS.
+#[derive(Clone)]
+pub struct DtlsServer {
+    /// Who it is.
+    pub identity: Identity,
+    /// SCTP goes without its own checksum where the peer agrees.
+    pub unsummed: bool,
+}
+
+/// RFC 9653 §3: DTLS finds what a checksum would find, so SCTP goes without beneath it, unless the user says otherwise.
+fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
+    Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
 
 /// A certificate and its key.
@@ -80,9 +95,12 @@ pub fn server(matches: &ArgMatches, places: &[Listen]) -> Result<Option<ServerTl
     let over = |dtls: bool| {
         places.iter().any(|place| place.carrier.is_secure() && place.carrier.is_kernels() != dtls)
     };
-    let dtls = over(true).then(|| identity.clone());
-    if let Some(identity) = &dtls {
-        dtls_server(identity.clone()).map_err(|why| wrong(why.to_string()))?;
+    let dtls = match over(true) {
+        true => Some(DtlsServer { identity: identity.clone(), unsummed: is_unsummed(matches)? }),
+        false => None,
+    };
+    if let Some(dtls) = &dtls {
+        dtls_server(dtls.identity.clone()).map_err(|why| wrong(why.to_string()))?;
     }
     let settings = ServerSettings {
         protocols: protocols(None),
@@ -113,6 +131,15 @@ pub struct Believing {
     pub client: Client,
     /// Over DTLS.
     pub trust: Trust,
+    /// SCTP goes without its own checksum over DTLS where the peer agrees.
+    pub unsummed: bool,
+}
+
+impl Believing {
+    /// What SCTP over DTLS to a server of this name begins with.
+    pub fn target(&self, name: &str) -> SecureTarget {
+        SecureTarget { trust: self.trust.clone(), name: name.to_owned(), unsummed: self.unsummed }
+    }
 }
 
 /// What the client is over TLS; `None`: it goes nowhere over TLS.
@@ -154,7 +181,7 @@ pub fn client(
         ..ClientSettings::default()
     };
     let client = Client::new(settings, Surroundings::Real).map_err(|why| Failure::Host(why.to_string()))?;
-    Ok(Some(Believing { client, trust }))
+    Ok(Some(Believing { client, trust, unsummed: is_unsummed(matches)? }))
 }
 
 /// A client of whom nothing was said: it believes the authorities of this system.

@@ -62,3 +62,28 @@ fn span(now: Instant) -> u32 {
 
 /// A cookie is good for this long at least, and for twice as long at most: as long as a client tries.
 const SPAN: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_good_for_its_peer_its_hello_and_a_while() {
+        let secret = Secret::new(&[7; 32]);
+        let place = |port| (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, 2], port)));
+        let at = |seconds: u64| Instant::from_millis(seconds * 1_000);
+        let cookie = secret.make(at(59), place(5), b"hello");
+        let is_good = |seconds, port, hello: &[u8]| secret.is_good(at(seconds), place(port), hello, &cookie);
+        assert!(is_good(59, 5, b"hello") && is_good(60, 5, b"hello") && is_good(89, 5, b"hello"));
+        assert!(!is_good(90, 5, b"hello"), "too old");
+        assert!(!is_good(29, 5, b"hello"), "of a time to come");
+        assert!(!is_good(60, 6, b"hello"), "another port");
+        assert!(!is_good(60, 5, b"hallo"), "another hello");
+        assert!(!Secret::new(&[8; 32]).is_good(at(60), place(5), b"hello", &cookie), "another secret");
+        for bit in 0..256 {
+            let mut changed = cookie;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!secret.is_good(at(60), place(5), b"hello", &changed), "bit {bit}");
+        }
+    }
+}

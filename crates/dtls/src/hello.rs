@@ -263,3 +263,109 @@ const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::{Ends, Settings, Version};
+    use anabranch_base::Instant;
+    use anabranch_tls::{Surroundings, Trust};
+
+    /// What a client of ours says first.
+    fn said(version: Version) -> Vec<u8> {
+        let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
+        let ends = Ends::new(settings, Surroundings::Real).expect("ends");
+        let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
+        let (mut buffer, mut first) = (vec![0; crate::layer::MAX_OUTPUT], Vec::new());
+        client.receive(&ends, Instant::from_millis(5), None, &mut buffer, |sent| first = sent.to_vec(), |_| {});
+        first
+    }
+
+    fn spoken(versions: [bool; 2]) -> Spoken {
+        Spoken {
+            versions,
+            suites: vec![Dtls13CipherSuite::AES_128_GCM_SHA256],
+            groups: vec![NamedGroup::X25519, NamedGroup::Secp256r1],
+        }
+    }
+
+    #[test]
+    fn hellos_are_read_and_answered_by_what_is_spoken() {
+        let answers = |version, versions: [bool; 2]| {
+            let said = said(version);
+            match Hello::read(&said).expect("a hello").answer(&spoken(versions)) {
+                Answer::Ask(newer) => if newer { "1.3" } else { "1.2" },
+                Answer::Nothing => "nothing",
+                other => panic!("{other:?}"),
+            }
+        };
+        for (version, each) in [
+            (Version::Only12, ["1.2", "1.2", "nothing"]),
+            (Version::Only13, ["1.3", "nothing", "1.3"]),
+            (Version::From12, ["1.3", "1.2", "1.3"]),
+        ] {
+            let versions = [[true, true], [true, false], [false, true]];
+            assert_eq!(versions.map(|versions| answers(version, versions)), each, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn another_group_needs_a_state() {
+        let said = said(Version::Only13);
+        let hello = Hello::read(&said).expect("a hello");
+        let groups = vec![NamedGroup::Secp384r1];
+        let more = hello.answer(&Spoken { groups, ..spoken([true, true]) });
+        assert!(matches!(more, Answer::More), "{more:?}");
+        let suites = vec![Dtls13CipherSuite::from_u16(0x13ff)];
+        let none = hello.answer(&Spoken { suites, ..spoken([true, true]) });
+        assert!(matches!(none, Answer::Nothing), "{none:?}");
+    }
+
+    /// A hello with a cookie, less the cookie, is the one before.
+    #[test]
+    fn the_first_hello_is_in_the_second() {
+        let with = |first: &[u8], cut: (usize, usize), put: &[u8], lengths: &[usize]| {
+            let mut second = [&first[..cut.0], put, &first[cut.1..]].concat();
+            let longer = second.len() - first.len();
+            for &at in lengths {
+                let length = be(&second[at..at + 2]) + longer;
+                second[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+            }
+            (second[18], second[10]) = (1, 1);
+            second
+        };
+        let old = said(Version::Only12);
+        let hello = Hello::read(&old).expect("a hello");
+        let at = HEADERS + hello.legacy.0;
+        let second = with(&old, (at - 1, at), &[&[32][..], &[9; 32]].concat(), &[11, 15, 23]);
+        let hello = Hello::read(&second).expect("a hello");
+        let answer = hello.answer(&spoken([true, true]));
+        assert!(matches!(answer, Answer::Look(false, cookie) if cookie == [9; 32]), "{answer:?}");
+        assert_eq!(hello.first(false), old);
+
+        let new = said(Version::Only13);
+        let hello = Hello::read(&new).expect("a hello");
+        // Between two other extensions, or behind the last.
+        for at in [HEADERS + hello.extensions, new.len()] {
+            let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
+            let all = HEADERS + hello.extensions - 2;
+            let second = with(&new, (at, at), &extension, &[11, 15, 23, all]);
+            let hello = Hello::read(&second).expect("a hello");
+            let answer = hello.answer(&spoken([true, true]));
+            assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
+            assert_eq!(hello.first(true), new);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_longer_is_no_hello() {
+        for version in [Version::Only12, Version::From12] {
+            let said = said(version);
+            for end in 0..said.len() {
+                assert!(Hello::read(&said[..end]).is_none(), "{version:?}: {end}");
+            }
+            assert!(Hello::read(&[&said[..], &[0]].concat()).is_none(), "{version:?}");
+        }
+    }
+}

@@ -683,6 +683,6 @@ const MAX_FAULTS: usize = 64;
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
 /// What the library may give at once: it wants room for a certificate as large as the datagrams that it keeps of one
 /// handshake (30, RFC 768's 64 KiB each), and panics without. Memory that is never written costs nothing.
-const MAX_OUTPUT: usize = 32 * 65_536;
+pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
 /// A datagram of a handshake may be so small, whatever the interface says.
 const MIN_DATAGRAM: u32 = 256;

@@ -20,11 +20,7 @@ use std::cell::RefCell;
 /// For a real network.
 pub(crate) fn real() -> CryptoProvider {
     CryptoProvider {
-        kx_groups: &[
-            &Group(NamedGroup::X25519, &agreement::X25519),
-            &Group(NamedGroup::Secp256r1, &agreement::ECDH_P256),
-            &Group(NamedGroup::Secp384r1, &agreement::ECDH_P384),
-        ],
+        kx_groups: GROUPS,
         key_provider: &Keys,
         ..common()
     }
@@ -34,19 +30,36 @@ pub(crate) fn real() -> CryptoProvider {
 pub(crate) fn common() -> CryptoProvider {
     CryptoProvider {
         hmac_provider: &Hmac,
-        cipher_suites: &[
-            &Suite12(Dtls12CipherSuite::ECDHE_ECDSA_AES128_GCM_SHA256, HashAlgorithm::SHA256, AES_128),
-            &Suite12(Dtls12CipherSuite::ECDHE_ECDSA_AES256_GCM_SHA384, HashAlgorithm::SHA384, AES_256),
-            &Suite12(Dtls12CipherSuite::ECDHE_ECDSA_CHACHA20_POLY1305_SHA256, HashAlgorithm::SHA256, CHACHA),
-        ],
-        dtls13_cipher_suites: &[
-            &Suite13(Dtls13CipherSuite::AES_128_GCM_SHA256, HashAlgorithm::SHA256, AES_128),
-            &Suite13(Dtls13CipherSuite::AES_256_GCM_SHA384, HashAlgorithm::SHA384, AES_256),
-            &Suite13(Dtls13CipherSuite::CHACHA20_POLY1305_SHA256, HashAlgorithm::SHA256, CHACHA),
-        ],
+        cipher_suites: SUITES_12,
+        dtls13_cipher_suites: SUITES_13,
         ..rust_crypto::default_provider()
     }
 }
+
+const GROUPS: &[&dyn SupportedKxGroup] = {
+    static X25519: Group = Group(NamedGroup::X25519, &agreement::X25519);
+    static P256: Group = Group(NamedGroup::Secp256r1, &agreement::ECDH_P256);
+    static P384: Group = Group(NamedGroup::Secp384r1, &agreement::ECDH_P384);
+    &[&X25519, &P256, &P384]
+};
+
+const SUITES_12: &[&dyn SupportedDtls12CipherSuite] = {
+    use Dtls12CipherSuite as Named;
+    use HashAlgorithm::{SHA256, SHA384};
+    static FIRST: Suite12 = Suite12(Named::ECDHE_ECDSA_AES128_GCM_SHA256, SHA256, AES_128);
+    static SECOND: Suite12 = Suite12(Named::ECDHE_ECDSA_AES256_GCM_SHA384, SHA384, AES_256);
+    static THIRD: Suite12 = Suite12(Named::ECDHE_ECDSA_CHACHA20_POLY1305_SHA256, SHA256, CHACHA);
+    &[&FIRST, &SECOND, &THIRD]
+};
+
+const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
+    use Dtls13CipherSuite as Named;
+    use HashAlgorithm::{SHA256, SHA384};
+    static FIRST: Suite13 = Suite13(Named::AES_128_GCM_SHA256, SHA256, AES_128);
+    static SECOND: Suite13 = Suite13(Named::AES_256_GCM_SHA384, SHA384, AES_256);
+    static THIRD: Suite13 = Suite13(Named::CHACHA20_POLY1305_SHA256, SHA256, CHACHA);
+    &[&FIRST, &SECOND, &THIRD]
+};
 
 /// A cipher with authentication, and what hides sequence numbers beside it (RFC 9147 §4.2.3).
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 
 mod api;
 mod decode;
+mod dtls;
 mod endpoint;
 mod text;
 
@@ -26,6 +27,7 @@ pub const ALL: &[Target] = &[
     Target { name: "plan", corpus: "plan", length: 400, run: text::plan },
     Target { name: "endpoint", corpus: "endpoint", length: 3_000, run: endpoint::run },
     Target { name: "tcp", corpus: "endpoint", length: 1_000, run: endpoint::tcp },
+    Target { name: "dtls", corpus: "dtls", length: 300, run: dtls::run },
     Target { name: "api", corpus: "api", length: 600, run: api::run },
 ];
 

@@ -1,5 +1,6 @@
 /* An SCTP end on the sockets of RFC 6458, told what to do line by line: those
- * of usrsctp (-DUSRSCTP), or those of the Linux kernel. One association.
+ * of usrsctp (-DUSRSCTP), which may be over DTLS (-DOVER_DTLS), or those of the
+ * Linux kernel. One association.
  *
  * Arguments are KEY=VALUE; commands come on standard input and reports go to
  * standard output, each a line (see ../src/field/program.rs). Three threads:
@@ -124,6 +125,10 @@ static struct places addresses(const char *list, int port)
 
 /* ---- the two kinds of sockets ---- */
 
+#ifdef OVER_DTLS
+#include "dtls.h"
+#endif
+
 #ifdef USRSCTP
 static handle open_socket(int family)
 {
@@ -132,12 +137,19 @@ static handle open_socket(int family)
 
 static int bind_all(handle at, struct places *list, int add)
 {
+#ifdef OVER_DTLS
+    if (add == 0)
+        return usrsctp_bind(at, (struct sockaddr *)list->bytes, (socklen_t)list->size);
+#endif
     int how = add >= 0 ? SCTP_BINDX_ADD_ADDR : SCTP_BINDX_REM_ADDR;
     return usrsctp_bindx(at, (struct sockaddr *)list->bytes, list->count, how);
 }
 
 static int connect_all(handle at, struct places *list)
 {
+#ifdef OVER_DTLS
+    return usrsctp_connect(at, (struct sockaddr *)list->bytes, (socklen_t)list->size);
+#endif
     sctp_assoc_t id;
     return usrsctp_connectx(at, (struct sockaddr *)list->bytes, list->count, &id);
 }
@@ -279,6 +291,11 @@ static void configure(handle at, sa_family_t family)
     path.spp_pathmaxrxt = (uint16_t)number("path_retrans", 3);
 #ifdef USRSCTP
     path.spp_address.ss_family = AF_UNSPEC;
+#ifdef OVER_DTLS
+    /* RFC 8261 §4.1: there is no ICMP above DTLS. */
+    path.spp_flags |= SPP_PMTUD_DISABLE;
+    path.spp_pathmtu = 1200;
+#else
     if (number("encap", 0)) {
         struct sctp_udpencaps encaps;
         memset(&encaps, 0, sizeof encaps);
@@ -286,6 +303,7 @@ static void configure(handle at, sa_family_t family)
         encaps.sue_port = htons((uint16_t)number("encap", 0));
         want(at, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps, "SCTP_REMOTE_UDP_ENCAPS_PORT");
     }
+#endif
 #endif
     want(at, SCTP_PEER_ADDR_PARAMS, &path, sizeof path, "SCTP_PEER_ADDR_PARAMS");
 #ifndef USRSCTP
@@ -685,6 +703,9 @@ static void obey(char *line)
     } else if (!strcmp(verb, "die")) {
         kill(getpid(), SIGKILL);
     } else if (!strcmp(verb, "quit")) {
+#ifdef OVER_DTLS
+        unsecure();
+#endif
         exit(0);
     } else if (!strcmp(verb, "reset")) {
         reset(rest, 0);
@@ -713,8 +734,16 @@ int main(int count, char **values)
     struct places local = addresses(word("local", "127.0.0.1"), port);
     int listens = !strcmp(word("role", "listen"), "listen");
     serves_http = listens;
-#ifdef USRSCTP
+#ifdef OVER_DTLS
+    int udp = (int)number("encap", 4433);
+    struct places outer = addresses(word("local", "127.0.0.1"), udp), outer_peer = addresses(word("peer", "127.0.0.1"), udp);
+    usrsctp_init(0, seal, NULL);
+    usrsctp_register_address(&connection);
+    local = place_in_dtls(port);
+#elif defined(USRSCTP)
     usrsctp_init((uint16_t)number("encap", 0), NULL, NULL);
+#endif
+#ifdef USRSCTP
     usrsctp_sysctl_set_sctp_blackhole(0);
     usrsctp_sysctl_set_sctp_mobility_base(0);
 #endif
@@ -728,6 +757,9 @@ int main(int count, char **values)
 #ifdef USRSCTP
         if (usrsctp_listen(socket, 1))
             fail("listen");
+#ifdef OVER_DTLS
+        secure(&outer, NULL);
+#endif
         report("ready");
         struct sockaddr_storage from;
         socklen_t length = sizeof from;
@@ -742,7 +774,12 @@ int main(int count, char **values)
             fail("accept");
     } else {
         report("ready");
+#ifdef OVER_DTLS
+        secure(&outer, &outer_peer);
+        struct places peer = place_in_dtls(to);
+#else
         struct places peer = addresses(word("peer", "127.0.0.1"), to);
+#endif
         end = socket;
         if (connect_all(socket, &peer))
             fail("connect");

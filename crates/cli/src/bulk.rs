@@ -25,20 +25,21 @@ pub fn command() -> Command {
     let switch = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
-    Command::new("bulk")
+    let command = Command::new("bulk")
         .about("Measure throughput between two hosts: client and server")
         .long_about(
             "Measure throughput between two hosts. The server listens; the client sends as fast as it can, receives, or \
-             both: over tcp:// (the kernel's), sctp:// (ours, in UDP), sctp-ip:// (ours, on IP), mptcp:// and \
-             sctp-kernel:// (if the kernel has them). The report has a line for each interval, then the counts of \
+             both: over tcp:// (the kernel's), sctp:// (ours, in UDP), sctp-ip:// (ours, on IP), https+sctp:// (ours, over \
+             DTLS), mptcp:// and sctp-kernel:// (if the kernel has them). The report has a line for each interval, then the counts of \
              sender and receiver, the streams used, and the processor time of both ends.\n\n\
-             Traffic is in the clear.",
+             Traffic is in the clear, but for that over DTLS.",
         )
         .after_long_help(
             "Examples:\n  \
              anabranch bulk --listen sctp://*:9900 --listen tcp://*:5201\n  \
              anabranch bulk sctp://192.0.2.1:9900 --for 3s --message-size 64KiB\n  \
              anabranch bulk sctp://192.0.2.1:9900 --size 1GB --streams 10 --both --scheduler rr\n  \
+             anabranch bulk https+sctp://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT\n  \
              anabranch bulk tcp://192.0.2.1:5201 --for 3s --reverse --set rcvbuf=4MiB --json -\n\n\
              Exit: 0 done, 1 the test failed, 2 usage, 3 not possible here, 130 interrupted (results so far are \
              reported).",
@@ -58,6 +59,8 @@ pub fn command() -> Command {
                     "reverse",
                     "both",
                     "interval",
+                    "trust",
+                    "insecure",
                     "json",
                     "csv",
                     "quiet",
@@ -110,5 +113,6 @@ pub fn command() -> Command {
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.bulk/1 (-: the lines go to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each interval"))
         .arg(switch("quiet", "Print only the result").short('q'))
-        .arg(crate::args::dry_run())
+        .arg(crate::args::dry_run());
+    crate::args::secure::client_flags(crate::args::secure::server_flags(command))
 }

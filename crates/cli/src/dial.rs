@@ -32,8 +32,18 @@ pub struct SctpTarget {
     pub port: u16,
     /// What SCTP runs with here.
     pub config: Config,
-    /// Over DTLS: whom it believes, and what the server's certificate is to be for.
-    pub secure: Option<(Trust, String)>,
+    /// What it begins with over DTLS.
+    pub secure: Option<SecureTarget>,
+}
+
+/// DTLS to a server.
+pub struct SecureTarget {
+    /// Who is believed.
+    pub trust: Trust,
+    /// What the server's certificate is to be for.
+    pub name: String,
+    /// SCTP goes without its own checksum where the peer agrees (RFC 9653).
+    pub unsummed: bool,
 }
 
 impl SctpTarget {
@@ -73,9 +83,10 @@ impl SctpTarget {
         let here = world.at(local).map_err(failure)?;
         let host = match secure {
             None => SctpHost::new(here, self.config, bound, None).await.map_err(failure)?,
-            Some((trust, name)) => {
-                let ends = dtls_client(trust).map_err(|why| Failure::Host(why.to_string()))?;
-                let layer = Rc::new(DtlsLayer::new(here.clone(), ends, Some(&name)));
+            Some(secure) => {
+                let ends = dtls_client(secure.trust).map_err(|why| Failure::Host(why.to_string()))?;
+                let layer = Rc::new(DtlsLayer::new(here.clone(), ends, Some(&secure.name)));
+                self.config.zero_checksum |= secure.unsummed;
                 SctpHost::layered(here, self.config, bound, layer).await.map_err(failure)?
             }
         };

@@ -16,8 +16,8 @@ mod meter;
 mod page;
 mod waterfall;
 
-use crate::dial::SctpTarget;
 use crate::dial::http3::Http3Target;
+use crate::dial::{SctpTarget, SecureTarget};
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
@@ -29,7 +29,7 @@ use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
-use anabranch_tls::TlsConnector;
+use anabranch_tls::{TlsConnector, Trust};
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::{AnyStream, CloseReason, Connector, Session};
@@ -534,14 +534,15 @@ async fn over_sctp(
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
     // Redirected there from a URL in the clear: nothing was said of whom to believe.
-    let trust = settings.tls.as_ref().map(|it| it.trust.clone()).unwrap_or_default();
-    let name = wanted.first().map_or("", |one| one.url.host()).to_owned();
+    let name = wanted.first().map_or("", |one| one.url.host());
+    let by_default = || SecureTarget { trust: Trust::default(), name: name.to_owned(), unsummed: true };
+    let secure = settings.tls.as_ref().map_or_else(by_default, |it| it.target(name));
     let to = SctpTarget {
         carrier,
         addresses,
         port: settings.sctp_port,
         config: settings.sctp.clone(),
-        secure: Some((trust, name)),
+        secure: Some(secure),
     };
     let (host, ways) = match to.host(world).await {
         Ok(made) => made,

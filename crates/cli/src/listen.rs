@@ -2,7 +2,7 @@
 
 use crate::dial::http3::{self, Http3Server};
 use crate::place::{Carrier, Listen};
-use crate::secure::dtls_server;
+use crate::secure::{DtlsServer, dtls_server};
 use crate::serve::reason;
 use crate::threads::WorkerHandle;
 use crate::{Done, Failure, complain};
@@ -10,7 +10,7 @@ use anabranch_dtls::DtlsLayer;
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
 use anabranch_quic::{QuicHost, Shard};
-use anabranch_tls::{Identity, Server, TlsListener};
+use anabranch_tls::{Server, TlsListener};
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
@@ -60,12 +60,22 @@ pub enum ListenSpec {
         /// Sessions at a time, of all threads together.
         limit: ConcurrencyLimit,
     },
+    /// An address of SCTP over DTLS that threads share, with the socket of this thread.
+    SharedDtls {
+        /// Where.
+        place: Listen,
+        /// The socket.
+        seat: Seat,
+        /// Sessions at a time, of all threads together.
+        limit: ConcurrencyLimit,
+    },
 }
 
 impl ListenSpec {
     /// Whether clients come over TLS or DTLS.
     pub fn is_secure(&self) -> bool {
-        let (Self::Place(place, _) | Self::Kernel { place, .. } | Self::Shared { place, .. }) = self;
+        let (Self::Place(place, _) | Self::Kernel { place, .. } | Self::Shared { place, .. }
+            | Self::SharedHttp3 { place, .. } | Self::SharedDtls { place, .. }) = self;
         place.carrier.is_secure()
     }
 }
@@ -98,7 +108,7 @@ pub struct Servers {
     /// Who it is to those who come over TLS.
     tls: Option<Server>,
     /// And over DTLS.
-    dtls: Option<Identity>,
+    dtls: Option<DtlsServer>,
     /// And over HTTP/3.
     http3: Option<Http3Server>,
     /// What SIGHUP has read again.
@@ -127,7 +137,7 @@ impl Servers {
 
     /// What it is to those who come over TLS, and over DTLS.
     #[must_use]
-    pub fn with_tls(self, tls: Option<Server>, dtls: Option<Identity>) -> Self {
+    pub fn with_tls(self, tls: Option<Server>, dtls: Option<DtlsServer>) -> Self {
         Self { tls, dtls, ..self }
     }
 
@@ -210,6 +220,15 @@ impl Servers {
                 let port = if place.carrier.is_on_ip() { place.port } else { sctp_port };
                 Ok(vec![self.take_in(here, host, &place, port, limit)?])
             }
+            ListenSpec::SharedDtls { place, seat, limit } => {
+                let failed =
+                    |why: std::io::Error| Failure::Host(format!("cannot listen on {}: {why}", shown(&place)));
+                let here = world.at(place.addresses.clone()).map_err(failed)?;
+                let socket = here.take_seat(seat).map_err(failed)?;
+                let (config, layer) = self.under_dtls(&here, &place, config)?;
+                let host = SctpHost::layered_on(here.clone(), config, socket, layer);
+                Ok(vec![self.take_in(here, host, &place, sctp_port, limit)?])
+            }
         }
     }
 
@@ -268,23 +287,22 @@ impl Servers {
         most: usize,
     ) -> Result<Vec<Opened>, Failure> {
         let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
-        let Some(identity) = &self.dtls else {
-            return Err(Failure::Internal("a listener over DTLS has no certificate".to_owned()));
-        };
         let limit = ConcurrencyLimit::new(most);
         let addresses = if place.addresses.is_empty() { world.addresses() } else { place.addresses.clone() };
         let mut hosts = Vec::new();
+        let mut place = place.clone();
         for address in addresses {
             let here = world.at(vec![address]).map_err(|why| failed(why.to_string()))?;
-            let ends = dtls_server(identity.clone()).map_err(|why| failed(why.to_string()))?;
-            let layer = Rc::new(DtlsLayer::new(here.clone(), ends, None));
+            let (config, layer) = self.under_dtls(&here, &place, config)?;
             let carrier = SctpCarrier::Udp { port: place.port };
-            let host = SctpHost::layered(here.clone(), config.clone(), carrier, layer)
+            let host = SctpHost::layered(here.clone(), config, carrier, layer)
                 .await
                 .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
+            // All addresses of a place have its port, also where the host chooses it.
+            place.port = host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
             hosts.push((here, host));
         }
-        let open = |(here, host)| self.take_in(here, host, place, sctp_port, limit.clone());
+        let open = |(here, host)| self.take_in(here, host, &place, sctp_port, limit.clone());
         hosts.into_iter().map(open).collect()
     }
 
@@ -322,6 +340,24 @@ impl Servers {
         }
         self.quic.push(host);
         Ok(Opened::Http3(listener, limit))
+    }
+
+    /// SCTP as it is over DTLS, and DTLS for beneath it.
+    fn under_dtls(
+        &self,
+        here: &OsWorld,
+        place: &Listen,
+        config: &Config,
+    ) -> Result<(Config, Rc<DtlsLayer<OsWorld>>), Failure> {
+        let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+        let Some(dtls) = &self.dtls else {
+            return Err(Failure::Internal("a listener over DTLS has no certificate".to_owned()));
+        };
+        let ends = dtls_server(dtls.identity.clone()).map_err(|why| failed(why.to_string()))?;
+        let layer = Rc::new(DtlsLayer::new(here.clone(), ends, None));
+        let mut config = config.clone();
+        config.zero_checksum |= dtls.unsummed;
+        Ok((config, layer))
     }
 
     /// Listens on `port` of a host.

@@ -345,7 +345,7 @@ mod verb {
             addresses,
             port: settings.sctp_port,
             config: settings.config.clone(),
-            secure: settings.tls.as_ref().map(|it| (it.trust.clone(), settings.url.host().to_owned())),
+            secure: settings.tls.as_ref().map(|it| it.target(settings.url.host())),
         };
         let (host, ways) = to.host(&world).await?;
         let way = ways.answering(&world, settings.plan.timeout).await;

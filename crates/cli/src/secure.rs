@@ -3,13 +3,14 @@
 //! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
 //! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
+use crate::dial::SecureTarget;
 use crate::place::{Carrier, Listen, Url};
-use crate::{Failure, complain};
+use crate::{Failure, complain, knobs};
 use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
 use anabranch_http::http3;
 use anabranch_tls::{
-    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust, TrustError,
+    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust,
     Versions,
 };
 use clap::ArgMatches;
@@ -28,11 +29,25 @@ pub struct ServerTls {
     /// What takes sessions of HTTP/3 in; `None`: it listens nowhere so.
     pub http3: Option<Server>,
     /// Who it is over DTLS; `None`: it listens nowhere so.
-    pub dtls: Option<Identity>,
+    pub dtls: Option<DtlsServer>,
     /// A line about its certificate.
     pub shown: String,
     /// Its certificate and its key, where they are kept.
     files: Option<Files>,
+}
+
+/// A server over DTLS.
+#[derive(Clone)]
+pub struct DtlsServer {
+    /// Who it is.
+    pub identity: Identity,
+    /// SCTP goes without its own checksum where the peer agrees.
+    pub unsummed: bool,
+}
+
+/// RFC 9653 §3: DTLS finds what a checksum would find, so SCTP goes without beneath it, unless the user says otherwise.
+fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
+    Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
 
 /// A certificate and its key.
@@ -89,9 +104,12 @@ pub fn server(
     let wrong =
         |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
     let over = |is_so: fn(Carrier) -> bool| places.iter().any(|place| is_so(place.carrier));
-    let dtls = over(Carrier::is_over_dtls).then(|| identity.clone());
-    if let Some(identity) = &dtls {
-        dtls_server(identity.clone()).map_err(|why| wrong(why.to_string()))?;
+    let dtls = match over(Carrier::is_over_dtls) {
+        true => Some(DtlsServer { identity: identity.clone(), unsummed: is_unsummed(matches)? }),
+        false => None,
+    };
+    if let Some(dtls) = &dtls {
+        dtls_server(dtls.identity.clone()).map_err(|why| wrong(why.to_string()))?;
     }
     let settings = ServerSettings {
         protocols: protocols(version),
@@ -115,13 +133,15 @@ pub fn server(
 
 /// DTLS of a server.
 pub fn dtls_server(identity: Identity) -> Result<Ends, EndsError> {
-    let settings = DtlsSettings { identity: Some(identity), ..DtlsSettings::default() };
+    let settings =
+        DtlsSettings { identity: Some(identity), key_log: Some(key_log()), ..DtlsSettings::default() };
     Ends::new(settings, Surroundings::Real)
 }
 
 /// DTLS of a client that believes these.
 pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
-    Ends::new(DtlsSettings { trust: Some(trust), ..DtlsSettings::default() }, Surroundings::Real)
+    let settings = DtlsSettings { trust: Some(trust), key_log: Some(key_log()), ..DtlsSettings::default() };
+    Ends::new(settings, Surroundings::Real)
 }
 
 /// What a client is over TLS, and whom it believes over DTLS.
@@ -135,6 +155,8 @@ pub struct Believing {
     http3: Rc<OnceCell<Client>>,
     /// Over HTTP/3 requests ride with the handshakes of sessions that are resumed.
     early: bool,
+    /// SCTP goes without its own checksum over DTLS where the peer agrees.
+    pub unsummed: bool,
 }
 
 impl Believing {
@@ -145,7 +167,7 @@ impl Believing {
 
     fn new(trust: Trust, version: Option<&str>) -> Result<Self, String> {
         let client = client_that(trust.clone(), version)?;
-        Ok(Self { client, trust, http3: Rc::default(), early: false })
+        Ok(Self { client, trust, http3: Rc::default(), early: false, unsummed: true })
     }
 
     /// What it is over HTTP/3.
@@ -163,6 +185,11 @@ impl Believing {
         };
         let client = Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())?;
         Ok(self.http3.get_or_init(|| client).clone())
+    }
+
+    /// What SCTP over DTLS to a server of this name begins with.
+    pub fn target(&self, name: &str) -> SecureTarget {
+        SecureTarget { trust: self.trust.clone(), name: name.to_owned(), unsummed: self.unsummed }
     }
 }
 
@@ -188,7 +215,7 @@ pub fn client(
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
     let believing = Believing::new(trust, version).map_err(Failure::Host)?;
     let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
-    Ok(Some(Believing { early, ..believing }))
+    Ok(Some(Believing { early, unsummed: is_unsummed(matches)?, ..believing }))
 }
 
 /// Whom a client believes, by its flags.

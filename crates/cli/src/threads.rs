@@ -3,7 +3,8 @@
 //! What is listened on is opened once, before the threads begin, and each gets
 //! its part: of a UDP port, or of IP protocol 132, a socket of its own, to
 //! which the kernel brings the packets with the thread's verification tags or
-//! connection ids; of TCP the same socket, from which whoever is idle takes the next connection.
+//! connection ids, or under DTLS those of the thread's clients by their addresses;
+//! of TCP the same socket, from which whoever is idle takes the next connection.
 
 use crate::dial::warn_kernel_sctp;
 use crate::listen::{BACKLOG, ListenSpec, shown};
@@ -92,15 +93,10 @@ impl ListenSpecs {
                 Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
             };
             match place.carrier.is_kernels() {
-                // Verification tags, by which packets come to threads, are not to be seen under DTLS.
-                false if place.carrier.is_over_dtls() && threads > 1 => {
-                    return Err(Failure::Usage(format!(
-                        "--threads {threads}: {place}: SCTP over DTLS is served by one thread; leave --threads out"
-                    )));
-                }
                 _ if threads == 1 => specs.each[0].push(ListenSpec::Place(place.clone(), most)),
                 true => specs.open_tcp(place, most).map_err(failed)?,
                 false if place.carrier.is_http3() => specs.open_http3(place, most).map_err(failed)?,
+                false if place.carrier.is_over_dtls() => specs.open_dtls(place, most).map_err(failed)?,
                 false => specs.open_sctp(place, most).map_err(failed)?,
             }
         }
@@ -124,6 +120,27 @@ impl ListenSpecs {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
                 Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+
+    /// Under DTLS verification tags, by which packets come to threads, are not to be seen: those of a client's address and port come to one
+    /// thread. A socket for each address, since an association has one at each end (RFC 8261 §6.1).
+    fn open_dtls(&mut self, place: &Listen, most: usize) -> io::Result<()> {
+        let addresses = match place.addresses.is_empty() {
+            true => os::addresses()?,
+            false => place.addresses.clone(),
+        };
+        let limit = ConcurrencyLimit::new(most);
+        let mut place = place.clone();
+        for address in addresses {
+            let seats = os::share_udp_by_address(&[address], place.port, self.each.len())?;
+            // All addresses of a place have its port, also where the host chooses it.
+            place.port = seats.first().map_or(place.port, os::Seat::port);
+            place.addresses = vec![address];
+            for (seat, specs) in seats.into_iter().zip(&mut self.each) {
+                specs.push(ListenSpec::SharedDtls { place: place.clone(), seat, limit: limit.clone() });
             }
         }
         Ok(())

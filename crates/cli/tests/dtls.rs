@@ -64,10 +64,12 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
             "DTLS needs a certificate and a key of ECDSA P-256 here",
         ),
         (
-            &["serve", ".", "--listen", "https+sctp://127.0.0.1:0", "--threads", "2"],
+            &["bulk", "https+sctp://127.0.0.1,127.0.0.2:4433"],
             2,
-            "SCTP over DTLS is served by one thread",
+            "an association over DTLS has one address at each end",
         ),
+        (&["bulk", "https://127.0.0.1:4433"], 2, "unknown scheme"),
+        (&["bulk", "sctp://127.0.0.1:4433", "--insecure"], 2, "nothing is got over TLS"),
         (&["get", "https+sctp://127.0.0.1,127.0.0.2/"], 2, "TCP, DTLS and HTTP/3 go to one"),
     ] {
         let output = run(anabranch().env("XDG_STATE_HOME", place.text()).args(words));
@@ -85,6 +87,64 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     assert_eq!(code, Some(1));
     assert!(err.contains("connection refused"), "{err}");
     assert!(began.elapsed() < Duration::from_secs(20), "it waited for the handshake to time out");
+}
+
+/// Threads share a port over DTLS, too: clients come to them by their addresses, and each is served.
+#[test]
+fn threads_share_a_port_over_dtls() {
+    let place = Scratch::new("dtls-threads");
+    let body = noise(200_000);
+    place.file("big.bin", &body);
+    let server = serve(&place, &["--threads", "3"]);
+    let url = format!("{}big.bin", server.url("https+sctp"));
+    for _ in 0..8 {
+        let (code, err, out) = get(&url, &["--insecure"]);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out == body, "another body");
+    }
+    let load = run(anabranch().args(["load", &url, "--insecure", "-c", "4", "--requests", "24", "--quiet"]));
+    assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
+    let (code, lines) = server.end_with_lines();
+    assert_eq!(code, 0, "{lines:?}");
+}
+
+/// Messages go both ways over DTLS as in the clear, and whoever is not believed is told nothing.
+#[test]
+fn bulk_goes_over_dtls() {
+    let place = Scratch::new("dtls-bulk");
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["bulk", "--listen", "https+sctp://127.0.0.1:0"]);
+    let server = Running::start_as(command, Stdio::null());
+    let url = server.url("https+sctp");
+    let url = url.trim_end_matches('/');
+    let kept = format!("{}/anabranch/self-signed.pem", place.text());
+    for words in [&["--size", "3MB"][..], &["--size", "3MB", "--reverse"], &["--size", "2MB", "--both"]] {
+        let done = run(anabranch().args(["bulk", url, "--trust", &kept, "--quiet"]).args(words));
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", errors(&done));
+    }
+    let other = format!("sha256:{}", "00".repeat(32));
+    let done = run(anabranch().args(["bulk", url, "--trust", &other, "--size", "1MB", "--quiet"]));
+    assert_eq!(done.status.code(), Some(1));
+    assert!(errors(&done).contains("not trusted"), "{}", errors(&done));
+    assert_eq!(server.end(), 0);
+}
+
+/// Secrets are written where the environment says, and nowhere else.
+#[test]
+fn secrets_are_written_where_the_environment_says() {
+    let place = Scratch::new("dtls-secrets");
+    place.file("small.bin", b"small");
+    let server = serve(&place, &[]);
+    let url = format!("{}small.bin", server.url("https+sctp"));
+    let file = format!("{}/secrets", place.text());
+    let got = run(anabranch().env("SSLKEYLOGFILE", &file).args(["get", "--quiet", &url, "--insecure"]));
+    assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
+    let secrets = std::fs::read_to_string(&file).expect("written");
+    for label in ["CLIENT_HANDSHAKE", "SERVER_HANDSHAKE", "CLIENT", "SERVER"] {
+        assert_eq!(secrets.matches(&format!("{label}_TRAFFIC_SECRET")).count(), 1, "{secrets}");
+    }
+    assert_eq!(server.end(), 0);
 }
 
 /// OpenSSL's client shakes hands with our server by DTLS 1.2, believes its certificate, and is sent nothing unasked.
@@ -109,6 +169,41 @@ fn openssl_comes_by_dtls_1_2() {
     assert_eq!(server.end(), 0);
 }
 
+/// Our client shakes hands with OpenSSL's server by DTLS 1.2, which asks for a cookie or does not, and begins an association
+/// on it; a server that it does not believe hears nothing of that.
+#[test]
+fn openssl_is_come_to_by_dtls_1_2() {
+    let place = Scratch::new("dtls-s-server");
+    let file = |name: &str| format!("{}/{name}", place.text());
+    let (key, certificate) = (file("key.pem"), file("cert.pem"));
+    make(&["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], &key, &certificate);
+    for (cookie, believed) in [(false, true), (true, true), (true, false)] {
+        let port = free();
+        let mut server = Command::new("openssl");
+        server.args(["s_server", "-dtls1_2", "-accept", &format!("127.0.0.1:{port}")]);
+        server.args(["-cert", &certificate, "-key", &key]);
+        server.args(if cookie { &["-listen"][..] } else { &[] });
+        server.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = server.spawn().expect("openssl (Debian: apt-get install openssl)");
+        let mut said = Said::by(&mut server);
+        said.until("ACCEPT");
+        let trust = if believed { certificate.clone() } else { format!("sha256:{}", "00".repeat(32)) };
+        let url = format!("https+sctp://localhost:{port}/");
+        let (code, err, _) = get(&url, &["--trust", &trust, "--timeout", "3s"]);
+        // Nothing there speaks SCTP.
+        assert_eq!(code, Some(1), "{err}");
+        assert_eq!(err.contains("not trusted"), !believed, "{err}");
+        if believed {
+            let said = said.until("CIPHER is ");
+            assert!(said.contains("CIPHER is ECDHE-ECDSA-"), "{said}");
+        }
+        server.kill().expect("killed");
+        server.wait().expect("ended");
+        let rest = said.rest();
+        assert_eq!(rest.contains("CIPHER is "), believed, "{rest}");
+    }
+}
+
 /// What a program says.
 struct Said {
     more: Receiver<Vec<u8>>,
@@ -128,6 +223,14 @@ impl Said {
             }
         });
         Self { more, all: Vec::new() }
+    }
+
+    /// Everything until its end.
+    fn rest(&mut self) -> String {
+        while let Ok(more) = self.more.recv_timeout(Duration::from_secs(60)) {
+            self.all.extend(more);
+        }
+        String::from_utf8_lossy(&self.all).into_owned()
     }
 
     /// Everything up to the line with `wanted`, which comes within a minute.

@@ -2,6 +2,8 @@
 //! RFC 8261 adds: a packet is a record, and when the last association is over so is the connection.
 
 use crate::ends::{Ends, EndsError};
+use crate::layer::is_client_hello;
+use crate::provider::{Cookie, with_cookie, with_secrets};
 use crate::simulation::BEGINNING;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -30,6 +32,10 @@ pub(crate) struct Connection {
     carried: bool,
     /// The first datagram of the flight under way, by which a report of ICMP about it is known.
     pub flight: Vec<u8>,
+    /// The cookie that its client has brought.
+    pub cookie: Option<Cookie>,
+    /// What the client's hello has of randomness, by which key logs know a connection.
+    random: [u8; 32],
 }
 
 /// What became of a call.
@@ -61,7 +67,56 @@ impl Connection {
             associations: BTreeSet::new(),
             carried: false,
             flight: Vec::new(),
+            cookie: None,
+            random: [0; 32],
         })
+    }
+
+    /// Begins as a server whose client has brought a cookie: the library is given the hello that came before, of which it
+    /// was `asked`, and what it answers has to be what was sent.
+    pub fn enter(
+        ends: &Ends,
+        mtu: usize,
+        now: Instant,
+        (cookie, first, asked): (Cookie, &[u8], &[u8]),
+        buffer: &mut Vec<u8>,
+    ) -> Result<Self, EndsError> {
+        let mut this = Self::begin(ends, false, "", mtu, now)?;
+        this.cookie = Some(cookie);
+        let mut said = Vec::new();
+        let came = this.receive(ends, now, Some(first), buffer, |record| said.push(record.to_vec()), |_| {});
+        if came.ended.is_some() || said != [asked] {
+            return Err(EndsError::Library("another answer to a hello than was given".to_owned()));
+        }
+        Ok(this)
+    }
+
+    /// Has the library do something in this connection's surroundings.
+    fn run<T>(&mut self, ends: &Ends, work: impl FnOnce(&mut Dtls) -> T) -> T {
+        let dtls = &mut self.dtls;
+        let inside = || ends.surroundings.within(|| work(dtls));
+        if self.open {
+            return inside();
+        }
+        let inside = || match self.cookie {
+            Some(cookie) => with_cookie(cookie, inside),
+            None => inside(),
+        };
+        let Some(log) = &ends.key_log else { return inside() };
+        let (done, secrets) = with_secrets(inside);
+        for (label, secret) in secrets {
+            log.log(label, &self.random, &secret);
+        }
+        done
+    }
+
+    /// Notes the randomness of a client's hello, if the datagram begins with one.
+    fn note_random(&mut self, datagram: &[u8]) {
+        if is_client_hello(datagram)
+            && let Some(random) = datagram.get(27..).and_then(<[u8]>::first_chunk)
+        {
+            self.random = *random;
+        }
     }
 
     /// Takes a datagram of the peer's, or none if time has passed.
@@ -75,9 +130,12 @@ impl Connection {
         deliver: impl FnMut(&[u8]),
     ) -> Came {
         let at = std_instant(&ends.surroundings, now);
-        let taken = ends.surroundings.within(|| {
-            self.dtls.handle_timeout(at)?;
-            datagram.map_or(Ok(()), |datagram| self.dtls.handle_packet(datagram))
+        if let Some(datagram) = datagram.filter(|_| !self.client && !self.open) {
+            self.note_random(datagram);
+        }
+        let taken = self.run(ends, |dtls| {
+            dtls.handle_timeout(at)?;
+            datagram.map_or(Ok(()), |datagram| dtls.handle_packet(datagram))
         });
         if let Err(error) = taken {
             let reason = fault(&error, self.open);
@@ -156,6 +214,9 @@ impl Connection {
         if !matches!(came.ended, Some(CloseReason::Untrusted(_))) {
             if let Some(first) = held.first().filter(|_| !self.open) {
                 self.flight.clone_from(first);
+                if self.client {
+                    self.note_random(first);
+                }
             }
             held.iter().for_each(|packet| send(packet));
         }

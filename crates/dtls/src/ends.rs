@@ -1,10 +1,12 @@
 //! What both roles of a host are set to: who it is, whom it believes, which versions it speaks.
 
-use crate::simulation;
+use crate::hello::Spoken;
+use crate::{provider, simulation};
 use anabranch_base::time::Duration;
-use anabranch_tls::{Identity, Judge, Surroundings, Trust, TrustError};
-use dimpl::crypto::{CryptoProvider, Dtls13CipherSuite, rust_crypto};
+use anabranch_tls::{Identity, Judge, KeyLog, Surroundings, Trust, TrustError};
+use dimpl::crypto::{CryptoProvider, Dtls13CipherSuite};
 use dimpl::{Config, Dtls, DtlsCertificate};
+use ring::rand::{SecureRandom, SystemRandom};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,6 +46,8 @@ pub struct Settings {
     pub identity: Option<Identity>,
     /// Whom it believes as a client. `None`: it goes to no servers.
     pub trust: Option<Trust>,
+    /// Who is told the secrets of connections, for decoders.
+    pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 /// Why a host cannot speak DTLS as it is set.
@@ -68,6 +72,9 @@ pub struct Ends {
     /// A client shows this one to nobody, but the library wants one.
     client: DtlsCertificate,
     judge: Option<Judge>,
+    pub(crate) key_log: Option<Arc<dyn KeyLog>>,
+    /// What its first answer to a hello shows.
+    pub(crate) spoken: Spoken,
     /// For each size of datagram; on a real network alone.
     configs: RefCell<BTreeMap<usize, Arc<Config>>>,
 }
@@ -84,7 +91,7 @@ impl Ends {
     /// # Errors
     /// [`EndsError`]: one line.
     pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Self, EndsError> {
-        let provider = rust_crypto::default_provider();
+        let provider = provider::real();
         let identity = settings.identity.as_ref().map(|identity| usable(identity, &provider)).transpose()?;
         let client = match &identity {
             Some(own) => own.clone(),
@@ -100,16 +107,37 @@ impl Ends {
             }
         };
         let judge = settings.trust.map(|trust| Judge::new(&trust, surroundings.clone())).transpose()?;
-        let ends = Self {
+        let versions = match settings.version {
+            Version::Only12 => [true, false],
+            Version::Only13 => [false, true],
+            Version::From12 => [true, true],
+        };
+        let mut ends = Self {
             version: settings.version,
             surroundings,
             identity,
             client,
             judge,
+            key_log: settings.key_log,
+            spoken: Spoken { versions, suites: Vec::new(), groups: Vec::new() },
             configs: RefCell::default(),
         };
-        ends.config(1_200)?;
+        let config = ends.config(1_200)?;
+        ends.spoken.suites = config.dtls13_cipher_suites().map(|suite| suite.suite()).collect();
+        ends.spoken.groups = config.kx_groups().map(|group| group.name()).collect();
         Ok(ends)
+    }
+
+    /// Bytes that nobody else knows.
+    pub(crate) fn secret(&self) -> Result<[u8; 32], EndsError> {
+        let mut bytes = [0; 32];
+        let drawn = match &self.surroundings {
+            Surroundings::Real => SystemRandom::new().fill(&mut bytes).is_ok(),
+            simulated @ Surroundings::Simulated(_) => {
+                simulated.within(|| anabranch_tls::draw_seeded(&mut bytes))
+            }
+        };
+        drawn.then_some(bytes).ok_or_else(|| EndsError::Library("there is no randomness".to_owned()))
     }
 
     /// Whether it takes clients in.
@@ -159,7 +187,7 @@ impl Ends {
             .flight_start_rto(Duration::from_secs(1))
             .handshake_timeout(HANDSHAKE);
         let config = match &self.surroundings {
-            Surroundings::Real => config.with_crypto_provider(rust_crypto::default_provider()),
+            Surroundings::Real => config.with_crypto_provider(provider::real()),
             Surroundings::Simulated(_) => {
                 let mut seed = [0; 8];
                 if !self.surroundings.within(|| anabranch_tls::draw_seeded(&mut seed)) {

@@ -4,12 +4,16 @@
 //! it, told apart by SCTP's own ports. Whoever begins an association is the client of DTLS: its INIT begins the handshake
 //! and does not leave before that is done.
 //!
-//! A server owes little to a hello: the library answers the first with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and
-//! connections that have not finished their handshake are at most [`MAX_HALF_OPEN`], the oldest of which gives way. A peer
-//! that begins again from the same port (RFC 6347 §4.2.8) replaces its old connection only when it has finished.
+//! A server keeps nothing of who says hello: it answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and begins a
+//! handshake when that comes back. Handshakes under way are at most [`MAX_HALF_OPEN`]; of the client with most of them the
+//! oldest gives way. A hello in several datagrams, or one that needs another key share, cannot be answered so: of those at most
+//! [`MAX_UNPROVEN`] are kept, the oldest of which gives way. A peer that begins again from the same port (RFC 6347 §4.2.8)
+//! replaces its old connection only when it has finished.
 
 use crate::connection::{Came, Connection};
+use crate::cookie::Secret;
 use crate::ends::Ends;
+use crate::hello::{Answer, Hello};
 use crate::outbox::{Label, Outbox};
 use anabranch_base::{Ecn, IcmpKind, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
@@ -69,8 +73,9 @@ impl<W: World> Layer for DtlsLayer<W> {
             shared: self.shared.clone(),
             open: BTreeMap::new(),
             half_open: BTreeMap::new(),
-            order: BTreeMap::new(),
+            order: Default::default(),
             begun: 0,
+            secret: self.ends.secret().ok().map(|bytes| Secret::new(&bytes)),
             due: BTreeSet::new(),
             outbox: Outbox::new(segments),
             inbound: VecDeque::new(),
@@ -103,9 +108,11 @@ struct State {
     open: BTreeMap<Key, Connection>,
     /// Those of a server until then, each with its number.
     half_open: BTreeMap<Key, (u64, Connection)>,
-    /// The same by their numbers.
-    order: BTreeMap<u64, Key>,
+    /// The same by their numbers: those without a cookie, and those with one.
+    order: [BTreeMap<u64, Key>; 2],
     begun: u64,
+    /// What cookies are made with; without, nobody is taken in.
+    secret: Option<Secret>,
     /// When each is to be looked at; of those that are half open, if so.
     due: BTreeSet<(Instant, bool, Key)>,
     outbox: Outbox,
@@ -320,9 +327,19 @@ impl State {
         mtu: usize,
     ) {
         let (key, mark) = ((target.ip(), source), (ecn, tag));
-        let waits = self.half_open.contains_key(&key);
         let known = self.open.get(&key).map(|connection| connection.client);
-        if !waits && known != Some(true) && self.ends.accepts() && is_client_hello(datagram) {
+        let serves = known != Some(true) && self.ends.accepts();
+        if let Some(hello) = Hello::read(datagram).filter(|_| serves) {
+            match self.answer(now, (source, target), &hello, mtu) {
+                Heard::Done => return,
+                Heard::Again => {}
+                Heard::Begun => {
+                    self.call(now, true, (target, source), Some(&hello.second()), mark);
+                    return;
+                }
+                Heard::Unproven => self.admit(now, key, mtu),
+            }
+        } else if serves && is_client_hello(datagram) {
             self.admit(now, key, mtu);
         }
         // One of the two does not know what to do with it, and leaves it.
@@ -334,18 +351,88 @@ impl State {
         }
     }
 
-    /// Begins a handshake as a server; the oldest gives way where there are too many.
-    fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
-        if self.half_open.len() >= MAX_HALF_OPEN
-            && let Some((_, oldest)) = self.order.pop_first()
-            && let Some((_, gone)) = self.half_open.remove(&oldest)
-            && let Some(at) = gone.listed
+    /// Answers a hello that has no cookie yet, or begins a handshake with one that has.
+    fn answer(
+        &mut self,
+        now: Instant,
+        (source, target): (SocketAddr, SocketAddr),
+        hello: &Hello<'_>,
+        mtu: usize,
+    ) -> Heard {
+        let (key, ends) = ((target.ip(), source), self.ends.clone());
+        let Some(secret) = &self.secret else { return Heard::Done };
+        let label = Label::own(target, source);
+        let (newer, given) = match hello.answer(&ends.spoken) {
+            Answer::Nothing => {
+                self.outbox.push(label, &NO_COMMON);
+                return Heard::Done;
+            }
+            Answer::More => return Heard::Unproven,
+            Answer::Ask(newer) => (newer, None),
+            Answer::Look(newer, cookie) => (newer, Some(cookie)),
+        };
+        let lasting = hello.lasting(newer);
+        let good = given.filter(|cookie| secret.is_good(now, key, &lasting, cookie));
+        let Some(cookie) = good else {
+            // RFC 6347 §4.2.1: a client with a cookie of no use is asked again; in DTLS 1.3 it cannot be (RFC 8446 §4.1.4).
+            if given.is_none() || !newer {
+                let cookie = secret.make(now, key, &lasting);
+                let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
+                self.outbox.push(label, &asked);
+            }
+            return Heard::Done;
+        };
+        let is_this = |connection: &Connection| connection.cookie == Some(cookie);
+        if self.half_open.get(&key).is_some_and(|(_, connection)| is_this(connection)) {
+            return Heard::Again;
+        }
+        if self.open.get(&key).is_some_and(is_this) {
+            return Heard::Done;
+        }
+        let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
+        let before = (cookie, &hello.first(newer)[..], &asked[..]);
+        match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
+            Ok(connection) => {
+                self.remove(true, key);
+                if self.order[1].len() >= MAX_HALF_OPEN {
+                    self.thin_out();
+                }
+                self.begun += 1;
+                self.order[1].insert(self.begun, key);
+                self.half_open.insert(key, (self.begun, connection));
+                Heard::Begun
+            }
+            Err(_) => Heard::Done,
+        }
+    }
+
+    /// Gives up the oldest handshake of the client, by its address, that has most under way.
+    fn thin_out(&mut self) {
+        let mut many: BTreeMap<IpAddr, (usize, std::cmp::Reverse<u64>)> = BTreeMap::new();
+        for (number, key) in self.order[1].iter().rev() {
+            let of_it = many.entry(key.1.ip()).or_insert((0, std::cmp::Reverse(*number)));
+            *of_it = (of_it.0 + 1, std::cmp::Reverse(*number));
+        }
+        if let Some((_, std::cmp::Reverse(number))) = many.into_values().max()
+            && let Some(key) = self.order[1].get(&number).copied()
         {
-            self.due.remove(&(at, true, oldest));
+            self.remove(true, key);
+        }
+    }
+
+    /// Begins a handshake as a server with a hello that came without a cookie; the oldest such gives way where there are too many.
+    fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
+        if self.half_open.contains_key(&key) {
+            return;
+        }
+        if self.order[0].len() >= MAX_UNPROVEN
+            && let Some(oldest) = self.order[0].first_key_value().map(|(_, key)| *key)
+        {
+            self.remove(true, oldest);
         }
         if let Ok(connection) = Connection::begin(&self.ends, false, "", mtu, now) {
             self.begun += 1;
-            self.order.insert(self.begun, key);
+            self.order[0].insert(self.begun, key);
             self.half_open.insert(key, (self.begun, connection));
         }
     }
@@ -436,7 +523,7 @@ impl State {
         let mut connection = match half {
             true => {
                 let (number, connection) = self.half_open.remove(&key)?;
-                self.order.remove(&number);
+                self.order.iter_mut().for_each(|order| drop(order.remove(&number)));
                 connection
             }
             false => self.open.remove(&key)?,
@@ -567,8 +654,25 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
 /// The first byte of an INIT chunk (RFC 9260 §3.2).
 const INIT: u8 = 1;
 
-/// Handshakes that a server may have under way; a hello each of some kilobytes.
-const MAX_HALF_OPEN: usize = 256;
+/// What became of a hello.
+enum Heard {
+    /// It is answered, or of no use.
+    Done,
+    /// It belongs to a handshake under way.
+    Again,
+    /// It has begun a handshake.
+    Begun,
+    /// It cannot be answered without a state of its own.
+    Unproven,
+}
+
+/// An alert: handshake_failure (RFC 8446 §6.2), as nothing is spoken by both.
+const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
+
+/// Handshakes that a server may have under way with clients that are where they say; some tens of kilobytes each.
+const MAX_HALF_OPEN: usize = 512;
+/// Hellos without a cookie that may be kept; some kilobytes each.
+const MAX_UNPROVEN: usize = 64;
 /// Connections that may be open.
 const MAX_OPEN: usize = 65_536;
 /// Packets that may wait for the engine.
@@ -579,6 +683,6 @@ const MAX_FAULTS: usize = 64;
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
 /// What the library may give at once: it wants room for a certificate as large as the datagrams that it keeps of one
 /// handshake (30, RFC 768's 64 KiB each), and panics without. Memory that is never written costs nothing.
-const MAX_OUTPUT: usize = 32 * 65_536;
+pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
 /// A datagram of a handshake may be so small, whatever the interface says.
 const MIN_DATAGRAM: u32 = 256;

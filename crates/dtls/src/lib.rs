@@ -6,16 +6,21 @@
 //!
 //! - `layer`: conversations with peers by their addresses, packets in and out, limits
 //! - `connection`: one of them, from its handshake to its end
+//! - `hello`, `cookie`: the first answer to a client, for which nothing is kept
 //! - `outbox`: datagrams on their way out
 //! - `ends`: what both roles are set to: who we are, whom we believe, what is spoken
-//! - `simulation`: the cryptography of virtual time
+//! - `provider`: the cryptography, and what it lets us see
+//! - `simulation`: what of it is another in virtual time
 //! - `pair`: two ends of an experiment that know each other
 
 mod connection;
+mod cookie;
 mod ends;
+mod hello;
 mod layer;
 mod outbox;
 mod pair;
+mod provider;
 mod simulation;
 
 pub use ends::{Ends, EndsError, Settings, Version};

@@ -1,7 +1,8 @@
 //! Two ends of an experiment that know each other.
 
 use crate::{Ends, EndsError, Settings, Version};
-use anabranch_tls::{CertificateDer, Identity, Surroundings, Trust};
+use anabranch_tls::{CertificateDer, Identity, KeyLog, Secrets, Surroundings, Trust};
+use std::sync::Arc;
 
 /// Two ends that know each other.
 #[derive(Clone, Debug)]
@@ -9,6 +10,7 @@ pub struct Pair {
     version: Version,
     identity: Identity,
     root: CertificateDer<'static>,
+    secrets: Arc<Secrets>,
 }
 
 impl Pair {
@@ -21,7 +23,7 @@ impl Pair {
     /// One line.
     pub fn new(version: Version, bytes: usize) -> Result<Self, String> {
         let made = Identity::simulated_alone(Self::NAME, bytes).map_err(|error| error.to_string())?;
-        Ok(Self { version, identity: made.0, root: made.1 })
+        Ok(Self { version, identity: made.0, root: made.1, secrets: Arc::default() })
     }
 
     /// What it speaks, for people.
@@ -33,6 +35,13 @@ impl Pair {
         }
     }
 
+    /// The secrets of all connections that the client has begun so far, a line each, as decoders read them (the format of
+    /// NSS's key log).
+    #[must_use]
+    pub fn secrets(&self) -> String {
+        self.secrets.text()
+    }
+
     /// One end: a server, or a client.
     ///
     /// # Errors
@@ -42,6 +51,7 @@ impl Pair {
             version: self.version,
             identity: server.then(|| self.identity.clone()),
             trust: (!server).then(|| Trust::Authorities(vec![self.root.clone()])),
+            key_log: (!server).then(|| self.secrets.clone() as Arc<dyn KeyLog>),
         };
         Ends::new(settings, surroundings)
     }

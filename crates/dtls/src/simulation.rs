@@ -4,10 +4,11 @@
 //! the key exchange (X25519, RFC 7748) are drawn. Both sources give nothing outside of a call in virtual time, so that every
 //! handshake fails: a real connection cannot come to use them.
 
+use crate::provider;
 use anabranch_base::time::Duration;
 use anabranch_tls::draw_seeded;
 use dimpl::crypto::{
-    ActiveKeyExchange, Buf, CryptoProvider, NamedGroup, SecureRandom, SupportedKxGroup, rust_crypto,
+    ActiveKeyExchange, Buf, CryptoProvider, NamedGroup, SecureRandom, SupportedKxGroup,
 };
 use dimpl::{CryptoError, CryptoOperation};
 use std::sync::LazyLock;
@@ -19,7 +20,7 @@ pub(crate) fn provider() -> CryptoProvider {
     CryptoProvider {
         kx_groups: &[&SeededX25519],
         secure_random: &SeededRandom,
-        ..rust_crypto::default_provider()
+        ..provider::common()
     }
 }
 

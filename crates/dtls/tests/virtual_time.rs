@@ -39,7 +39,7 @@ pub async fn host(world: &SimWorld, settings: Settings, port: u16) -> SctpHost<S
 }
 
 pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
-    let settings = Settings { version, identity: Some(identity().0), trust: None };
+    let settings = Settings { version, identity: Some(identity().0), trust: None, key_log: None };
     let host = host(world, settings, UDP).await;
     let mut listener = host.listen(7).expect("listening");
     let here = world.clone();
@@ -114,7 +114,7 @@ fn met(
     let program = async move {
         let _server = server(&there, versions[1]).await;
         let client =
-            host(&here, Settings { version: versions[0], identity: None, trust: Some(trust) }, 0).await;
+            host(&here, Settings { version: versions[0], identity: None, trust: Some(trust), key_log: None }, 0).await;
         talk(&here, &client, times).await
     };
     let came = network.run(program, LIMIT).done();
@@ -191,7 +191,7 @@ fn a_connection_without_associations_ends_with_an_alert() {
         let [here, there] = nodes.map(|node| network.world(node));
         let program = async move {
             let _server = server(&there, Version::Only12).await;
-            let settings = Settings { version: Version::Only12, identity: None, trust: Some(identity().1) };
+            let settings = Settings { version: Version::Only12, identity: None, trust: Some(identity().1), key_log: None };
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;

@@ -3,6 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use std::process::{Command, Stdio};
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
@@ -83,13 +84,17 @@ fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
 #[test]
 fn captures_show_dtls_and_repeat() {
     for version in ["1.2", "1.3"] {
-        let transport = format!("sctp:dtls={version},zero_checksum=yes");
+        let transport = format!("sctp:dtls={version}");
         let plan = plan(&[("page", "article"), ("transport", &transport), ("loss", "2%")]).expect("a plan");
         let captures = |seed| one::capture(&batch::scenario(&plan, 0, Some(0), seed)).expect("a capture").1;
         let first = captures(1);
         assert!(first == captures(1), "captures repeat byte for byte");
         assert!(first != captures(2), "secrets hang on the seed");
         for host in &first {
+            let [secrets] = blocks(&host.pcapng, 10)[..] else { panic!("one block of secrets") };
+            let secrets = String::from_utf8_lossy(secrets);
+            let label = if version == "1.2" { "CLIENT_RANDOM " } else { "CLIENT_TRAFFIC_SECRET_0 " };
+            assert_eq!(secrets.matches(label).count(), 1, "{version}: {secrets}");
             let packets = blocks(&host.pcapng, 6).concat();
             assert!(!packets.windows(9).any(|bytes| bytes == b"HTTP/1.1 "), "{version}");
             // A ClientHello: handshake, DTLS 1.2 or the 1.0 of records, epoch 0.
@@ -98,6 +103,52 @@ fn captures_show_dtls_and_repeat() {
                 "{version}"
             );
         }
+    }
+}
+
+/// With the secrets that are in the capture tshark opens the records of DTLS 1.2 and finds SCTP in them; of 1.3 the versions
+/// of tshark before 4.2 know nothing.
+#[test]
+fn tshark_opens_what_dtls_carries() {
+    if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        assert!(std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "tshark is missing (Debian: tshark)");
+        eprintln!("skipped: no tshark here (Debian: apt-get install tshark)");
+        return;
+    }
+    let plan = plan(&[NET[0], NET[1], ("objects", "5x10kB"), ("transport", "sctp:dtls=1.2"), ("loss", "1%")]);
+    let scenario = batch::scenario(&plan.expect("a plan"), 0, Some(0), 1);
+    let hosts = one::capture(&scenario).expect("a capture").1;
+    let file = std::env::temp_dir().join(format!("anabranch-dtls-{}.pcapng", std::process::id()));
+    std::fs::write(&file, &hosts[0].pcapng).expect("written");
+    let said = |filter: &str| {
+        let mut command = Command::new("tshark");
+        command.arg("-r").arg(&file).args(["-d", "dtls.port==4433,sctp", "-Y", filter]);
+        let told = command.output().expect("tshark runs");
+        String::from_utf8_lossy(&told.stdout).into_owned()
+    };
+    let (records, data) = (said("dtls.record.content_type == 23"), said("sctp.data_b_bit"));
+    let bad = said("_ws.malformed || udp.checksum.status == \"Bad\"");
+    std::fs::remove_file(&file).expect("removed");
+    assert!(records.lines().count() > 20, "{records}");
+    assert!(data.lines().count() > 20, "{data}");
+    assert_eq!(bad, "");
+}
+
+/// SCTP goes without its own checksum beneath DTLS, unless it is told otherwise.
+#[test]
+fn dtls_takes_the_place_of_the_checksum() {
+    for (transport, value) in [
+        ("sctp:dtls=yes", "yes"),
+        ("sctp:dtls=yes,profile=rfc9260", "yes"),
+        ("sctp:dtls=yes,zero_checksum=no", "no"),
+        ("sctp:zero_checksum=no,dtls=yes", "no"),
+        ("sctp:dtls=no", "no"),
+        ("sctp", "no"),
+    ] {
+        let plan = plan(&[("transport", transport)]).expect("a plan");
+        let knobs = plan.points[0].contestants[0].engine.knobs();
+        let knob = knobs.into_iter().find(|knob| knob.key == "zero_checksum").expect("the knob");
+        assert_eq!(knob.value, value, "{transport}");
     }
 }
 

@@ -141,7 +141,7 @@ impl Pair {
     /// NSS's key log).
     #[must_use]
     pub fn secrets(&self) -> String {
-        self.secrets.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.secrets.text()
     }
 }
 
@@ -189,9 +189,15 @@ const FLIGHTS: usize = 3;
 
 /// Secrets of sessions, as text, in the order in which they came to be.
 #[derive(Debug, Default)]
-struct Secrets(Mutex<String>);
+pub struct Secrets(Mutex<String>);
 
 impl Secrets {
+    /// All so far, a line each.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn take(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

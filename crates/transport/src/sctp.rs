@@ -157,15 +157,20 @@ impl<W: World> BoundHost<W, SctpEngine> {
     /// The carrier cannot be had: see [`World::bind`].
     pub async fn layered(
         world: W,
-        mut config: Config,
+        config: Config,
         carrier: Carrier,
         layer: Rc<dyn Layer>,
     ) -> io::Result<Self> {
         let socket = world.bind(local(carrier)).await?;
+        Ok(Self::layered_on(world, config, socket, layer))
+    }
+
+    /// The same, over a socket that there is.
+    pub fn layered_on(world: W, mut config: Config, socket: W::Socket, layer: Rc<dyn Layer>) -> Self {
         config.asconf = false;
         let host = Self::on(world, config, layer.over(Box::new(socket)), Some(1), None);
         host.inner.shared.borrow_mut().engine.layer = Some(layer);
-        Ok(host)
+        host
     }
 
     /// Starts SCTP over a socket of the world, or a layer around one.

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pion/dtls/v3"
+	"github.com/pion/dtls/v3/pkg/crypto/selfsign"
 	"github.com/pion/sctp"
 )
 
@@ -301,21 +304,74 @@ func (e *end) obey(line string) {
 	}
 }
 
-func main() {
-	port := number("encap", 9899)
-	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(word("local", "127.0.0.1")), Port: port})
+// plain is a way for packets in the clear.
+func plain(local, peer *net.UDPAddr) net.Conn {
+	socket, err := net.ListenUDP("udp", local)
 	if err != nil {
 		fail("bind", err)
 	}
-	conn := &link{UDPConn: socket}
+	report("ready")
+	return &link{UDPConn: socket, peer: peer}
+}
+
+// secured is one for records of DTLS, once its handshake is done.
+func secured(local, peer *net.UDPAddr) net.Conn {
+	certificate, err := selfsign.GenerateSelfSigned()
+	if err != nil {
+		fail("certificate", err)
+	}
+	var conn net.Conn
+	if peer == nil {
+		listener, listening := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate))
+		if listening != nil {
+			fail("bind", listening)
+		}
+		report("ready")
+		conn, err = listener.Accept()
+	} else {
+		socket, binding := net.ListenUDP("udp", local)
+		if binding != nil {
+			fail("bind", binding)
+		}
+		report("ready")
+		conn, err = dtls.ClientWithOptions(socket, peer, dtls.WithInsecureSkipVerify(true))
+	}
+	if err != nil {
+		fail("DTLS", err)
+	}
+	limit, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	both, _ := conn.(*dtls.Conn)
+	if err := both.HandshakeContext(limit); err != nil {
+		fail("DTLS", err)
+	}
+	if state, known := both.ConnectionState(); known {
+		report("dtls DTLSv1.2 %s", tls.CipherSuiteName(uint16(state.CipherSuiteID)))
+	}
+	return both
+}
+
+func main() {
+	port := number("encap", 9899)
+	local := &net.UDPAddr{IP: net.ParseIP(word("local", "127.0.0.1")), Port: port}
+	var peer *net.UDPAddr
 	listens := word("role", "listen") == "listen"
+	if !listens {
+		peer = &net.UDPAddr{IP: net.ParseIP(word("peer", "127.0.0.1")), Port: port}
+	}
+	way := plain
+	if number("dtls", 0) == 1 {
+		way = secured
+	}
+	conn := way(local, peer)
+	var err error
 	options := []sctp.AssociationOption{
 		sctp.WithNetConn(conn),
 		sctp.WithMaxMessageSize(largest),
 		sctp.WithRTOMax(float64(number("rto_max", 1000))),
 		sctp.WithEnableInterleaving(number("idata", 0) == 1),
+		sctp.WithEnableZeroChecksum(number("zero_checksum", 0) == 1),
 	}
-	report("ready")
 	e := &end{streams: map[uint16]*sctp.Stream{}, reading: map[*sctp.Stream]bool{}, serves: listens, http: number("http", 0) == 1}
 	if listens {
 		servers := make([]sctp.ServerOption, len(options))
@@ -324,7 +380,6 @@ func main() {
 		}
 		e.association, err = sctp.ServerWithOptions(servers...)
 	} else {
-		conn.peer = &net.UDPAddr{IP: net.ParseIP(word("peer", "127.0.0.1")), Port: port}
 		clients := make([]sctp.ClientOption, len(options))
 		for at, one := range options {
 			clients[at] = one

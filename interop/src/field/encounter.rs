@@ -6,15 +6,18 @@
 use super::Carrier;
 use super::place::{OURS, Place, ours, theirs};
 use super::program::Program;
-use super::road::{Field, RoadSocket};
+use super::road::{Field, RoadSocket, Watched};
 use crate::cases::By;
 use crate::ours::Ours;
 use crate::peer::How;
 use crate::traffic::Ledger;
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
+use anabranch_dtls::{DtlsLayer, Ends, Settings, Version};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Reliability};
+use anabranch_tls::{Identity, Surroundings, Trust};
 use anabranch_transport::drive::drive;
+use anabranch_transport::protocol::Layer;
 use anabranch_world::os::{OsTask, OsTimer};
 use anabranch_world::{Datagrams, Local, Timer, World};
 use std::cell::{Ref, RefCell};
@@ -160,9 +163,14 @@ impl<'a> Encounter<'a> {
         let local = match self.place.column.carrier {
             Carrier::Udp => Local::Udp { port: self.place.column.udp_port() },
             Carrier::Ip => Local::Ip { protocol: 132 },
+            Carrier::Dtls12 | Carrier::Dtls13 => Local::Udp { port: self.place.column.udp_port() },
         };
         let socket: RoadSocket =
             self.world.bind(local).await.map_err(|error| format!("our socket: {error}"))?;
+        let socket: Box<dyn Datagrams> = match self.place.column.carrier.is_secure() {
+            true => self.secure(socket)?,
+            false => Box::new(socket),
+        };
         let addresses: Vec<_> = socket.local().into_iter().take(self.setup.here).collect();
         let seed = self.rng.next_u64();
         let mut endpoint = Endpoint::new(config(&self.setup)?, addresses.clone(), Rng::new(seed));
@@ -184,6 +192,20 @@ impl<'a> Encounter<'a> {
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())
+    }
+
+    /// DTLS over the road, and an eye on what is above it.
+    fn secure(&self, socket: RoadSocket) -> Result<Box<dyn Datagrams>, String> {
+        let settings = Settings {
+            version: Version::From12,
+            identity: Some(Identity::self_signed(&[]).map_err(|error| error.to_string())?),
+            // Nobody has signed theirs.
+            trust: Some(Trust::Anybody),
+            key_log: None,
+        };
+        let ends = Ends::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
+        let layer = DtlsLayer::new(self.world.clone(), ends, None);
+        Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), road: self.world.road.clone() }))
     }
 
     /// Starts their end, instead of the one there was.

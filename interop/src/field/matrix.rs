@@ -82,7 +82,7 @@ fn one(case: Case, place: &mut Place, attempt: usize) -> Result<String, String> 
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: our_addresses(case.is_v6()), seed: Some(1), ..Options::default() };
     let outcome = os::run(options, async |world| {
-        let field = Field::new(world, road.clone());
+        let field = Field::new(world, road.clone()).secured(place.column.carrier.is_secure());
         cases::run(case, field, place).await
     });
     road.end_capture();

@@ -42,6 +42,18 @@ pub enum Carrier {
     Udp,
     /// IP protocol 132.
     Ip,
+    /// DTLS 1.2 (RFC 8261): theirs is OpenSSL's, or pion's.
+    Dtls12,
+    /// DTLS 1.3: theirs is wolfSSL's.
+    Dtls13,
+}
+
+impl Carrier {
+    /// Whether packets are records.
+    #[must_use]
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Dtls12 | Self::Dtls13)
+    }
 }
 
 /// A peer, and what carries the packets.
@@ -55,12 +67,15 @@ pub struct Column {
 
 impl Column {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self { kind: Kind::Usrsctp, carrier: Carrier::Udp },
         Self { kind: Kind::Usrsctp, carrier: Carrier::Ip },
         Self { kind: Kind::Pion, carrier: Carrier::Udp },
         Self { kind: Kind::Linux, carrier: Carrier::Udp },
         Self { kind: Kind::Linux, carrier: Carrier::Ip },
+        Self { kind: Kind::Usrsctp, carrier: Carrier::Dtls12 },
+        Self { kind: Kind::Usrsctp, carrier: Carrier::Dtls13 },
+        Self { kind: Kind::Pion, carrier: Carrier::Dtls12 },
     ];
 
     /// The UDP port of both ends, 0 on IP.
@@ -69,6 +84,7 @@ impl Column {
         match self.carrier {
             Carrier::Udp => UDP_PORT,
             Carrier::Ip => 0,
+            Carrier::Dtls12 | Carrier::Dtls13 => anabranch_dtls::PORT,
         }
     }
 }
@@ -83,6 +99,8 @@ impl fmt::Display for Column {
         let carrier = match self.carrier {
             Carrier::Udp => "udp",
             Carrier::Ip => "ip",
+            Carrier::Dtls12 => "dtls12",
+            Carrier::Dtls13 => "dtls13",
         };
         write!(f, "{kind}/{carrier}")
     }

@@ -146,9 +146,17 @@ impl Place {
             guest.borrow_mut().tell(&format!("/peer {}", arguments.join(" ")));
             return Ok(guest.clone());
         }
-        let name = if self.column.kind == Kind::Pion { "pion" } else { "usrsctp" };
+        let name = match (self.column.kind, self.column.carrier) {
+            (Kind::Pion, _) => "pion",
+            (_, Carrier::Dtls12) => "usrsctp-dtls12",
+            (_, Carrier::Dtls13) => "usrsctp-dtls13",
+            _ => "usrsctp",
+        };
         let mut command = self.enter();
         command.arg(self.programs.join(name)).args(arguments);
+        if self.column.carrier.is_secure() {
+            command.arg("dtls=1");
+        }
         Ok(Rc::new(RefCell::new(Program::start(&mut command)?)))
     }
 

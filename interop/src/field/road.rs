@@ -8,7 +8,7 @@
 use super::tun::TunSocket;
 use crate::peer::Seen;
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Instant, Packet, RecvBatch, Rng, SendBatch};
+use anabranch_base::{Ecn, Instant, Packet, PeerState, RecvBatch, Rng, SendBatch};
 use anabranch_wire::ip::{v4, v6};
 use anabranch_wire::pcap;
 use anabranch_world::os::{OsSocket, OsTask, OsTimer, OsWorld};
@@ -103,14 +103,18 @@ impl Road {
         Some(now + self.delay.get() + if late { self.behind.get() } else { Duration::ZERO })
     }
 
+    fn see(&self, outward: bool, packet: &[u8]) {
+        let seen = if outward { &self.from_us } else { &self.from_them };
+        seen.borrow_mut().note(packet);
+    }
+
     fn note(&self, now: Instant, packet: &Held) {
         if packet.protocol == SCTP {
-            let seen = if packet.outward { &self.from_us } else { &self.from_them };
-            seen.borrow_mut().note(&packet.bytes);
+            self.see(packet.outward, &packet.bytes);
         }
         let mut capture = self.capture.borrow_mut();
         let Some(writer) = capture.as_mut() else { return };
-        let encapsulated = packet.source.port() != 0 && packet.protocol == SCTP;
+        let encapsulated = packet.source.port() != 0 && packet.protocol != TCP;
         let (protocol, header) = if encapsulated { (17, 8) } else { (packet.protocol, 0) };
         let length = packet.bytes.len() + header;
         let mut whole = match (packet.source.ip(), packet.target.ip()) {
@@ -147,13 +151,21 @@ pub struct Field {
     pub road: Rc<Road>,
     /// Where packets of TCP go; else to a socket of the operating system.
     tun: Rc<RefCell<Option<TunSocket>>>,
+    /// What is in UDP are records, in which nothing can be seen.
+    secure: bool,
 }
 
 impl Field {
     /// The operating system's world behind `road`.
     #[must_use]
     pub fn new(os: OsWorld, road: Rc<Road>) -> Self {
-        Self { os, road, tun: Rc::default() }
+        Self { os, road, tun: Rc::default(), secure: false }
+    }
+
+    /// The same, where what is in UDP are records.
+    #[must_use]
+    pub fn secured(self, secure: bool) -> Self {
+        Self { secure, ..self }
     }
 
     /// The next socket that is bound is this one.
@@ -196,6 +208,7 @@ impl World for Field {
         let (inner, protocol) = match (tun, at) {
             (Some(tun), _) => (Lane::Tun(tun), TCP),
             (None, Local::Ip { protocol }) => (Lane::Os(self.os.bind(at).await?), protocol),
+            (None, Local::Udp { .. }) if self.secure => (Lane::Os(self.os.bind(at).await?), UDP),
             (None, Local::Udp { .. }) => (Lane::Os(self.os.bind(at).await?), SCTP),
         };
         Ok(RoadSocket {
@@ -378,8 +391,56 @@ impl Datagrams for RoadSocket {
     }
 }
 
+/// A socket above DTLS: sees the packets that the road cannot.
+pub struct Watched {
+    /// What makes records of them.
+    pub inner: Box<dyn Datagrams>,
+    /// The road beneath it.
+    pub road: Rc<Road>,
+}
+
+impl Datagrams for Watched {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
+        batch.packets().for_each(|packet| self.road.see(true, packet.payload));
+        self.inner.poll_send(cx, batch)
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        let came = self.inner.poll_recv(cx, batch);
+        if matches!(came, Poll::Ready(Ok(()))) && batch.icmp.is_none() {
+            batch.packets().for_each(|packet| self.road.see(false, packet.payload));
+        }
+        came
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
+        self.inner.poll_flush(cx, unsent)
+    }
+
+    fn has_more(&self) -> bool {
+        self.inner.has_more()
+    }
+
+    fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
+        self.inner.take_peer()
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        self.inner.local()
+    }
+
+    fn mtu(&self, source: IpAddr) -> u32 {
+        self.inner.mtu(source)
+    }
+
+    fn max_segments(&self) -> usize {
+        self.inner.max_segments()
+    }
+}
+
 const SCTP: u8 = 132;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 /// Bytes kept of a packet in a capture.
 const SNAP: usize = 300;
 /// Packets on their way at most.

@@ -5,6 +5,7 @@ use super::verb::{CLOSING, signals};
 use crate::dial::{Routes, SctpTarget};
 use crate::outputs::Outputs;
 use crate::place::Url;
+use crate::secure::Believing;
 use crate::{Done, Failure, complain, say};
 use anabranch_load::throughput::report::{self, Framing};
 use anabranch_load::throughput::{Interval, Plan, Probe, Test};
@@ -25,6 +26,7 @@ pub(super) struct Client {
     pub(super) plan: Plan,
     pub(super) knobs: Knobs,
     pub(super) sctp_port: u16,
+    pub(super) tls: Option<Believing>,
     pub(super) quiet: bool,
     pub(super) framing: Framing,
 }
@@ -55,7 +57,7 @@ impl Client {
                     addresses,
                     port: self.sctp_port,
                     config: (**config).clone(),
-                    secure: None,
+                    secure: self.tls.as_ref().map(|it| it.target(self.url.host())),
                 };
                 let (host, ways) = to.host(&world).await?;
                 let Routes { connector, first } = ways;

@@ -8,8 +8,8 @@ use anabranch_world::os::KernelOptions;
 use clap::ArgMatches;
 use std::net::SocketAddr;
 
-pub(super) const FORMS: &str = "tcp://HOST:PORT, sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, mptcp://HOST:PORT or \
-                     sctp-kernel://HOST:PORT";
+pub(super) const FORMS: &str = "tcp://HOST:PORT, sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, https+sctp://HOST:PORT \
+                     (over DTLS), mptcp://HOST:PORT or sctp-kernel://HOST:PORT";
 
 /// What was written is over, and the rest of it.
 fn of(text: &str) -> Result<(Carrier, &str), Failure> {
@@ -21,6 +21,10 @@ fn of(text: &str) -> Result<(Carrier, &str), Failure> {
 pub(super) fn of_url(text: &str) -> Result<Url, Failure> {
     let (carrier, rest) = of(text)?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.contains(',') && carrier.is_secure() {
+        let message = format!("{text}: an association over DTLS has one address at each end (RFC 8261)");
+        return Err(Failure::Usage(message));
+    }
     if rest.contains(',') && carrier.is_kernels() {
         let message = format!("{text}: several addresses of one host are for sctp:// and sctp-ip://");
         return Err(Failure::Usage(message));

@@ -4,8 +4,10 @@ use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
 use crate::knobs::describe;
 use crate::place::Listen;
+use crate::secure::{DtlsServer, dtls_server};
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
+use anabranch_dtls::DtlsLayer;
 use anabranch_load::throughput::{self, Event, Settings};
 use anabranch_transport::kernel::{KernelListener, KernelSession};
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost};
@@ -24,6 +26,10 @@ use std::time::Duration;
 pub(super) struct Server {
     pub(super) places: Vec<(Knobs, Listen)>,
     pub(super) sctp_port: u16,
+    /// Who it is over DTLS.
+    pub(super) dtls: Option<DtlsServer>,
+    /// A line about its certificate.
+    pub(super) certificate: Option<String>,
     pub(super) timeout: Duration,
     pub(super) once: bool,
 }
@@ -72,29 +78,51 @@ impl Server {
                 }
                 Knobs::Ours(config) => {
                     crate::dial::warn_kernel_sctp(place.carrier);
-                    let (carrier, port) = match place.carrier.is_on_ip() {
+                    let (mut carrier, port) = match place.carrier.is_on_ip() {
                         true => (SctpCarrier::Ip, place.port),
                         false => (SctpCarrier::Udp { port: place.port }, self.sctp_port),
                     };
                     let mut config = (**config).clone();
                     config.streams = MAX_STREAMS;
-                    let here = world.at(place.addresses.clone()).map_err(|why| at(&why.to_string()))?;
-                    let host = SctpHost::new(here.clone(), config, carrier, None).await;
-                    let host = host.map_err(|why| at(&reason(place.carrier, Some(place.port), &why)))?;
-                    let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
-                    for address in host.inspect(|engine| engine.addresses().to_vec()) {
-                        let port = if place.carrier.is_on_ip() { port } else { address.port() };
-                        let name = place.carrier.name();
-                        urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
+                    let dtls = self.dtls.as_ref().filter(|_| place.carrier.is_secure());
+                    config.zero_checksum |= dtls.is_some_and(|dtls| dtls.unsummed);
+                    // Over DTLS a host for each address (RFC 8261 §6.1).
+                    let all = match (dtls, place.addresses.is_empty()) {
+                        (None, _) => vec![place.addresses.clone()],
+                        (Some(_), true) => world.addresses().into_iter().map(|one| vec![one]).collect(),
+                        (Some(_), false) => place.addresses.iter().map(|one| vec![*one]).collect(),
+                    };
+                    for addresses in all {
+                        let here = world.at(addresses).map_err(|why| at(&why.to_string()))?;
+                        let host = match dtls {
+                            None => SctpHost::new(here.clone(), config.clone(), carrier, None).await,
+                            Some(dtls) => {
+                                let ends = dtls_server(dtls.identity.clone());
+                                let ends = ends.map_err(|why| at(&why.to_string()))?;
+                                let layer = Rc::new(DtlsLayer::new(here.clone(), ends, None));
+                                SctpHost::layered(here.clone(), config.clone(), carrier, layer).await
+                            }
+                        };
+                        let host = host.map_err(|why| at(&reason(place.carrier, Some(place.port), &why)))?;
+                        let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
+                        for address in host.inspect(|engine| engine.addresses().to_vec()) {
+                            let port = if place.carrier.is_on_ip() { port } else { address.port() };
+                            // All addresses of a place have its port, also where the host chooses it.
+                            if let (Some(_), SctpCarrier::Udp { port: udp }) = (dtls, &mut carrier) {
+                                *udp = port;
+                            }
+                            let name = place.carrier.name();
+                            urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
+                        }
+                        let settings = host.inspect(|engine| describe(engine.config()));
+                        tasks.push(self.start(&here, listener, move |_: &_| settings.clone(), &first));
+                        hosts.push(host);
                     }
-                    let settings = host.inspect(|engine| describe(engine.config()));
-                    tasks.push(self.start(&here, listener, move |_: &_| settings.clone(), &first));
-                    hosts.push(host);
                 }
             }
         }
         complain(&format!("listening on {}", urls.join(" ")));
-        left_out.iter().for_each(|line| complain(line));
+        self.certificate.iter().chain(&left_out).for_each(|line| complain(line));
         self.places.iter().for_each(|(knobs, _)| knobs.warn());
         let mut timer = world.timer();
         let ended = poll_fn(|cx| {

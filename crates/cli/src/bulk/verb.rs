@@ -6,7 +6,7 @@ use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
 use crate::place::Url;
-use crate::{Done, Failure, dry_run, knobs, say};
+use crate::{Done, Failure, dry_run, knobs, say, secure};
 use anabranch_base::units::{Bytes, format_span, parse_span};
 use anabranch_load::throughput::report::Framing;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
@@ -42,12 +42,15 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         if matches.get_flag("dry-run") {
             places.iter().for_each(|(made, _)| made.warn());
             let names =
-                ["listen", "once", "ppid", "sctp-port", "key-file", "timeout", "no-offload", "busy-poll"];
+                ["listen", "once", "ppid", "sctp-port", "key-file", "cert", "key", "timeout", "no-offload", "busy-poll"];
             say(&(dry_run::flags(matches, &names)
                 + &dry_run_knobs(places.iter().map(|(made, _)| made), true)))?;
             return Ok(Done::Well);
         }
-        let server = Server { places, sctp_port, timeout, once };
+        let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
+        let tls = secure::server(matches, &listens)?;
+        let (dtls, certificate) = tls.map_or((None, None), |tls| (tls.dtls, Some(tls.shown)));
+        let server = Server { places, sctp_port, dtls, certificate, timeout, once };
         let served = os::run(options(matches), async |world| server.run(view(world)).await);
         return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
     }
@@ -93,6 +96,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     };
     let mut made = Knobs::of(url.carrier, matches, &set)?;
     made.warn();
+    let tls = secure::client(matches, [url.carrier])?;
     if let Knobs::Ours(config) = &mut made {
         config.streams = config.streams.max(streams);
         if message > config.sndbuf {
@@ -117,7 +121,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         multipath: None,
         interrupted: false,
     };
-    let client = Client { url, plan, knobs: made, sctp_port, quiet: matches.get_flag("quiet"), framing };
+    let client = Client { url, plan, knobs: made, sctp_port, tls, quiet: matches.get_flag("quiet"), framing };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
@@ -142,6 +146,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
             "ppid",
             "sctp-port",
             "key-file",
+            "trust",
+            "insecure",
             "no-offload",
             "busy-poll",
             "json",

@@ -175,10 +175,11 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// The secrets of all sessions so far, for decoders; DTLS gives none.
+    /// The secrets of all sessions so far, for decoders.
     #[must_use]
     pub fn secrets(&self) -> String {
-        self.tls.as_ref().map(Pair::secrets).unwrap_or_default()
+        let over = self.tls.as_ref().map(Pair::secrets);
+        over.or_else(|| self.dtls.as_ref().map(anabranch_dtls::Pair::secrets)).unwrap_or_default()
     }
 }
 
@@ -271,6 +272,11 @@ impl Contestant {
             Dtls::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         if contestant.dtls.is_some() {
             (contestant.paths, contestant.encapsulated) = (Some(1), true);
+            // RFC 9653 §3: DTLS finds what a checksum would find.
+            if contestant.engine.knobs().iter().any(|knob| knob.key == UNSUMMED) {
+                let set = contestant.set(UNSUMMED, "yes", transports);
+                set.map_err(|what| PlanError::at(&place, what))?;
+            }
         }
         contestant.http2 =
             Http2::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
@@ -698,6 +704,9 @@ fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
 
 /// The most letters of a nickname: what the tables have room for.
 const MAX_NICK: usize = 22;
+
+/// The knob of SCTP without its own checksum.
+const UNSUMMED: &str = "zero_checksum";
 
 /// A processing cost.
 fn span(key: &str, value: &str) -> Result<Duration, String> {

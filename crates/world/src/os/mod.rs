@@ -42,7 +42,15 @@ mod usage;
 pub use crate::kernel::{KernelOptions, KernelProtocol};
 pub use memory_trimmer::MemoryTrimmer;
 pub use packet::PacketSocket;
-pub use shards::{Group, Seat, share_raw, share_udp};
+/// The addresses of this host, in the order of its interfaces, those of the loopback interface last.
+///
+/// # Errors
+/// The host does not tell.
+pub fn addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
+    Ok(addresses::Addresses::new(Vec::new())?.list())
+}
+
+pub use shards::{Group, Seat, share_raw, share_udp, share_udp_by_address};
 pub use signals::{Hangups, Signals};
 pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use timers::OsTimer;

@@ -84,6 +84,43 @@ pub fn share_udp(
     count: usize,
     steering: Arc<dyn Steering>,
 ) -> io::Result<Vec<Seat>> {
+    let (port, each) = open_udp(addresses, port, count, Some(steering.mark()))?;
+    let group = Group::new(count, steering, None);
+    Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
+}
+
+/// The same, where packets say nothing of whose they are: the kernel brings what comes from one address and port to one of
+/// the sockets, always the same.
+///
+/// # Errors
+/// As [`share_udp`].
+pub fn share_udp_by_address(addresses: &[IpAddr], port: u16, count: usize) -> io::Result<Vec<Seat>> {
+    let (port, each) = open_udp(addresses, port, count, None)?;
+    let group = Group::new(count, Arc::new(Unread), None);
+    Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
+}
+
+/// Whoever has a packet keeps it.
+#[derive(Debug)]
+struct Unread;
+
+impl Steering for Unread {
+    fn owner(&self, _: IpAddr, _: &[u8]) -> Option<u32> {
+        None
+    }
+
+    fn owner_of_report(&self, _: &Icmp, _: &[u8]) -> Option<u32> {
+        None
+    }
+}
+
+/// The sockets of `count` worlds behind a UDP port, and the port. The kernel steers by `mark`; without one, by addresses.
+fn open_udp(
+    addresses: &[IpAddr],
+    port: u16,
+    count: usize,
+    mark: Option<Mark>,
+) -> io::Result<(u16, Vec<Vec<(IpAddr, Socket)>>)> {
     // The first ones share with nobody yet.
     let (port, first) = bind::all(addresses, port)?;
     let mut each: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(count).collect();
@@ -91,8 +128,8 @@ pub fn share_udp(
         setsockopt(&socket, sockopt::ReusePort, &true)?;
         let others = (1..count).map(|_| bind::one(SocketAddr::new(ip, port), true));
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        if count > 1 {
-            match steering.mark() {
+        if count > 1 && let Some(mark) = mark {
+            match mark {
                 Mark::VerificationTag => steer::by_tag(&socket, count as u32)?,
                 Mark::ConnectionId => steer::by_connection_id(&socket, count as u32)?,
             }
@@ -101,8 +138,7 @@ pub fn share_udp(
             sockets.push((ip, socket));
         }
     }
-    let group = Group::new(count, steering, None);
-    Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
+    Ok((port, each))
 }
 
 /// Opens raw sockets of an IP protocol, whose packets begin with SCTP's common header, for `count` worlds, in their

@@ -125,6 +125,9 @@ impl Case {
     #[must_use]
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
+            // RFC 8261 §6.1; and an end that begins again begins with another connection.
+            (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),
+            (_, Self::Restart(_)) if column.carrier.is_secure() => Some("no restart"),
             (Kind::Pion, Self::PrimaryCut) => Some("one address"),
             (Kind::Pion, Self::Auth) => Some("no AUTH"),
             (Kind::Pion, Self::Asconf(_)) => Some("no ASCONF"),
@@ -140,7 +143,7 @@ impl Case {
     #[must_use]
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
-            (Kind::Pion, Self::HttpGet) => Some((7, "no connection within")),
+            (Kind::Pion, Self::HttpGet) if matches!(column.carrier, Carrier::Udp) => Some((7, "no connection within")),
             (Kind::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
             (Kind::Usrsctp, Self::Asconf(By::Them)) if matches!(column.carrier, Carrier::Udp) => {
                 Some((8, "closed Some(Aborted(None))"))
@@ -208,7 +211,7 @@ impl Case {
         };
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
-            Self::Heartbeat if column.kind != Kind::Pion => (2, 2),
+            Self::Heartbeat if column.kind != Kind::Pion && !column.carrier.is_secure() => (2, 2),
             // usrsctp sends UDP from whatever address the kernel takes for the way there.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),

@@ -1,0 +1,89 @@
+//! Cookies that nothing is kept of (RFC 6347 §4.2.1, RFC 9147 §5.1): when one was given, and a code over that, the
+//! addresses and the hello, by a secret of this socket alone.
+
+use crate::provider::Cookie;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use ring::hmac;
+use std::net::{IpAddr, SocketAddr};
+
+/// What cookies are made with.
+#[derive(Debug)]
+pub(crate) struct Secret(hmac::Key);
+
+impl Secret {
+    /// From what nobody else knows.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    }
+
+    /// The cookie of this time for a hello of this peer.
+    pub fn make(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8]) -> Cookie {
+        self.at(span(now), place, hello)
+    }
+
+    /// Whether it is one that was made here for this peer and this hello, not long ago.
+    pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
+        let now = span(now);
+        let [a, b, c, d, ..] = *cookie;
+        let made = u32::from_be_bytes([a, b, c, d]);
+        // What has just been made may be looked at in the next span.
+        if now.wrapping_sub(made) > 1 {
+            return false;
+        }
+        let right = self.at(made, place, hello);
+        // In constant time, so that nobody finds a code byte by byte.
+        right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+    }
+
+    fn at(&self, span: u32, (local, peer): (IpAddr, SocketAddr), hello: &[u8]) -> Cookie {
+        let mut code = hmac::Context::with_key(&self.0);
+        code.update(&span.to_be_bytes());
+        for address in [local, peer.ip()] {
+            match address {
+                IpAddr::V4(address) => code.update(&address.to_ipv6_mapped().octets()),
+                IpAddr::V6(address) => code.update(&address.octets()),
+            }
+        }
+        code.update(&peer.port().to_be_bytes());
+        code.update(hello);
+        let code = code.sign();
+        let mut cookie = [0; 32];
+        cookie[..4].copy_from_slice(&span.to_be_bytes());
+        cookie[4..].copy_from_slice(&code.as_ref()[..28]);
+        cookie
+    }
+}
+
+/// The number of the span of time that it is in.
+fn span(now: Instant) -> u32 {
+    (now.as_nanos() / SPAN.as_nanos() as u64) as u32
+}
+
+/// A cookie is good for this long at least, and for twice as long at most: as long as a client tries.
+const SPAN: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_good_for_its_peer_its_hello_and_a_while() {
+        let secret = Secret::new(&[7; 32]);
+        let place = |port| (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, 2], port)));
+        let at = |seconds: u64| Instant::from_millis(seconds * 1_000);
+        let cookie = secret.make(at(59), place(5), b"hello");
+        let is_good = |seconds, port, hello: &[u8]| secret.is_good(at(seconds), place(port), hello, &cookie);
+        assert!(is_good(59, 5, b"hello") && is_good(60, 5, b"hello") && is_good(89, 5, b"hello"));
+        assert!(!is_good(90, 5, b"hello"), "too old");
+        assert!(!is_good(29, 5, b"hello"), "of a time to come");
+        assert!(!is_good(60, 6, b"hello"), "another port");
+        assert!(!is_good(60, 5, b"hallo"), "another hello");
+        assert!(!Secret::new(&[8; 32]).is_good(at(60), place(5), b"hello", &cookie), "another secret");
+        for bit in 0..256 {
+            let mut changed = cookie;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!secret.is_good(at(60), place(5), b"hello", &changed), "bit {bit}");
+        }
+    }
+}

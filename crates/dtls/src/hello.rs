@@ -1,0 +1,371 @@
+//! A ClientHello, read without any state, and the answer to it that asks for a cookie: HelloVerifyRequest (RFC 6347 §4.2.1)
+//! or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4), byte for byte as the library would write it.
+//!
+//! Nothing is kept of who says hello. The cookie that comes back says when it was given and that it was given to this
+//! address for this very hello; the hello without it, which the library has to have had first, is the one that has come
+//! less its cookie.
+
+use dimpl::crypto::{Dtls13CipherSuite, NamedGroup};
+
+/// What a server speaks, as far as its first answer shows it.
+#[derive(Debug)]
+pub(crate) struct Spoken {
+    /// DTLS 1.2, 1.3.
+    pub versions: [bool; 2],
+    /// Of DTLS 1.3.
+    pub suites: Vec<Dtls13CipherSuite>,
+    pub groups: Vec<NamedGroup>,
+}
+
+/// A hello that is all in one datagram, alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hello<'a> {
+    datagram: &'a [u8],
+    /// Behind the headers.
+    body: &'a [u8],
+    pub random: &'a [u8; 32],
+    /// The message's number: the first is without a cookie, the second with one.
+    number: u16,
+    /// Where the cookie of DTLS 1.2 is in `body`, behind its length.
+    legacy: (usize, usize),
+    suites: &'a [u8],
+    /// Where the extensions begin in `body`, behind their length.
+    extensions: usize,
+    /// Where the cookie of DTLS 1.3 is, with its headers.
+    cookie: Option<(usize, usize)>,
+    versions: &'a [u8],
+    shares: &'a [u8],
+}
+
+/// What is to be done with a hello.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It has no cookie: what asks for one.
+    Ask(bool),
+    /// It has this cookie.
+    Look(bool, [u8; 32]),
+    /// It needs more than a cookie, which cannot be had without state: another key share.
+    More,
+    /// Nobody here speaks what it speaks.
+    Nothing,
+}
+
+impl<'a> Hello<'a> {
+    /// Reads it; `None`: it is none, or not in one piece.
+    pub fn read(datagram: &'a [u8]) -> Option<Self> {
+        let (head, body) = datagram.split_first_chunk::<HEADERS>()?;
+        let (record, length) = (be(&head[11..13]), be(&head[14..17]));
+        // A handshake record of epoch 0 that fills the datagram, with a ClientHello that fills it, from its first byte.
+        let whole = head[0] == 22
+            && head[1] == 0xfe
+            && head[3..5] == [0, 0]
+            && record == body.len() + MESSAGE
+            && head[13] == 1
+            && length == body.len()
+            && head[19..22] == [0, 0, 0]
+            && be(&head[22..25]) == length;
+        if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
+            return None;
+        }
+        let random = body.get(2..34)?.first_chunk()?;
+        let mut at = 34;
+        vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
+        let legacy = vector(body, &mut at, 1)?;
+        let legacy = (at - legacy.len(), at);
+        let suites = vector(body, &mut at, 2).filter(|suites| suites.len() % 2 == 0)?;
+        vector(body, &mut at, 1)?;
+        let mut hello = Self {
+            datagram,
+            body,
+            random,
+            number: u16::from_be_bytes([head[17], head[18]]),
+            legacy,
+            suites,
+            extensions: at + 2,
+            cookie: None,
+            versions: &[],
+            shares: &[],
+        };
+        if at == body.len() {
+            return Some(hello);
+        }
+        let all = vector(body, &mut at, 2)?.len();
+        if at != body.len() {
+            return None;
+        }
+        let mut at = body.len() - all;
+        while at < body.len() {
+            let begins = at;
+            let kind = be(body.get(at..at + 2)?);
+            at += 2;
+            let value = vector(body, &mut at, 2)?;
+            match kind {
+                43 => hello.versions = vector(value, &mut 0, 1)?,
+                44 => hello.cookie = Some((begins, at)),
+                51 => hello.shares = vector(value, &mut 0, 2)?,
+                _ => {}
+            }
+        }
+        Some(hello)
+    }
+
+    /// What a server that speaks this does with it.
+    pub fn answer(&self, spoken: &Spoken) -> Answer {
+        let newer = self.versions.chunks_exact(2).any(|version| version == [0xfe, 0xfc]);
+        if !spoken.versions[usize::from(newer)] {
+            // A peer of both versions meets a server of the older one.
+            return if newer && spoken.versions[0] { self.older() } else { Answer::Nothing };
+        }
+        if !newer {
+            return self.older();
+        }
+        if self.suite(spoken).is_none() {
+            return Answer::Nothing;
+        }
+        let given = match self.cookie {
+            // Its header, and the cookie's length.
+            Some((begins, ends)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(ends)..ends]) {
+                Ok(cookie) if self.number == 1 => Some(cookie),
+                _ => return Answer::Nothing,
+            },
+            None => None,
+        };
+        if !self.has_share(spoken) {
+            return Answer::More;
+        }
+        given.map_or(Answer::Ask(true), |cookie| Answer::Look(true, cookie))
+    }
+
+    fn older(&self) -> Answer {
+        let cookie = &self.body[self.legacy.0..self.legacy.1];
+        match <[u8; 32]>::try_from(cookie) {
+            _ if cookie.is_empty() => Answer::Ask(false),
+            Ok(cookie) if self.number == 1 => Answer::Look(false, cookie),
+            // RFC 6347 §4.2.1: an invalid cookie is as none.
+            _ => Answer::Ask(false),
+        }
+    }
+
+    /// The first of its suites that is spoken, as the library has it.
+    fn suite(&self, spoken: &Spoken) -> Option<[u8; 2]> {
+        let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
+        let known = |suite: &[u8; 2]| {
+            spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite))
+        };
+        suites.into_iter().find(known)
+    }
+
+    fn has_share(&self, spoken: &Spoken) -> bool {
+        let mut at = 0;
+        while let Some(group) = self.shares.get(at..at + 2) {
+            let group = NamedGroup::from_u16(u16::from_be_bytes([group[0], group[1]]));
+            if spoken.groups.contains(&group) {
+                return true;
+            }
+            at += 2;
+            if vector(self.shares, &mut at, 2).is_none() {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// What a cookie holds for: RFC 6347 §4.2.1: what a client does not change of its hello; in DTLS 1.3, where both are
+    /// part of what is signed, all of it but the cookie.
+    pub fn lasting(&self, newer: bool) -> Vec<u8> {
+        if newer { self.without_cookie(true) } else { self.body[..self.legacy.0 - 1].to_vec() }
+    }
+
+    /// Its body as it was without the cookie.
+    fn without_cookie(&self, newer: bool) -> Vec<u8> {
+        if !newer {
+            let (begins, ends) = self.legacy;
+            return [&self.body[..begins - 1], &[0], &self.body[ends..]].concat();
+        }
+        let Some((begins, ends)) = self.cookie else { return self.body.to_vec() };
+        let left = self.body.len() - self.extensions - (ends - begins);
+        let length = u16::try_from(left).unwrap_or_default().to_be_bytes();
+        let (head, at) = (&self.body[..self.extensions - 2], self.extensions);
+        [head, &length, &self.body[at..begins], &self.body[ends..]].concat()
+    }
+
+    /// The datagram with the hello that came before this one, which has a cookie.
+    pub fn first(&self, newer: bool) -> Vec<u8> {
+        let body = self.without_cookie(newer);
+        message(&self.datagram[1..3], 1, 0, &body)
+    }
+
+    /// This one, where its record's number is the first hello's, with the next.
+    pub fn second(&self) -> Vec<u8> {
+        let mut datagram = self.datagram.to_vec();
+        if datagram[5..11] == [0; 6] {
+            datagram[10] = 1;
+        }
+        datagram
+    }
+
+    /// The datagram that asks for a cookie.
+    pub fn ask(&self, newer: bool, spoken: &Spoken, cookie: &[u8; 32]) -> Option<Vec<u8>> {
+        let mut body = Vec::with_capacity(96);
+        if newer {
+            body.extend([0xfe, 0xfd]);
+            body.extend(RETRY);
+            body.push(0);
+            body.extend(self.suite(spoken)?);
+            // No compression; then extensions: the version, the cookie.
+            body.extend([0, 0, 6 + 38, 0, 43, 0, 2, 0xfe, 0xfc, 0, 44, 0, 34, 0, 32]);
+        } else {
+            // RFC 6347 §4.2.1: the version here is that of DTLS 1.0.
+            body.extend([0xfe, 0xff, 32]);
+        }
+        body.extend(cookie);
+        Some(message(&[0xfe, 0xfd], if newer { 2 } else { 3 }, 0, &body))
+    }
+}
+
+/// A record with the number 0 and this handshake message, whole.
+fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap_or_default().to_be_bytes();
+    let record = u16::try_from(body.len() + MESSAGE).unwrap_or_default().to_be_bytes();
+    let mut all = Vec::with_capacity(HEADERS + body.len());
+    all.push(22);
+    all.extend(version);
+    all.extend([0; 8]);
+    all.extend(record);
+    all.push(kind);
+    all.extend(&length[1..]);
+    all.extend(number.to_be_bytes());
+    all.extend([0; 3]);
+    all.extend(&length[1..]);
+    all.extend(body);
+    all
+}
+
+/// The bytes of a vector (RFC 8446 §3.4) whose length has so many bytes, and `at` behind it.
+fn vector<'a>(bytes: &'a [u8], at: &mut usize, width: usize) -> Option<&'a [u8]> {
+    let length = be(bytes.get(*at..*at + width)?);
+    let begins = *at + width;
+    let value = bytes.get(begins..begins + length)?;
+    *at = begins + length;
+    Some(value)
+}
+
+fn be(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+/// A message's header (RFC 6347 §4.2.2), and a record's before it.
+const MESSAGE: usize = 12;
+const HEADERS: usize = 13 + MESSAGE;
+
+/// RFC 8446 §4.1.3: what makes a ServerHello a HelloRetryRequest.
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
+    0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::{Ends, Settings, Version};
+    use anabranch_base::Instant;
+    use anabranch_tls::{Surroundings, Trust};
+
+    /// What a client of ours says first.
+    fn said(version: Version) -> Vec<u8> {
+        let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
+        let ends = Ends::new(settings, Surroundings::Real).expect("ends");
+        let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
+        let (mut buffer, mut first) = (vec![0; crate::layer::MAX_OUTPUT], Vec::new());
+        client.receive(&ends, Instant::from_millis(5), None, &mut buffer, |sent| first = sent.to_vec(), |_| {});
+        first
+    }
+
+    fn spoken(versions: [bool; 2]) -> Spoken {
+        Spoken {
+            versions,
+            suites: vec![Dtls13CipherSuite::AES_128_GCM_SHA256],
+            groups: vec![NamedGroup::X25519, NamedGroup::Secp256r1],
+        }
+    }
+
+    #[test]
+    fn hellos_are_read_and_answered_by_what_is_spoken() {
+        let answers = |version, versions: [bool; 2]| {
+            let said = said(version);
+            match Hello::read(&said).expect("a hello").answer(&spoken(versions)) {
+                Answer::Ask(newer) => if newer { "1.3" } else { "1.2" },
+                Answer::Nothing => "nothing",
+                other => panic!("{other:?}"),
+            }
+        };
+        for (version, each) in [
+            (Version::Only12, ["1.2", "1.2", "nothing"]),
+            (Version::Only13, ["1.3", "nothing", "1.3"]),
+            (Version::From12, ["1.3", "1.2", "1.3"]),
+        ] {
+            let versions = [[true, true], [true, false], [false, true]];
+            assert_eq!(versions.map(|versions| answers(version, versions)), each, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn another_group_needs_a_state() {
+        let said = said(Version::Only13);
+        let hello = Hello::read(&said).expect("a hello");
+        let groups = vec![NamedGroup::Secp384r1];
+        let more = hello.answer(&Spoken { groups, ..spoken([true, true]) });
+        assert!(matches!(more, Answer::More), "{more:?}");
+        let suites = vec![Dtls13CipherSuite::from_u16(0x13ff)];
+        let none = hello.answer(&Spoken { suites, ..spoken([true, true]) });
+        assert!(matches!(none, Answer::Nothing), "{none:?}");
+    }
+
+    /// A hello with a cookie, less the cookie, is the one before.
+    #[test]
+    fn the_first_hello_is_in_the_second() {
+        let with = |first: &[u8], cut: (usize, usize), put: &[u8], lengths: &[usize]| {
+            let mut second = [&first[..cut.0], put, &first[cut.1..]].concat();
+            let longer = second.len() - first.len();
+            for &at in lengths {
+                let length = be(&second[at..at + 2]) + longer;
+                second[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+            }
+            (second[18], second[10]) = (1, 1);
+            second
+        };
+        let old = said(Version::Only12);
+        let hello = Hello::read(&old).expect("a hello");
+        let at = HEADERS + hello.legacy.0;
+        let second = with(&old, (at - 1, at), &[&[32][..], &[9; 32]].concat(), &[11, 15, 23]);
+        let hello = Hello::read(&second).expect("a hello");
+        let answer = hello.answer(&spoken([true, true]));
+        assert!(matches!(answer, Answer::Look(false, cookie) if cookie == [9; 32]), "{answer:?}");
+        assert_eq!(hello.first(false), old);
+
+        let new = said(Version::Only13);
+        let hello = Hello::read(&new).expect("a hello");
+        // Between two other extensions, or behind the last.
+        for at in [HEADERS + hello.extensions, new.len()] {
+            let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
+            let all = HEADERS + hello.extensions - 2;
+            let second = with(&new, (at, at), &extension, &[11, 15, 23, all]);
+            let hello = Hello::read(&second).expect("a hello");
+            let answer = hello.answer(&spoken([true, true]));
+            assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
+            assert_eq!(hello.first(true), new);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_longer_is_no_hello() {
+        for version in [Version::Only12, Version::From12] {
+            let said = said(version);
+            for end in 0..said.len() {
+                assert!(Hello::read(&said[..end]).is_none(), "{version:?}: {end}");
+            }
+            assert!(Hello::read(&[&said[..], &[0]].concat()).is_none(), "{version:?}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The cryptography that the library is handed: ring's ciphers, and on a real network ring's key exchange and signatures;
+//! what is left is the library's own.
+//!
+//! The library asks for two things in one place each, which is how this crate comes by what the library does not say: the
+//! cookie of a hello (RFC 6347 §4.2.1, RFC 9147 §5.1) is the one call of [`HmacProvider::hmac_sha256`], and the secrets of
+//! a connection are results of [`HmacProvider::hmac`] whose input holds their label (RFC 8446 §7.1, RFC 7627 §4).
+
+use dimpl::crypto::{
+    Aad, ActiveKeyExchange, Buf, Cipher, CryptoProvider, Dtls12CipherSuite, Dtls13CipherSuite,
+    HashAlgorithm, HmacProvider, KeyProvider, NamedGroup, Nonce, SignatureAlgorithm, SigningKey,
+    SupportedDtls12CipherSuite, SupportedDtls13CipherSuite, SupportedKxGroup, TmpBuf, rust_crypto,
+};
+use dimpl::{CryptoError, CryptoOperation};
+use ring::aead::{self, LessSafeKey, UnboundKey, quic};
+use ring::agreement::{self, EphemeralPrivateKey, UnparsedPublicKey};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use std::cell::RefCell;
+
+/// For a real network.
+pub(crate) fn real() -> CryptoProvider {
+    CryptoProvider {
+        kx_groups: GROUPS,
+        key_provider: &Keys,
+        ..common()
+    }
+}
+
+/// What both worlds have.
+pub(crate) fn common() -> CryptoProvider {
+    CryptoProvider {
+        hmac_provider: &Hmac,
+        cipher_suites: SUITES_12,
+        dtls13_cipher_suites: SUITES_13,
+        ..rust_crypto::default_provider()
+    }
+}
+
+const GROUPS: &[&dyn SupportedKxGroup] = {
+    static X25519: Group = Group(NamedGroup::X25519, &agreement::X25519);
+    static P256: Group = Group(NamedGroup::Secp256r1, &agreement::ECDH_P256);
+    static P384: Group = Group(NamedGroup::Secp384r1, &agreement::ECDH_P384);
+    &[&X25519, &P256, &P384]
+};
+
+const SUITES_12: &[&dyn SupportedDtls12CipherSuite] = {
+    use Dtls12CipherSuite as Named;
+    use HashAlgorithm::{SHA256, SHA384};
+    static FIRST: Suite12 = Suite12(Named::ECDHE_ECDSA_AES128_GCM_SHA256, SHA256, AES_128);
+    static SECOND: Suite12 = Suite12(Named::ECDHE_ECDSA_AES256_GCM_SHA384, SHA384, AES_256);
+    static THIRD: Suite12 = Suite12(Named::ECDHE_ECDSA_CHACHA20_POLY1305_SHA256, SHA256, CHACHA);
+    &[&FIRST, &SECOND, &THIRD]
+};
+
+const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
+    use Dtls13CipherSuite as Named;
+    use HashAlgorithm::{SHA256, SHA384};
+    static FIRST: Suite13 = Suite13(Named::AES_128_GCM_SHA256, SHA256, AES_128);
+    static SECOND: Suite13 = Suite13(Named::AES_256_GCM_SHA384, SHA384, AES_256);
+    static THIRD: Suite13 = Suite13(Named::CHACHA20_POLY1305_SHA256, SHA256, CHACHA);
+    &[&FIRST, &SECOND, &THIRD]
+};
+
+/// A cipher with authentication, and what hides sequence numbers beside it (RFC 9147 §4.2.3).
+#[derive(Clone, Copy)]
+struct Aead {
+    algorithm: &'static aead::Algorithm,
+    mask: &'static quic::Algorithm,
+    /// Bytes of the nonce that each record of DTLS 1.2 names (RFC 5288 §3; RFC 7905 §2: none).
+    explicit: usize,
+}
+
+const AES_128: Aead = Aead { algorithm: &aead::AES_128_GCM, mask: &quic::AES_128, explicit: 8 };
+const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, mask: &quic::AES_256, explicit: 8 };
+const CHACHA: Aead = Aead { algorithm: &aead::CHACHA20_POLY1305, mask: &quic::CHACHA20, explicit: 0 };
+
+impl Aead {
+    fn key(self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
+        let key = UnboundKey::new(self.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
+        Ok(Box::new(Sealing(LessSafeKey::new(key))))
+    }
+}
+
+fn failed(operation: CryptoOperation) -> CryptoError {
+    CryptoError::OperationFailed(operation)
+}
+
+#[derive(Debug)]
+struct Sealing(LessSafeKey);
+
+impl Cipher for Sealing {
+    fn encrypt(&mut self, plaintext: &mut Buf, aad: Aad, nonce: Nonce) -> Result<(), CryptoError> {
+        let nonce = aead::Nonce::assume_unique_for_key(nonce.0);
+        let tag = self.0.seal_in_place_separate_tag(nonce, aead::Aad::from(&aad.0[..]), plaintext);
+        let tag = tag.map_err(|_| failed(CryptoOperation::Encrypt))?;
+        plaintext.extend_from_slice(tag.as_ref());
+        Ok(())
+    }
+
+    fn decrypt(&mut self, sealed: &mut TmpBuf, aad: Aad, nonce: Nonce) -> Result<(), CryptoError> {
+        let nonce = aead::Nonce::assume_unique_for_key(nonce.0);
+        let opened = self.0.open_in_place(nonce, aead::Aad::from(&aad.0[..]), sealed.as_mut());
+        let length = opened.map_err(|_| failed(CryptoOperation::Decrypt))?.len();
+        sealed.truncate(length);
+        Ok(())
+    }
+}
+
+struct Suite12(Dtls12CipherSuite, HashAlgorithm, Aead);
+
+impl std::fmt::Debug for Suite12 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SupportedDtls12CipherSuite for Suite12 {
+    fn suite(&self) -> Dtls12CipherSuite {
+        self.0
+    }
+
+    fn hash_algorithm(&self) -> HashAlgorithm {
+        self.1
+    }
+
+    fn key_lengths(&self) -> (usize, usize, usize) {
+        (0, self.2.algorithm.key_len(), aead::NONCE_LEN - self.2.explicit)
+    }
+
+    fn explicit_nonce_len(&self) -> usize {
+        self.2.explicit
+    }
+
+    fn tag_len(&self) -> usize {
+        self.2.algorithm.tag_len()
+    }
+
+    fn create_cipher(&self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
+        self.2.key(key)
+    }
+}
+
+struct Suite13(Dtls13CipherSuite, HashAlgorithm, Aead);
+
+impl std::fmt::Debug for Suite13 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SupportedDtls13CipherSuite for Suite13 {
+    fn suite(&self) -> Dtls13CipherSuite {
+        self.0
+    }
+
+    fn hash_algorithm(&self) -> HashAlgorithm {
+        self.1
+    }
+
+    fn key_len(&self) -> usize {
+        self.2.algorithm.key_len()
+    }
+
+    fn iv_len(&self) -> usize {
+        aead::NONCE_LEN
+    }
+
+    fn tag_len(&self) -> usize {
+        self.2.algorithm.tag_len()
+    }
+
+    fn create_cipher(&self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
+        self.2.key(key)
+    }
+
+    /// RFC 9147 §4.2.3: the first bytes of what comes of a sample, two at most, are used.
+    fn encrypt_sn(&self, key: &[u8], sample: &[u8; 16]) -> [u8; 16] {
+        let mut mask = [0; 16];
+        let made = quic::HeaderProtectionKey::new(self.2.mask, key).and_then(|key| key.new_mask(sample));
+        // The library's keys have the cipher's length.
+        if let Ok(made) = made {
+            mask[..made.len()].copy_from_slice(&made);
+        }
+        mask
+    }
+}
+
+/// A group of key exchange.
+#[derive(Debug)]
+struct Group(NamedGroup, &'static agreement::Algorithm);
+
+impl SupportedKxGroup for Group {
+    fn name(&self) -> NamedGroup {
+        self.0
+    }
+
+    fn start_exchange(&self, _: Buf) -> Result<Box<dyn ActiveKeyExchange>, CryptoError> {
+        let wrong = |_| failed(CryptoOperation::GenerateEphemeralKey);
+        let secret = EphemeralPrivateKey::generate(self.1, &SystemRandom::new()).map_err(wrong)?;
+        let public = secret.compute_public_key().map_err(wrong)?;
+        Ok(Box::new(Exchange { group: self.0, algorithm: self.1, secret, public }))
+    }
+}
+
+#[derive(Debug)]
+struct Exchange {
+    group: NamedGroup,
+    algorithm: &'static agreement::Algorithm,
+    secret: EphemeralPrivateKey,
+    public: agreement::PublicKey,
+}
+
+impl ActiveKeyExchange for Exchange {
+    fn pub_key(&self) -> &[u8] {
+        self.public.as_ref()
+    }
+
+    fn complete(self: Box<Self>, peer: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
+        let peer = UnparsedPublicKey::new(self.algorithm, peer);
+        let agreed = agreement::agree_ephemeral(self.secret, &peer, |shared| {
+            out.clear();
+            out.extend_from_slice(shared);
+        });
+        agreed.map_err(|_| CryptoError::InvalidPublicKey(self.group))
+    }
+
+    fn group(&self) -> NamedGroup {
+        self.group
+    }
+}
+
+/// Keys for signatures.
+#[derive(Debug)]
+struct Keys;
+
+impl KeyProvider for Keys {
+    fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        let theirs = rust_crypto::default_provider().key_provider.load_private_key(key)?;
+        let random = SystemRandom::new();
+        match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
+            Ok(fast) => Ok(Box::new(Key { fast, theirs, random })),
+            // Of another curve, or written in another way.
+            Err(_) => Ok(theirs),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Key {
+    fast: EcdsaKeyPair,
+    /// For what `fast` does not do.
+    theirs: Box<dyn SigningKey>,
+    random: SystemRandom,
+}
+
+impl SigningKey for Key {
+    fn sign(&mut self, data: &[u8], hash: HashAlgorithm, out: &mut Buf) -> Result<(), CryptoError> {
+        if hash != HashAlgorithm::SHA256 {
+            return self.theirs.sign(data, hash, out);
+        }
+        let signed = self.fast.sign(&self.random, data).map_err(|_| failed(CryptoOperation::Sign))?;
+        out.clear();
+        out.extend_from_slice(signed.as_ref());
+        Ok(())
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.theirs.algorithm()
+    }
+
+    fn hash_algorithm(&self) -> HashAlgorithm {
+        self.theirs.hash_algorithm()
+    }
+
+    fn supported_hash_algorithms(&self) -> &[HashAlgorithm] {
+        self.theirs.supported_hash_algorithms()
+    }
+}
+
+/// A cookie: when it was made, and who for.
+pub(crate) type Cookie = [u8; 32];
+
+/// A secret of a connection: its label in the format of NSS's key log, and its bytes.
+pub(crate) type Secret = (&'static str, Vec<u8>);
+
+thread_local! {
+    /// The cookie of the hello whose call is under way.
+    static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
+    /// What secrets the call under way has made, if anybody wants them.
+    static SECRETS: RefCell<Option<Vec<Secret>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, in which the library's cookie is this one.
+pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
+    COOKIE.set(Some(cookie));
+    let done = work();
+    COOKIE.set(None);
+    done
+}
+
+/// Runs `work`, and gives the secrets that it has made.
+pub(crate) fn with_secrets<T>(work: impl FnOnce() -> T) -> (T, Vec<Secret>) {
+    SECRETS.set(Some(Vec::new()));
+    let done = work();
+    (done, SECRETS.take().unwrap_or_default())
+}
+
+#[derive(Debug)]
+struct Hmac;
+
+impl HmacProvider for Hmac {
+    fn hmac_sha256(&self, key: &[u8], data: &[u8]) -> Result<[u8; 32], CryptoError> {
+        if let Some(cookie) = COOKIE.with_borrow(Clone::clone) {
+            return Ok(cookie);
+        }
+        let mut out = [0; 32];
+        self.hmac(HashAlgorithm::SHA256, key, data, &mut out)?;
+        Ok(out)
+    }
+
+    fn hmac(
+        &self,
+        hash: HashAlgorithm,
+        key: &[u8],
+        data: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, CryptoError> {
+        let algorithm = match hash {
+            HashAlgorithm::SHA256 => ring::hmac::HMAC_SHA256,
+            HashAlgorithm::SHA384 => ring::hmac::HMAC_SHA384,
+            other => return Err(CryptoError::UnsupportedHmacHash(other)),
+        };
+        let made = ring::hmac::sign(&ring::hmac::Key::new(algorithm, key), data);
+        let made = made.as_ref();
+        out[..made.len()].copy_from_slice(made);
+        SECRETS.with_borrow_mut(|secrets| {
+            if let Some(secrets) = secrets {
+                note(secrets, data, made);
+            }
+        });
+        Ok(made.len())
+    }
+}
+
+/// The labels of secrets in DTLS 1.3 (RFC 8446 §7.1), and what key logs call them.
+const LABELS: [(&[u8], &str); 5] = [
+    (b"c hs traffic", "CLIENT_HANDSHAKE_TRAFFIC_SECRET"),
+    (b"s hs traffic", "SERVER_HANDSHAKE_TRAFFIC_SECRET"),
+    (b"c ap traffic", "CLIENT_TRAFFIC_SECRET_0"),
+    (b"s ap traffic", "SERVER_TRAFFIC_SECRET_0"),
+    (b"exp master", "EXPORTER_SECRET"),
+];
+const MASTER: &[u8] = b"extended master secret";
+/// What key logs call the one secret of DTLS 1.2.
+const MASTER_LABEL: &str = "CLIENT_RANDOM";
+const MASTER_BYTES: usize = 48;
+
+/// Notes a secret, if what was computed is one.
+fn note(secrets: &mut Vec<Secret>, data: &[u8], made: &[u8]) {
+    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, a context; RFC 9147 §5.9: "dtls13". The first block
+    // of the expansion (RFC 5869 §2.3) is as long as the secret.
+    if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
+        let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
+        secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
+        return;
+    }
+    // RFC 5246 §5: blocks of P_hash are made of A(i), the label, and the seed.
+    if data.get(made.len()..).is_some_and(|rest| rest.starts_with(MASTER)) {
+        match secrets.last_mut() {
+            Some((label, begun)) if *label == MASTER_LABEL && begun.len() < MASTER_BYTES => {
+                begun.extend_from_slice(made);
+            }
+            _ => secrets.push((MASTER_LABEL, made.to_vec())),
+        }
+        if let Some((_, begun)) = secrets.last_mut() {
+            begun.truncate(MASTER_BYTES);
+        }
+    }
+}

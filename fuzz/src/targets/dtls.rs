@@ -1,0 +1,257 @@
+//! DTLS beneath SCTP under datagrams: those of strangers, and those of a peer before, in and after its handshake,
+//! changed, late, again, or made up.
+//!
+//! A client and a server of the layer, in virtual time; the input decides what becomes of each datagram. What must hold
+//! beside no panic: a peer's packet comes up as it was sent or not at all, and who has brought no cookie is sent at most
+//! three times what it has sent (RFC 9147 §5.1, as RFC 9000 §8 has it).
+
+use crate::source::Source;
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
+use anabranch_dtls::{DtlsLayer, Ends, Pair, Version};
+use anabranch_sim::{Network, SimWorld};
+use anabranch_tls::{Simulation, Surroundings};
+use anabranch_transport::protocol::Layer;
+use anabranch_world::{Datagrams, World};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::task::{Context, Poll};
+
+/// A datagram: from, to, bytes.
+type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
+
+/// What comes to an end, and what goes from it.
+#[derive(Default)]
+struct Lane {
+    inward: VecDeque<Datagram>,
+    outward: Vec<Datagram>,
+}
+
+struct Wire {
+    at: SocketAddr,
+    lane: Rc<RefCell<Lane>>,
+}
+
+impl Datagrams for Wire {
+    fn poll_send(&self, _: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
+        let (from, to) = (batch.source, batch.target);
+        self.lane.borrow_mut().outward.extend(batch.segments().map(|bytes| (from, to, bytes.to_vec())));
+        batch.clear();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_recv(&self, _: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        let Some((from, to, bytes)) = self.lane.borrow_mut().inward.pop_front() else { return Poll::Pending };
+        batch.clear();
+        batch.push(&bytes);
+        (batch.source, batch.target) = (from, to);
+        Poll::Ready(Ok(()))
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        vec![self.at]
+    }
+
+    fn mtu(&self, _: IpAddr) -> u32 {
+        1_500
+    }
+
+    fn max_segments(&self) -> usize {
+        1
+    }
+}
+
+/// One end.
+struct End {
+    socket: Box<dyn Datagrams>,
+    lane: Rc<RefCell<Lane>>,
+    at: SocketAddr,
+    /// Packets that it has given to DTLS.
+    sent: BTreeSet<Vec<u8>>,
+    /// All that has left it, to be changed or sent again.
+    kept: Vec<Vec<u8>>,
+}
+
+impl End {
+    fn new(world: &SimWorld, pair: &Pair, server: bool) -> Self {
+        let at = SocketAddr::from(if server { ([10, 0, 0, 2], 4433) } else { ([10, 0, 0, 1], 50_000) });
+        let clock = world.clone();
+        let simulation = Simulation::new(world.rng("dtls"), move || clock.now());
+        let ends: Ends = pair.end(server, Surroundings::Simulated(simulation)).expect("ends");
+        let lane: Rc<RefCell<Lane>> = Rc::default();
+        let layer = DtlsLayer::new(world.clone(), ends, Some(Pair::NAME));
+        let socket = layer.over(Box::new(Wire { at, lane: lane.clone() }));
+        Self { socket, lane, at, sent: BTreeSet::new(), kept: Vec::new() }
+    }
+
+    /// Sends a packet of SCTP, as far as DTLS looks at one.
+    async fn send(&mut self, to: SocketAddr, kind: u8, body: &[u8]) {
+        // An INIT has the tag 0.
+        let tag = if kind == 1 { [0; 4] } else { [7; 4] };
+        let packet = [&[0x13, 0x88, 0x13, 0x88], &tag[..], &[0; 4], &[kind, 0, 0, 4], body].concat();
+        let mut batch = SendBatch::new(1);
+        (batch.source, batch.target) = (self.at, to);
+        batch.push(&packet);
+        let _ = poll_fn(|cx| self.socket.poll_send(cx, &mut batch)).await;
+        self.sent.insert(packet);
+    }
+
+    /// Takes in all that has come; the packets.
+    async fn take(&self) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut packets = Vec::new();
+        poll_fn(|cx| {
+            let mut batch = RecvBatch::new(8);
+            while let Poll::Ready(Ok(())) = self.socket.poll_recv(cx, &mut batch) {
+                packets.extend(batch.packets().map(|packet| (packet.source, packet.payload.to_vec())));
+                batch.clear();
+            }
+            Poll::Ready(())
+        })
+        .await;
+        while self.socket.take_peer().is_some() {}
+        packets
+    }
+}
+
+/// Runs what `input` decides.
+pub fn run(input: &[u8]) {
+    static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
+        [Version::Only13, Version::Only12, Version::From12].map(|version| Pair::new(version, 1_500).expect("a pair"))
+    });
+    let mut source = Source::new(input);
+    let seed = u64::from(source.byte());
+    let pair = &PAIRS[source.below(3) as usize];
+    let network = Network::new(seed);
+    let node = network.host("here", &[IpAddr::from([10, 0, 0, 1])]);
+    let world = network.world(node);
+    let program = meet(world, pair, &mut source);
+    let done = network.run(program, Instant::from_millis(1 << 40)).done();
+    assert!(done.is_some(), "it waits for something");
+}
+
+async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
+    let mut ends = [End::new(&world, pair, false), End::new(&world, pair, true)];
+    let (client, server) = (ends[0].at, ends[1].at);
+    // What strangers have sent to the server, and what it has sent to them.
+    let mut strangers: BTreeMap<SocketAddr, (usize, usize)> = BTreeMap::new();
+    ends[0].send(server, 1, &[]).await;
+    // Mostly the handshake is done before anything odd happens.
+    for _ in 0..if source.one_in(3) { source.below(8) } else { 8 } {
+        pass(&mut ends, &mut strangers).await;
+    }
+    let mut luck = Rng::new(u64::from(source.byte()));
+    while !source.is_over() {
+        let to = source.below(2) as usize;
+        match source.below(12) {
+            0..=2 => pass(&mut ends, &mut strangers).await,
+            3 => {
+                // All is lost.
+                ends[1 - to].lane.borrow_mut().outward.clear();
+            }
+            4 | 5 => {
+                let (peer, kind) = (ends[1 - to].at, source.pick(&[0, 1, 2, 3, 6, 7, 10, 14]));
+                let body = source.bytes(60).to_vec();
+                ends[to].send(peer, kind, &body).await;
+            }
+            6..=9 => {
+                let stranger = SocketAddr::from(([10, 0, 7, source.byte()], 1_000));
+                let mut bytes = craft(source, &ends, &mut luck);
+                bytes.truncate(1 << 14);
+                let from = if source.one_in(2) { stranger } else { ends[1 - to].at };
+                if from == stranger && to == 1 {
+                    strangers.entry(stranger).or_default().0 += bytes.len();
+                }
+                let at = ends[to].at;
+                ends[to].lane.borrow_mut().inward.push_back((from, at, bytes));
+            }
+            10 => world.sleep_until(world.now() + Duration::from_millis(1 << source.below(22))).await,
+            _ => {
+                let raw = source.bytes(200).to_vec();
+                let at = (ends[1 - to].at, ends[to].at);
+                ends[to].lane.borrow_mut().inward.push_back((at.0, at.1, raw));
+            }
+        }
+        for end in 0..2 {
+            for (from, packet) in ends[end].take().await {
+                let peer = &ends[1 - end];
+                assert!(from != peer.at || peer.sent.contains(&packet), "a packet that nobody has sent: {packet:02x?}");
+                assert!([client, server].contains(&from), "a packet of a stranger");
+            }
+        }
+        note(&mut ends, &mut strangers);
+        for (stranger, (said, heard)) in &strangers {
+            assert!(*heard <= 3 * said, "{stranger}: {heard} bytes for {said}");
+        }
+    }
+}
+
+/// What has left an end is kept, and counted where it goes to strangers.
+fn note(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
+    let known = [ends[0].at, ends[1].at];
+    for end in ends {
+        let mut lane = end.lane.borrow_mut();
+        for (_, to, bytes) in &lane.outward {
+            if let Some((_, heard)) = strangers.get_mut(to) {
+                *heard += bytes.len();
+            }
+            if end.kept.len() < MOST_KEPT && !end.kept.contains(bytes) {
+                end.kept.push(bytes.clone());
+            }
+        }
+        lane.outward.retain(|(_, to, _)| known.contains(to));
+    }
+}
+
+/// All that is on its way arrives.
+async fn pass(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
+    for end in &*ends {
+        let _ = end.take().await;
+    }
+    note(ends, strangers);
+    for to in 0..2 {
+        let out = std::mem::take(&mut ends[1 - to].lane.borrow_mut().outward);
+        ends[to].lane.borrow_mut().inward.extend(out);
+    }
+}
+
+/// Something like what was sent before.
+fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
+    let kept = &ends[source.below(2) as usize].kept;
+    let mut bytes = match kept.len() {
+        0 => vec![0; 1 + source.below(400) as usize],
+        many => kept[source.below(many as u32) as usize].clone(),
+    };
+    for _ in 0..source.below(5) {
+        let at = luck.below(bytes.len().max(1) as u64) as usize;
+        match source.below(6) {
+            // Headers are where the decisions are.
+            0 | 1 => {
+                if let Some(byte) = bytes.get_mut(at % 80) {
+                    *byte = source.byte();
+                }
+            }
+            2 => {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = source.byte();
+                }
+            }
+            3 => bytes.truncate(at),
+            4 => bytes.extend_from_slice(source.bytes(40)),
+            _ => {
+                let more = kept.get(source.byte() as usize).cloned().unwrap_or_default();
+                bytes.extend(more);
+            }
+        }
+    }
+    if source.one_in(40) {
+        bytes.resize(8_000, source.byte());
+    }
+    bytes
+}
+
+const MOST_KEPT: usize = 64;

@@ -1,0 +1,218 @@
+/* DTLS on a UDP socket with one peer, below usrsctp: OpenSSL's (1.2), or
+ * wolfSSL's (1.3, -DWITH_WOLFSSL). A packet is a record (RFC 8261). One thread
+ * takes what comes; whatever sends, sends by itself, under one lock.
+ *
+ * PEM names a file with a certificate and its key, for a server. Nobody's
+ * certificate is looked at: the other side does that.
+ */
+#include <fcntl.h>
+#include <poll.h>
+
+#ifdef WITH_WOLFSSL
+#include <wolfssl/ssl.h>
+typedef WOLFSSL session;
+typedef WOLFSSL_CTX context;
+#define session_read wolfSSL_read
+#define session_write wolfSSL_write
+#else
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+typedef SSL session;
+typedef SSL_CTX context;
+#define session_read SSL_read
+#define session_write SSL_write
+#endif
+
+static pthread_mutex_t sealing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
+static session *secured;
+static int secured_socket = -1, secured_listens, is_open;
+/* What usrsctp knows the connection by. */
+static char connection;
+
+/* usrsctp has a packet to send. */
+static int seal(void *where, void *packet, size_t size, uint8_t tos, uint8_t df)
+{
+    (void)where, (void)tos, (void)df;
+    pthread_mutex_lock(&sealing);
+    /* What comes too early is lost, as on any network. */
+    if (is_open)
+        session_write(secured, packet, (int)size);
+    pthread_mutex_unlock(&sealing);
+    return 0;
+}
+
+/* One step of the handshake; whether it is done. */
+static int shake_hands(void)
+{
+#ifdef WITH_WOLFSSL
+    int done = secured_listens ? wolfSSL_accept(secured) : wolfSSL_connect(secured);
+    int why = wolfSSL_get_error(secured, done);
+    if (done != WOLFSSL_SUCCESS && why != WOLFSSL_ERROR_WANT_READ && why != WOLFSSL_ERROR_WANT_WRITE) {
+        report("fault DTLS: %s", wolfSSL_ERR_reason_error_string((unsigned long)why));
+        exit(1);
+    }
+    return done == WOLFSSL_SUCCESS;
+#else
+    int done = SSL_do_handshake(secured), why = SSL_get_error(secured, done);
+    if (done != 1 && why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) {
+        report("fault DTLS: %s", ERR_reason_error_string(ERR_get_error()));
+        exit(1);
+    }
+    return done == 1;
+#endif
+}
+
+/* Nothing has come for a while. */
+static void time_passes(void)
+{
+#ifdef WITH_WOLFSSL
+    wolfSSL_dtls_got_timeout(secured);
+#else
+    DTLSv1_handle_timeout(secured);
+#endif
+}
+
+/* The socket is connected to the peer, from here on. */
+static void connected(const struct sockaddr *to, socklen_t length)
+{
+    if (connect(secured_socket, to, length))
+        fail("connect UDP");
+#ifndef WITH_WOLFSSL
+    BIO_ADDR *peer = BIO_ADDR_new();
+    const struct sockaddr_in *four = (const void *)to;
+    const struct sockaddr_in6 *six = (const void *)to;
+    if (to->sa_family == AF_INET)
+        BIO_ADDR_rawmake(peer, AF_INET, &four->sin_addr, sizeof four->sin_addr, four->sin_port);
+    else
+        BIO_ADDR_rawmake(peer, AF_INET6, &six->sin6_addr, sizeof six->sin6_addr, six->sin6_port);
+    BIO_ctrl(SSL_get_rbio(secured), BIO_CTRL_DGRAM_SET_CONNECTED, 0, peer);
+    BIO_ADDR_free(peer);
+#endif
+}
+
+static void *unseal(void *unused)
+{
+    static unsigned char packet[1 << 16];
+    int quiet = 0;
+    (void)unused;
+    if (secured_listens) {
+        /* The first who writes is the peer, and nobody else. */
+        struct sockaddr_storage from;
+        socklen_t length = sizeof from;
+        struct pollfd wait = { .fd = secured_socket, .events = POLLIN };
+        while (recvfrom(secured_socket, packet, sizeof packet, MSG_PEEK, (struct sockaddr *)&from, &length) < 0)
+            poll(&wait, 1, 1000);
+        connected((struct sockaddr *)&from, length);
+    }
+    for (;;) {
+        struct pollfd wait = { .fd = secured_socket, .events = POLLIN };
+        pthread_mutex_lock(&sealing);
+        if (!is_open && shake_hands()) {
+            is_open = 1;
+#ifdef WITH_WOLFSSL
+            report("dtls %s %s", wolfSSL_get_version(secured), wolfSSL_get_cipher(secured));
+#else
+            report("dtls %s %s", SSL_get_version(secured), SSL_get_cipher(secured));
+#endif
+            pthread_cond_broadcast(&opened);
+        }
+        int size = is_open ? session_read(secured, packet, sizeof packet) : 0;
+        pthread_mutex_unlock(&sealing);
+        if (size > 0) {
+            usrsctp_conninput(&connection, packet, (size_t)size, 0);
+            continue;
+        }
+        if (poll(&wait, 1, 100) > 0)
+            quiet = 0;
+        else if (++quiet >= 10 && !is_open) {
+            pthread_mutex_lock(&sealing);
+            time_passes();
+            pthread_mutex_unlock(&sealing);
+            quiet = 0;
+        }
+    }
+    return NULL;
+}
+
+static session *begin(int socket, int listens)
+{
+#ifdef WITH_WOLFSSL
+    wolfSSL_Init();
+    context *with = wolfSSL_CTX_new(listens ? wolfDTLSv1_3_server_method() : wolfDTLSv1_3_client_method());
+    wolfSSL_CTX_set_verify(with, WOLFSSL_VERIFY_NONE, NULL);
+    if (listens && (wolfSSL_CTX_use_certificate_file(with, PEM, WOLFSSL_FILETYPE_PEM) != WOLFSSL_SUCCESS ||
+                    wolfSSL_CTX_use_PrivateKey_file(with, PEM, WOLFSSL_FILETYPE_PEM) != WOLFSSL_SUCCESS))
+        fail("certificate");
+    session *made = wolfSSL_new(with);
+    wolfSSL_dtls_set_using_nonblock(made, 1);
+    wolfSSL_dtls_set_mtu(made, 1400);
+    if (wolfSSL_set_fd(made, socket) != WOLFSSL_SUCCESS)
+        fail("wolfSSL_set_fd");
+    return made;
+#else
+    context *with = SSL_CTX_new(listens ? DTLS_server_method() : DTLS_client_method());
+    SSL_CTX_set_verify(with, SSL_VERIFY_NONE, NULL);
+    if (listens && (SSL_CTX_use_certificate_file(with, PEM, SSL_FILETYPE_PEM) != 1 ||
+                    SSL_CTX_use_PrivateKey_file(with, PEM, SSL_FILETYPE_PEM) != 1))
+        fail("certificate");
+    session *made = SSL_new(with);
+    SSL_set_options(made, SSL_OP_NO_QUERY_MTU);
+    SSL_set_mtu(made, 1400);
+    BIO *datagrams = BIO_new_dgram(socket, BIO_NOCLOSE);
+    SSL_set_bio(made, datagrams, datagrams);
+    if (listens)
+        SSL_set_accept_state(made);
+    else
+        SSL_set_connect_state(made);
+    return made;
+#endif
+}
+
+/* Opens DTLS, as a server for who writes first, or to `to`. */
+static void secure(const struct places *at, const struct places *to)
+{
+    pthread_t thread;
+    size_t one = at->size / (size_t)at->count;
+    secured_listens = !to;
+    secured_socket = socket(at->family, SOCK_DGRAM, 0);
+    if (secured_socket < 0 || bind(secured_socket, (const struct sockaddr *)at->bytes, (socklen_t)one))
+        fail("bind UDP");
+    int room = 1 << 20;
+    setsockopt(secured_socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    fcntl(secured_socket, F_SETFL, O_NONBLOCK);
+    secured = begin(secured_socket, secured_listens);
+    if (to)
+        connected((const struct sockaddr *)to->bytes, (socklen_t)one);
+    if (pthread_create(&thread, NULL, unseal, NULL))
+        fail("thread");
+    if (to) {
+        pthread_mutex_lock(&sealing);
+        while (!is_open)
+            pthread_cond_wait(&opened, &sealing);
+        pthread_mutex_unlock(&sealing);
+    }
+}
+
+/* Ends DTLS in good order. */
+static void unsecure(void)
+{
+    pthread_mutex_lock(&sealing);
+    if (is_open)
+#ifdef WITH_WOLFSSL
+        wolfSSL_shutdown(secured);
+#else
+        SSL_shutdown(secured);
+#endif
+    is_open = 0;
+    pthread_mutex_unlock(&sealing);
+}
+
+/* The one place that usrsctp has in DTLS. */
+static struct places place_in_dtls(int port)
+{
+    struct sockaddr_conn place = { .sconn_family = AF_CONN, .sconn_port = htons((uint16_t)port), .sconn_addr = &connection };
+    struct places all = { .family = AF_CONN, .count = 1, .size = sizeof place };
+    memcpy(all.bytes, &place, sizeof place);
+    return all;
+}

@@ -1,0 +1,37 @@
+/* What of wolfSSL takes part: DTLS 1.3 and 1.2 with ECDHE, ECDSA and AEADs, cookies from the server. */
+#ifndef ANABRANCH_WOLFSSL_SETTINGS
+#define ANABRANCH_WOLFSSL_SETTINGS
+#define WOLFSSL_TLS13
+#define WOLFSSL_DTLS
+#define WOLFSSL_DTLS13
+#define WOLFSSL_DTLS_CH_FRAG
+#define WOLFSSL_DTLS_MTU
+#define WOLFSSL_SEND_HRR_COOKIE
+#define HAVE_TLS_EXTENSIONS
+#define HAVE_SUPPORTED_CURVES
+#define HAVE_EXTENDED_MASTER
+#define HAVE_ECC
+#define HAVE_CURVE25519
+#define HAVE_HKDF
+#define HAVE_AESGCM
+#define HAVE_AES_ECB
+#define WOLFSSL_AES_DIRECT
+#define HAVE_CHACHA
+#define HAVE_POLY1305
+#define GCM_TABLE_4BIT
+#define WOLFSSL_SHA384
+#define WOLFSSL_SHA512
+#define WOLFSSL_SP_MATH_ALL
+#define ECC_TIMING_RESISTANT
+#define TFM_TIMING_RESISTANT
+#define NO_RSA
+#define NO_DH
+#define NO_DSA
+#define NO_DES3
+#define NO_RC4
+#define NO_MD4
+#define NO_MD5
+#define NO_OLD_TLS
+#define NO_PSK
+#define WOLFSSL_PTHREADS
+#endif

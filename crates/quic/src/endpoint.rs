@@ -123,6 +123,8 @@ struct Held {
     /// It may have something to send.
     ready: bool,
     told: bool,
+    /// A packet of the peer has come.
+    answered: bool,
     /// A server's side: the application knows of it.
     announced: bool,
     /// It ends as soon as all that was written has arrived.
@@ -537,6 +539,7 @@ impl Endpoint {
             deadline: None,
             ready: true,
             told: false,
+            answered: false,
             announced: false,
             closing: false,
         };
@@ -795,6 +798,9 @@ impl Engine for Endpoint {
                     && let Some(held) = self.connections.get_mut(&id)
                 {
                     let connection = &mut held.connection;
+                    if connection.side().is_client() && !std::mem::replace(&mut held.answered, true) {
+                        held.watch.note(TraceEvent::Answered);
+                    }
                     self.surroundings.within(|| connection.handle_event(event));
                     self.settle(now, id);
                 }

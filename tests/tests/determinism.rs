@@ -8,8 +8,9 @@ use anabranch_tests::{check, plan, race_on, runs};
 
 /// Races of every kind that a plan can ask for, small. The seed and `--runs` are added.
 const SCENARIOS: &[&str] = &[
-    // The bare race: the news page, three contestants, 1 % loss.
+    // The bare race: the news page, without loss and with 1 %, secured and in the clear.
     "",
+    "--cleartext",
     "--page gallery --loss ge:1%/30% --reorder 2%/5ms --duplicate 1% --corrupt 1% --jitter 5ms --transport tcp,sctp",
     "--path rate=10mbit,rtt=40ms --path rate=2mbit,rtt=80ms,loss=1% --fail path=1,at=600ms,for=4s --bulk 1MB \
      --transport sctp:path_max_retrans=1,hb_interval=1s --transport sctp:sack_path=other --transport sctp:paths=1",

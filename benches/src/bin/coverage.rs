@@ -3,7 +3,7 @@
 //!     cargo run --release --bin coverage [-- SETS [SEEDS [TRANSPORT...]]]
 //!
 //! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, by the first
-//! three contestants of the bare race. The truth is what all seeds together say. For each contestant but the first the ratio to
+//! three contestants of the race in the clear. The truth is what all seeds together say. For each contestant but the first the ratio to
 //! the first, and for each the median; a 95 % interval should hold it in 95 % of the sets, and of 1,000 sets chance alone
 //! leaves 93.6 to 96.4 %.
 
@@ -24,7 +24,7 @@ fn main() {
     let (sets, seeds) = (number(0, 1000), number(1, 100));
     let mut flags: Vec<(&str, &str)> = vec![("loss", "1%"), ("runs", "1")];
     let named: Vec<&str> = given.iter().skip(2).map(String::as_str).collect();
-    let bare = &anabranch_lab::transports::BARE_RACE[..3];
+    let bare = &anabranch_lab::transports::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = plan.contestants.iter().map(|contestant| label::shown(&contestant.text)).collect();

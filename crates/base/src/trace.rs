@@ -28,6 +28,9 @@ pub enum TraceEvent {
     Opening,
     /// A layer beneath, whose handshake came first, carries packets from here on.
     Secured,
+    /// The first packet of the peer has come, of a handshake that is of transport and security in one: what follows until
+    /// [`Established`](Self::Established) is the latter's.
+    Answered,
     /// User data may flow from here on.
     Established,
     /// The connection ended, gracefully or not.

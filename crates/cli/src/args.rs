@@ -60,8 +60,8 @@ fn race() -> Command {
         .long_about(
             "Race transports: one page (or objects, or a bulk transfer) over each contestant across the same \
              virtual network, once for each seed; then a table with confidence intervals, and the reason.\n\n\
-             Without arguments: six TCP connections, one, SCTP, and six associations load the shipped news page over \
-             10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
+             Without arguments: HTTP/1.1 on six TCP connections, HTTP/2, HTTP/3 and SCTP under DTLS load the shipped \
+             news page over 10 Mbit/s and 80 ms, without loss and with 1 %, for 100 seeds.",
         )
         .after_long_help(
             "Units live in the value: 10mbit, 40ms, 1%, 100kB (100,000 bytes), 100KiB, 50p, 1bdp.\n\

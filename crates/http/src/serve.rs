@@ -170,6 +170,8 @@ struct Activity {
     moved: Cell<Instant>,
     /// Requests being served.
     serving: Cell<u32>,
+    /// Requests so far that came on streams of HTTP/1.1.
+    asked: Cell<u64>,
     /// Streams on which a request is under way, from its head to the last byte of its answer.
     under_way: Cell<u32>,
     /// The session's slot, where requests and bytes are reported.

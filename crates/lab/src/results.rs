@@ -298,9 +298,11 @@ pub struct Object {
 /// virtual world none is, and they add up exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Why {
-    /// Waiting for the transport's handshake of its connection.
+    /// Waiting for the transport's handshake of its connection; of one that is secure by itself until the server's first
+    /// packet comes.
     pub connect_ns: Option<u64>,
-    /// Waiting for the handshake of TLS that follows it.
+    /// Waiting for the handshake of TLS that follows it, or of DTLS before it; of one within, what follows the server's first
+    /// packet.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
     /// Waiting for a stream or slot.

@@ -3,6 +3,7 @@
 //! A transport is a line of [`Transports::standard`]; one from outside is added by [`Transports::with`]. Everything else
 //! asks this list, and what a transport is asked are its capabilities.
 
+use crate::results::label;
 use anabranch_quic::Quic;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Client, Server};
@@ -97,9 +98,36 @@ impl Deref for Transport {
     }
 }
 
-/// The contestants of a race that names none: six connections, as browsers have them; one of either transport; and six
-/// associations, which bid for as much bandwidth as six connections.
-pub const BARE_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
+/// The contestants of a race that names none: what a page of today is carried by, each as browsers and servers set it, all
+/// secured and all in the order of the objects' urgency.
+pub const BARE_RACE: [&str; 4] = [
+    "http1=tcp:connections=6,tls=yes,priority=yes",
+    "http2=tcp:http=2,tls=yes",
+    "http3=quic",
+    "sctp-dtls=sctp:dtls=yes,priority=yes",
+];
+
+/// The same where messages are sent, which are no requests. QUIC is not among them: messages go on streams that the server
+/// begins.
+const BARE_MESSAGES: [&str; 3] =
+    ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
+
+/// The contestants of a race in the clear that names none: six connections, as browsers have them; one of either transport;
+/// and six associations, which bid for as much bandwidth as six connections.
+pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
+
+/// What decides which contestants race where none is named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bare {
+    /// In the clear was asked for.
+    pub cleartext: bool,
+    /// There are several networks. An association under DTLS has one path (RFC 8261 §6.1), so all are in the clear.
+    pub several_paths: bool,
+    /// Messages are sent.
+    pub messages: bool,
+    /// In the emulated world.
+    pub emulated: bool,
+}
 
 /// How background traffic is written, in help.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
@@ -131,6 +159,21 @@ impl Transports {
             None => self.all.push(new),
         }
         self
+    }
+
+    /// The contestants of a race that names none.
+    #[must_use]
+    pub fn bare(&self, bare: Bare) -> Vec<&'static str> {
+        let all: &[&str] = match bare {
+            Bare { cleartext: true, .. } | Bare { several_paths: true, .. } => &CLEARTEXT_RACE,
+            Bare { messages: true, .. } => &BARE_MESSAGES,
+            _ => &BARE_RACE,
+        };
+        let there = |text: &str| {
+            let spec = label::split(text).1;
+            self.find(spec.split(':').next().unwrap_or(spec)).is_some_and(|one| !bare.emulated || one.in_emulation().is_some())
+        };
+        all.iter().copied().filter(|text| there(text)).collect()
     }
 
     /// The transport of this name.

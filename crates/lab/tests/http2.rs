@@ -3,6 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_wire::pcap::Reader;
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
@@ -58,6 +59,50 @@ fn blocking_is_across_streams() {
         .map(|objects| blocked(&[NET[0], NET[1], ("objects", objects), ("loss", "3%")]));
     assert_eq!(one, 0);
     assert!(many > 0);
+}
+
+/// The same where one packet is lost: the packets at the client show when the hole came about and when it was filled, and to
+/// the nanosecond that is what objects of other streams are `blocked` for, which had arrived in whole behind it.
+#[test]
+fn what_is_blocked_is_what_the_packets_show() {
+    for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {
+        let flags = [NET[0], NET[1], ("objects", "6x10kB"), ("down-loss", "list:14"), ("transport", transport)];
+        let plan = plan(&flags).expect("a plan");
+        let (runs, hosts) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture");
+        let client = hosts.iter().find(|host| host.host == "client").expect("it is there");
+        // Of what the server sends: when it came, its number, and its payload's length.
+        let mut segments: Vec<(u64, u32, u32)> = Vec::new();
+        let mut reader = Reader::new(&client.pcapng).expect("a capture");
+        while let Some(record) = reader.next_packet().expect("whole") {
+            let (ip, packet) = (usize::from(record.packet[0] & 15) * 4, record.packet);
+            let (tcp, number) = (&packet[ip..], |at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap()));
+            let length = packet.len() - ip - usize::from(tcp[12] >> 4) * 4;
+            if u16::from_be_bytes([tcp[0], tcp[1]]) == 8000 && length > 0 {
+                segments.push((record.at_nanos, number(ip + 4), length as u32));
+            }
+        }
+        let behind = segments.windows(2).position(|pair| pair[1].1 != pair[0].1.wrapping_add(pair[0].2));
+        let behind = behind.expect("a hole") + 1;
+        let missing = segments[behind - 1].1.wrapping_add(segments[behind - 1].2);
+        let filled = segments.iter().find(|segment| segment.1 == missing).expect("sent again").0;
+        let holes = segments[..behind].iter().chain(&segments[behind + 1..]);
+        assert!(holes.map(|segment| segment.0).is_sorted(), "{transport}");
+        let mut blocked = 0;
+        for object in &runs[0].objects {
+            let (why, instants) = (object.why.expect("delivered"), object.instants.expect("known"));
+            if why.blocked_ns == Some(0) {
+                continue;
+            }
+            blocked += 1;
+            assert_eq!(object.delivered_ns, Some(filled), "{transport} {}: it waited for the hole", object.name);
+            let last = segments.iter().filter(|segment| segment.0 == instants.complete_ns);
+            assert!(last.clone().all(|segment| segment.1 > missing), "{transport}: what completed it came behind");
+            assert_eq!(last.count(), 1, "{transport} {}: a packet completed it", object.name);
+            assert_eq!(why.blocked_ns, Some(filled - instants.complete_ns));
+            assert_eq!((why.recovery_ns, why.timeout_ns), (Some(0), Some(0)), "it lost nothing itself");
+        }
+        assert!(blocked >= 2, "{transport}: {blocked} of {:?}", runs[0].objects);
+    }
 }
 
 /// A page's sheets and scripts come before its images, though these were asked for together with them or before.

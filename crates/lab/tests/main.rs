@@ -6,6 +6,7 @@ mod handover;
 mod http2;
 mod in_force;
 mod messages;
+mod order;
 mod pages;
 mod parts;
 mod plan;

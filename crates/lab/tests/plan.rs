@@ -65,12 +65,41 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
         rtt = "80ms"
         runs = "100"
         seed = "1"
-        transport = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"]
+        transport = ["http1=tcp:connections=6,tls=yes,priority=yes", "http2=tcp:http=2,tls=yes", "http3=quic", "sctp-dtls=sctp:dtls=yes,priority=yes"]
     "#]]
     .assert_eq(&plan.to_toml());
+    assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
     assert_eq!((plan.seeds.len(), plan.points.len()), (100, 2));
     // One set of current settings for all.
     assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
+}
+
+/// Nobody is secured by surprise, nor in the clear: unless contestants are named it is what the page of race says.
+#[test]
+fn who_races_unnamed_is_secured_where_that_can_be() {
+    let who = |line: &str| {
+        let plan = flags(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let labels: Vec<String> = plan.contestants.iter().map(|one| one.label.clone()).collect();
+        (labels.join(" "), plan.contestants.iter().filter(|one| one.is_secured()).count(), plan.warnings())
+    };
+    let clear = "six tcp sctp six-sctp";
+    assert_eq!(who("--cleartext"), (clear.to_owned(), 0, Vec::new()));
+    let (labels, secured, warnings) = who("--path rate=1mbit,rtt=40ms --path rate=2mbit,rtt=40ms");
+    assert_eq!((labels.as_str(), secured), (clear, 0));
+    assert!(warnings[0].starts_with("several networks: the contestants are in the clear"), "{warnings:?}");
+    assert_eq!(who("--path rate=1mbit,rtt=40ms").1, 4);
+    assert_eq!(who("--messages 10/s --for 1s").0, "six-tls tcp-tls sctp-dtls");
+    assert_eq!(who("--world emulated").1, flags("--world emulated").expect("a plan").contestants.len());
+    assert_eq!(who("--bulk 1MB").1, 4);
+    // Who is named is what its keys say.
+    assert_eq!(who("--transport tcp,sctp,quic").1, 1);
+    for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
+        let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
+        assert!(
+            error.to_string().ends_with(&format!("cleartext: '{secured}' is secured; leave one of them out")),
+            "{error}"
+        );
+    }
 }
 
 /// What a plan means, but for how it is written.
@@ -111,6 +140,7 @@ fn naming_a_default_changes_nothing() {
         "--world virtual",
         "--loss-by link",
         "--together=no",
+        "--cleartext=no",
     ] {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
         // What was set by hand is remembered, to find contradictions, and means nothing else.

@@ -60,6 +60,12 @@ pub const PRESETS: &[Preset] = &[
          Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; jitter, loss, queue: assumed",
     ),
     preset(
+        "lte-recorded",
+        "down-trace=lte-walking,up-rate=6mbit,rtt=70ms,jitter=0ms,loss=0.1%,queue=150p",
+        "downlink: 20 s of trace-1553204803-ts-walking of github.com/Soheil-ab/DeepCC.v1.0 (Abbasloo, Yen and Chao, IEEE \
+         JSAC 2021), 6 Mbit/s in the mean; other rate and round trip: as lte; loss, queue: assumed",
+    ),
+    preset(
         "5g",
         "down-rate=166mbit,up-rate=21mbit,rtt=33ms,jitter=3ms,loss=0.1%,queue=4bdp",
         "rates: Ookla, global 5G medians of Q3 2021; round trip: Ookla, US operators, Q1 2021; jitter, loss, queue: \
@@ -87,6 +93,11 @@ pub const PRESETS: &[Preset] = &[
          assumed",
     ),
     preset("wifi", "rate=30mbit,rtt=40ms,jitter=0ms,loss=0.2%,queue=1bdp", COMCAST),
+    preset(
+        "wifi-lossy",
+        "rate=30mbit,rtt=40ms,jitter=2ms,loss=ge:0.5%/25%,queue=1bdp",
+        "rate and round trip: comcast README, Wi-Fi; bursts of four packets that lose 2 % in all, jitter, queue: assumed",
+    ),
     preset(
         "starlink",
         "down-rate=178mbit,up-rate=17mbit,rtt=50ms,jitter=5ms,down-loss=0.4%,up-loss=0.45%,down-queue=3560kB,\
@@ -143,7 +154,10 @@ mod tests {
                 preset.settings.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)).collect();
             let has = |key: &str| {
                 keys.contains(&key)
-                    || ["up-", "down-"].iter().all(|side| keys.contains(&&*format!("{side}{key}")))
+                    || ["up-", "down-"].iter().all(|side| {
+                        let has = |key: &str| keys.contains(&&*format!("{side}{key}"));
+                        has(key) || (key == "rate" && has("trace"))
+                    })
             };
             for key in ["rate", "jitter", "loss", "queue"] {
                 assert!(has(key), "{}: {key}", preset.name);
@@ -152,6 +166,19 @@ mod tests {
             LinkSpec::parse(preset.settings).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
             assert!(preset.source.len() > 20, "{}: no source", preset.name);
         }
+    }
+
+    /// What is set by hand stands above what the preset says, whatever that says it by.
+    #[test]
+    fn a_rate_by_hand_takes_the_place_of_a_recorded_one() {
+        let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(link("preset=lte-recorded").down.trace.is_some());
+        for rate in ["rate=1mbit", "down-rate=1mbit"] {
+            let link = link(&format!("{rate},preset=lte-recorded"));
+            assert!(link.down.trace.is_none(), "{rate}");
+            assert_eq!(link.down.mean_rate(), Some(anabranch_base::BitRate::from_bits_per_second(1_000_000)), "{rate}");
+        }
+        assert!(link("preset=lte-recorded,up-rate=1mbit").down.trace.is_some());
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::table::Impairment;
 use anabranch_base::{BitRate, Instant};
 use std::sync::Arc;
 
+/// The traces that are shipped: name and text. Whose they are stands in their first lines.
+pub const SHIPPED: &[(&str, &str)] = &[("lte-walking", include_str!("../traces/lte-walking.trace"))];
+
 /// A recorded trace. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {

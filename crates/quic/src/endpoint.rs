@@ -134,6 +134,8 @@ struct Held {
     /// As it stands among those that are due.
     deadline: Option<Instant>,
     told: bool,
+    /// A packet of the peer has come.
+    answered: bool,
     /// A server's side: the application knows of it.
     announced: bool,
     /// It ends as soon as all that was written has arrived.
@@ -585,6 +587,7 @@ impl Endpoint {
             account: self.config.memory.as_ref().map(|memory| Account::new(memory, SHARES)),
             deadline: None,
             told: false,
+            answered: false,
             announced: false,
             closing: false,
         };
@@ -920,6 +923,9 @@ impl Endpoint {
                     && let Some(held) = self.connections.get_mut(&id)
                 {
                     let connection = &mut held.connection;
+                    if connection.side().is_client() && !std::mem::replace(&mut held.answered, true) {
+                        held.watch.note(TraceEvent::Answered);
+                    }
                     self.surroundings.within(|| connection.handle_event(event));
                     if self.touched.last() != Some(&id) {
                         self.touched.push(id);

@@ -94,7 +94,7 @@ impl SessionEngine for Endpoint {
         Self::begin_stream(self, id, one_way)
     }
 
-    fn set_rank(&mut self, id: Id, stream: StreamId, rank: u32) {
+    fn set_rank(&mut self, _now: Instant, id: Id, stream: StreamId, rank: u32) {
         Self::set_rank(self, id, stream, rank);
     }
 

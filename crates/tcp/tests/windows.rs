@@ -308,3 +308,31 @@ fn a_window_closed_over_data_is_waited_for() {
     pair.run_for(Duration::from_secs(300));
     assert!(pair.received[1] == pattern(2000));
 }
+
+/// What is not to wait behind much is told so: the buffer takes what the window lets go and so much beyond it, and no less,
+/// or the transfer would wait for the application.
+#[test]
+fn what_may_be_unsent_is_counted_from_the_window() {
+    let run = |limit: Option<u64>| {
+        let mut pair = opened(&with(&[("mss", "1000B"), ("sndbuf", "1MB"), ("iw", "10"), ("rcvbuf", "1MB")]));
+        let id = pair.id(Left);
+        if let Some(bytes) = limit {
+            pair.host(Left).limit_unsent(id, bytes);
+        }
+        let mut most = 0;
+        pair.queue(Left, &pattern(400_000));
+        let began = pair.now();
+        while !pair.is_fed(Left) && pair.step() {
+            let info = pair.info(Left);
+            let held = pair.host(Left).buffered_bytes(id) as u64;
+            most = most.max(held.saturating_sub(info.cwnd));
+        }
+        pair.settle();
+        assert_eq!(pair.received[1], pattern(400_000));
+        (most, pair.now() - began)
+    };
+    let (open, whole) = run(None);
+    let (bounded, limited) = run(Some(16_000));
+    assert!(open > 100_000 && bounded <= 16_000, "{open} {bounded}");
+    assert!(limited <= whole + Duration::from_millis(60), "{limited:?} {whole:?}");
+}

@@ -573,6 +573,10 @@ impl<S: Session> Session for TlsSession<S> {
         self.with(|inner| inner.below.unacknowledged() + (inner.output.len() - inner.sent) as u64)
     }
 
+    fn limit_unsent(&self, bytes: u64) {
+        self.with(|inner| inner.below.limit_unsent(bytes));
+    }
+
     fn close(&self) {
         self.with(Inner::begin_close);
     }

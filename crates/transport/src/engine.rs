@@ -204,8 +204,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     }
 
     /// What streams of a lower rank have goes first.
-    fn set_rank(&mut self, id: Self::Id, stream: StreamId, rank: u32) {
-        let _ = (id, stream, rank);
+    fn set_rank(&mut self, now: Instant, id: Self::Id, stream: StreamId, rank: u32) {
+        let _ = (now, id, stream, rank);
     }
 
     /// Cancels one direction of a stream: what we read, or what we write.

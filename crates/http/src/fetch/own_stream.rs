@@ -20,13 +20,20 @@ use std::rc::{Rc, Weak};
 use std::task::Poll;
 
 /// The request for an object of a page.
-pub(crate) fn request(object: &page::Object, host: &str, version: Version) -> Result<Request<()>, String> {
+pub(crate) fn request(
+    object: &page::Object,
+    host: &str,
+    version: Version,
+    priority: Option<Priority>,
+) -> Result<Request<()>, String> {
     let uri = http::Uri::builder().scheme("https").authority(host).path_and_query(object.name.as_str());
     let request = Request::builder().method(Method::GET).version(version);
     let uri = uri.build().map_err(|error| error.to_string())?;
-    let priority = Priority::of_type(&object.content_type).to_string();
-    let mut request =
-        request.uri(uri).header("priority", priority).body(()).map_err(|error| error.to_string())?;
+    let mut request = request.uri(uri);
+    if let Some(priority) = priority {
+        request = request.header("priority", priority.to_string());
+    }
+    let mut request = request.body(()).map_err(|error| error.to_string())?;
     let necessary = least_head(&object.name, host, false);
     fill(request.headers_mut(), (bounded_head(object.request_head) as usize).saturating_sub(necessary));
     Ok(request)

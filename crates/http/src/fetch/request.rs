@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9112 §3 (request line) as far as a client writes it.
 
+use crate::http2::priority::Priority;
 use crate::page::bounded_head;
 use std::fmt::Write;
 
@@ -11,16 +12,25 @@ use std::fmt::Write;
 /// What a browser would say about itself is stood in for by one field of
 /// padding; where the gap is too small for a field, by spaces before a value,
 /// which a receiver strips (RFC 9112 §5.1).
-pub fn write_head(out: &mut Vec<u8>, target: &str, host: &str, close: bool, size: u64) -> usize {
+pub fn write_head(
+    out: &mut Vec<u8>,
+    target: &str,
+    host: &str,
+    close: bool,
+    priority: Option<Priority>,
+    size: u64,
+) -> usize {
     let connection = if close { CLOSE } else { "" };
-    let necessary = least_head(target, host, close);
+    // RFC 9218 §5: whatever the version of HTTP.
+    let urgency = priority.map_or_else(String::new, |priority| format!("priority: {priority}\r\n"));
+    let necessary = least_head(target, host, close) + urgency.len();
     let gap = (bounded_head(size) as usize).saturating_sub(necessary);
     let (spaces, padding) = if gap >= PADDING_FIELD.len() + 2 { (0, Some(gap)) } else { (gap, None) };
 
     let before = out.len();
     let mut text = String::with_capacity(necessary + gap);
     // Writing to a string cannot fail.
-    let _ = write!(text, "GET {target} HTTP/1.1\r\nHost: {:spaces$}{host}\r\n{connection}", "");
+    let _ = write!(text, "GET {target} HTTP/1.1\r\nHost: {:spaces$}{host}\r\n{connection}{urgency}", "");
     if let Some(gap) = padding {
         let width = gap - PADDING_FIELD.len() - 2;
         let _ = write!(text, "{PADDING_FIELD}{:x<width$}\r\n", "");
@@ -49,12 +59,14 @@ mod tests {
 
     #[test]
     fn every_size_that_can_be_met_is_met_exactly_and_parses() {
-        for close in [false, true] {
-            let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, 0);
-            assert_eq!(least, least_head("/a?b=c", "host", close));
+        let priority = Priority::of_type("text/javascript");
+        for (close, priority) in [(false, None), (true, None), (false, Some(priority)), (true, Some(priority))] {
+            let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, priority, 0);
+            let urgency = priority.map_or(0, |_| "priority: u=1\r\n".len());
+            assert_eq!(least, least_head("/a?b=c", "host", close) + urgency);
             for size in least..least + 40 {
                 let mut out = b"earlier".to_vec();
-                assert_eq!(write_head(&mut out, "/a?b=c", "host", close, size as u64), size);
+                assert_eq!(write_head(&mut out, "/a?b=c", "host", close, priority, size as u64), size);
                 assert_eq!(out.len(), size + 7);
                 let mut fields = [httparse::EMPTY_HEADER; 8];
                 let mut request = httparse::Request::new(&mut fields);
@@ -67,6 +79,7 @@ mod tests {
 
     #[test]
     fn an_absurd_size_is_cut() {
-        assert_eq!(write_head(&mut Vec::new(), "/", "h", false, u64::MAX) as u64, bounded_head(u64::MAX));
+        let size = write_head(&mut Vec::new(), "/", "h", false, None, u64::MAX);
+        assert_eq!(size as u64, bounded_head(u64::MAX));
     }
 }

@@ -11,6 +11,7 @@ pub(super) use timeout::watch;
 
 use super::pipeline::Exchange;
 use super::{End, Outcome};
+use crate::http2::priority::Priority;
 use crate::mapping::{Choice, Mapping, Policy, Think, Version};
 use crate::observe::{Delivered, FetchError, Observer};
 use crate::page::Page;
@@ -320,7 +321,17 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.issued(object, now);
         self.objects[object].state = ObjectState::Queued { since: now };
         let server = self.server_of(object);
-        self.servers[server].queue.push_back(object);
+        let urgency = |object: usize| self.priority_of(object).map_or(0, |priority| priority.urgency);
+        let (own, queue) = (urgency(object), &self.servers[server].queue);
+        // What is as urgent goes in the order in which it was issued.
+        let at = queue.iter().position(|&queued| urgency(queued) > own).unwrap_or(queue.len());
+        self.servers[server].queue.insert(at, object);
+    }
+
+    /// How urgent an object is, if requests say that.
+    fn priority_of(&self, object: usize) -> Option<Priority> {
+        let object = &self.page.objects[object];
+        self.policy.says_priority().then(|| Priority::of_type(&object.content_type))
     }
 
     fn dispatch_all(&mut self) {

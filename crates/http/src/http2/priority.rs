@@ -81,8 +81,19 @@ impl Priority {
     #[must_use]
     pub fn rank(&self, stream: u64) -> u32 {
         const STREAMS: u32 = 1 << 27;
-        let within = if self.incremental { STREAMS } else { stream.min(u64::from(STREAMS) - 1) as u32 };
-        u32::from(self.urgency) * (STREAMS + 1) + within
+        self.rank_within(stream.min(u64::from(STREAMS) - 1) as u32, STREAMS)
+    }
+
+    /// The same where numbers have 16 bits, as values of SCTP's streams have, whose numbers are used again: by how many
+    /// requests were there before. That counts anew after some 8,000 of them.
+    #[must_use]
+    pub fn short_rank(&self, before: u64) -> u32 {
+        const REQUESTS: u32 = 8_190;
+        self.rank_within((before % u64::from(REQUESTS)) as u32, REQUESTS)
+    }
+
+    fn rank_within(&self, place: u32, places: u32) -> u32 {
+        u32::from(self.urgency) * (places + 1) + if self.incremental { places } else { place }
     }
 }
 
@@ -169,7 +180,12 @@ mod tests {
         ];
         assert!(ranks.is_sorted() && ranks[4] < rank("image/png", 1), "{ranks:?}");
         assert_eq!(rank("image/png", 1), rank("image/png", u64::MAX), "they share");
-        assert!(Priority { urgency: 7, incremental: true }.rank(0) < 1 << 31);
+        let last = Priority { urgency: 7, incremental: true };
+        assert!(last.rank(0) < 1 << 31 && last.short_rank(0) <= u16::MAX.into());
+        let short = |kind: &str, before: u64| Priority::of_type(kind).short_rank(before);
+        let ranks = [short("text/css", 3), short("text/css", 4), short("text/javascript", 0), short("image/png", 0)];
+        assert!(ranks.is_sorted() && ranks[0] < ranks[1] && short("image/png", 9) == ranks[3], "{ranks:?}");
+        assert!(short("text/css", 8_189) < short("text/javascript", 8_190));
         turns.written(5);
         turns.written(1);
         assert_eq!(order(&turns), [5, 9, 7, 3, 1], "a sheet goes on until it is whole, images change places");

@@ -108,6 +108,9 @@ pub struct Policy {
     pub keep_origins: bool,
     /// What sessions speak.
     pub version: Version,
+    /// Requests say how urgent their objects are (RFC 9218), and those that wait here go by that; `None`: over HTTP/2 and
+    /// HTTP/3, as browsers do.
+    pub priority: Option<bool>,
     /// Bodies must be what our own server gives ([`crate::body`]); off for strangers.
     pub verify: bool,
 }
@@ -129,6 +132,7 @@ impl Default for Policy {
             attempts: 4,
             keep_origins: false,
             version: Version::Http1,
+            priority: None,
             verify: true,
         }
     }
@@ -154,6 +158,8 @@ pub struct Choices {
     pub pipeline: Option<bool>,
     /// `when-full=...`
     pub when_full: Option<WhenFull>,
+    /// `priority=yes|no`
+    pub priority: Option<bool>,
 }
 
 impl Choices {
@@ -216,12 +222,19 @@ impl Choices {
             objects_per_connection: allowance,
             outstanding: self.outstanding,
             when_full,
+            priority: self.priority,
             ..Policy::default()
         })
     }
 }
 
 impl Policy {
+    /// Requests say how urgent their objects are.
+    #[must_use]
+    pub fn says_priority(&self) -> bool {
+        self.priority.unwrap_or(self.version != Version::Http1)
+    }
+
     /// Several requests may be outstanding on one stream.
     #[must_use]
     pub fn pipelines(&self) -> bool {

@@ -35,6 +35,8 @@ pub(super) struct Log {
     pub(super) plain: Cell<bool>,
     /// Bytes of answers that hyper has and the transport has not.
     held: Cell<usize>,
+    /// What an answer that is about to be written asks of the transport's order.
+    pub(super) rank: Cell<Option<u32>>,
     /// An answer that may not go on before the transport has taken some of them.
     waiting: RefCell<Option<Waker>>,
 }
@@ -57,6 +59,7 @@ impl Log {
                 under_way: Cell::new(false),
                 plain: Cell::new(false),
                 held: Cell::new(0),
+                rank: Cell::new(None),
                 waiting: RefCell::default(),
             })
         });

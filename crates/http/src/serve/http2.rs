@@ -2,7 +2,8 @@
 //!
 //! h2 writes what it is given, a stream after the other. So it is given little at a time: `Writer` hands it the next piece of
 //! the most urgent answer (RFC 9218) when what h2 has not given to the transport is less than a bound, and so a request
-//! that is more urgent than all before it waits for no more than that, and for what the transport's send buffer holds.
+//! that is more urgent than all before it waits for no more than that, and for what the transport has taken, which is no
+//! more than what its window lets go and the same bound again.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
@@ -40,6 +41,7 @@ pub(super) async fn serve<W, S, O, N>(
     O: Observer + 'static,
     N: Session,
 {
+    session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
     let on_frame = {

@@ -9,6 +9,7 @@ use super::site::{Answer, Asked, Content, PATTERN_TYPE, PIECE, Site};
 use super::{Activity, ExchangePermit, Service};
 use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
+use crate::http2::priority::Priority;
 use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
 use crate::page::bounded_head;
@@ -190,6 +191,11 @@ where
     if !service.options.service_time.is_zero() {
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
+    }
+    let asked = activity.asked.replace(activity.asked.get() + 1);
+    if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
+        // The transport's streams leave in the order that HTTP/2 and HTTP/3 write in, where it has an order.
+        log.rank.set(Some(Priority::read(field).short_rank(asked)));
     }
     let (mut response, head) = respond(&service, &request);
     response.body_mut().turn = turn;
@@ -546,6 +552,9 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let Some(rank) = self.log.rank.take() {
+            self.stream.set_rank(rank);
+        }
         self.written(from.iter().map(|piece| piece.len()).sum());
         match self.stream.poll_write_vectored(cx, from) {
             Poll::Pending => Poll::Pending,

@@ -17,6 +17,8 @@ pub(super) struct Connection {
     pub opening: Option<u64>,
     /// When a layer beneath had done its handshake, if one was waited for.
     pub beneath: Option<u64>,
+    /// When the server's first packet came, of a handshake of transport and security in one.
+    pub answered: Option<u64>,
     /// When user data could flow from the client.
     pub established: Option<u64>,
     /// Client to server.
@@ -102,6 +104,7 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
             match &record.event {
                 TraceEvent::Opening if is_client => connection.opening = connection.opening.or(Some(at)),
                 TraceEvent::Secured if is_client => connection.beneath = connection.beneath.or(Some(at)),
+                TraceEvent::Answered if is_client => connection.answered = connection.answered.or(Some(at)),
                 TraceEvent::Established if is_client => {
                     connection.established = connection.established.or(Some(at))
                 }

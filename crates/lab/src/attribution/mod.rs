@@ -39,7 +39,9 @@
 //! one are in which of the other; a record or frame counts as a whole, since nothing of it can be read before. So what is
 //! withheld because another's record or frame has a hole is `blocked`, over HTTP/2 across its streams. The handshake of
 //! TLS is `secure`: from when the transport could carry data until the session above could; so is that of DTLS, from when the
-//! transport wanted to begin until it could.
+//! transport wanted to begin until it could. QUIC has both in one handshake: until the server's first packet comes it is
+//! `connect`, a round trip that whoever wants an answer has to wait for; what follows until data can flow (certificates,
+//! and round trips for them) is `secure`.
 //!
 //! A milestone that is missing (a server that keeps none) takes its
 //! predecessor's instant: what cannot be told from the next part counts there.
@@ -160,10 +162,13 @@ fn one(
         (Some(from), Some(until)) => overlap(wait, (from, until)),
         _ => 0,
     };
-    // DTLS comes first, TLS last.
+    // DTLS comes first, TLS last, and that of QUIC within.
     let beneath = connection.and_then(|c| c.beneath);
-    let connect = part(beneath.or(opened), carries);
-    let secure = part(opened, beneath.or(opened)) + if secured { part(carries, usable) } else { 0 };
+    let answered = connection.and_then(|c| c.answered).or(carries).min(carries);
+    let connect = part(beneath.or(opened), answered);
+    let secure = part(opened, beneath.or(opened))
+        + part(answered, carries)
+        + if secured { part(carries, usable) } else { 0 };
     let mut why = Why {
         connect_ns: Some(connect),
         // Without a trace nobody knows where the transport's handshake ends and that of TLS begins.

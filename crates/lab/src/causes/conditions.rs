@@ -12,7 +12,7 @@ use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
 /// The most of them, in runs of a contestant: two each.
-pub const MOST: usize = 2 * 7;
+pub const MOST: usize = 2 * 8;
 
 /// Two contestants where something is taken away.
 pub struct Without {
@@ -94,7 +94,20 @@ pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
         change(point).map(|point| Without { name, point, contestants })
     };
     let (first, last) = (CONDITIONS.iter().filter_map(without), LIMITS.iter().filter_map(without));
-    first.chain(without_order(point, contestants)).chain(last).collect()
+    let of_contestants = [without_security(point, contestants), without_order(point, contestants)];
+    first.chain(of_contestants.into_iter().flatten()).chain(last).collect()
+}
+
+/// Nobody is secured, but for who cannot be otherwise: neither TLS nor DTLS costs round trips and bytes.
+fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
+    let clear = contestants.map(Contestant::in_the_clear);
+    if clear.iter().all(Option::is_none) {
+        return None;
+    }
+    let [one, other] = contestants;
+    let [clear_one, clear_other] = clear;
+    let contestants = [clear_one.unwrap_or_else(|| one.clone()), clear_other.unwrap_or_else(|| other.clone())];
+    Some(Without { name: "security", point: point.clone(), contestants })
 }
 
 /// Messages that wait for no earlier one.

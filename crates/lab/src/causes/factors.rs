@@ -1,12 +1,15 @@
 //! What two contestants differ in, as factors: what can be set in one as the other has it.
 
 use super::requests::{Aspect, Requests};
-use super::settings::{Group, Part, SETTINGS, implied, translated};
+use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
 use crate::plan::{self, Contestant, PlanError, PointPlan};
 use std::collections::BTreeMap;
 
 /// The most factors that are tried; where more settings differ, those of a group are one.
 pub const MOST: usize = 5;
+
+/// And where each group is one.
+pub const MOST_GROUPS: usize = 6;
 
 /// A setting that differs, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -204,7 +207,14 @@ fn changes(
             Part::Own(group) => (group, implied(&can, key)),
             Part::Requests(_) | Part::No(_) => continue,
         };
+        let differs = |key: &str| mine.get(key) != other.get(key);
+        if same && follows(key).is_some_and(differs) {
+            continue;
+        }
         let (Some(was), Some(value)) = (mine.get(key), value) else { continue };
+        // Early data is of transports that are secure by themselves; others take up a session at least.
+        let early = key == "resume" && value == "0rtt" && !subject.transport.capabilities().secure;
+        let value = if early { "session" } else { value };
         // What no knob sets cannot be as the rival has it.
         if was == value || subject.transport.fixed().iter().any(|(fixed, _)| *fixed == key) {
             continue;
@@ -215,6 +225,7 @@ fn changes(
         let value = (value != "all").then_some(value);
         changes.push(Change { group, typed, was: was.clone(), how: How::Key(key.to_owned(), value) });
     }
+    changes.extend(security((subject, &mine), (model, &other), same));
     let objects = point.workload.page.objects.len();
     for aspect in Aspect::ALL {
         let possible = multistream || aspect != Aspect::Streams;
@@ -235,6 +246,42 @@ fn changes(
     // In the order of the groups; stable, so that of the table within them.
     changes.sort_by_key(|change| change.group);
     Ok(changes)
+}
+
+/// What a contestant would have to do without, or to begin with, to be secured where its rival is: TLS over a transport, DTLS
+/// beneath. What is secure by itself can do neither; and how two are secured cannot be made alike where their transports
+/// are not.
+fn security(
+    (subject, mine): (&Contestant, &BTreeMap<String, String>),
+    (model, other): (&Contestant, &BTreeMap<String, String>),
+    same: bool,
+) -> Vec<Change> {
+    let group = Group::Security;
+    let change = |key: &str, was: &str, typed: &str, value: Option<&str>| Change {
+        group,
+        typed: format!("{key}={typed}"),
+        was: was.to_owned(),
+        how: How::Key(key.to_owned(), value.map(str::to_owned)),
+    };
+    let mut changes = Vec::new();
+    if subject.is_secured() == model.is_secured() {
+        return changes;
+    }
+    // Of one transport the table of settings has its key; what goes with it is here.
+    let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
+    match layer.filter(|_| !same) {
+        Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),
+        Some((key, was)) => changes.push(change(key, was, "yes", Some("yes"))),
+        None => {}
+    }
+    for (key, default) in [("resume", "full"), ("chain", "3kB")] {
+        match (mine.get(key), other.get(key)) {
+            (Some(own), None) if own != default => changes.push(change(key, own, default, None)),
+            (None, Some(own)) if same && own != default => changes.push(change(key, "none", own, Some(own))),
+            _ => {}
+        }
+    }
+    changes
 }
 
 /// The value of a knob as the subject's engine takes it, if it does and it changes anything.

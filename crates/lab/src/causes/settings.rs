@@ -17,6 +17,8 @@ pub enum Group {
     Timers,
     /// Handshakes, and what shares an order of delivery.
     Connections,
+    /// TLS and DTLS: their handshakes and what they add to each packet.
+    Security,
     /// Which request goes when.
     Order,
 }
@@ -30,6 +32,7 @@ impl Group {
             Self::Recovery => "congestion control and recovery",
             Self::Timers => "timers and ACKs",
             Self::Connections => "connections and streams",
+            Self::Security => "security",
             Self::Order => "request order",
         }
     }
@@ -67,12 +70,12 @@ const fn row(key: &'static str, part: Part) -> Setting {
     Setting { key, part }
 }
 
-use Group::{Connections, Order, Recovery, Timers, Windows};
+use Group::{Connections, Order, Recovery, Security, Timers, Windows};
 use Part::{No, Own, Requests, Shared};
 
 const HOSTS: Part = No("what the hosts' processors take, not what the transport does");
 const DELIVERED: Part = No("it changes what is delivered: another workload");
-const SECURITY: Part = No("security, which the contestants do not differ in yet");
+const SIGNED: Part = No("who may send packets, which costs a race nothing");
 const UNUSED: Part = No("nothing in a race asks for it");
 
 /// All settings, in the order in which factors are tried.
@@ -158,10 +161,10 @@ pub const SETTINGS: &[Setting] = &[
     row("connection-window", Own(Windows)),
     row("frame", Own(Windows)),
     row("concurrent", No("`outstanding` is the same in terms of every transport")),
-    row("tls", Own(Connections)),
-    row("dtls", Own(Connections)),
-    row("resume", Own(Connections)),
-    row("chain", Own(Connections)),
+    row("tls", Own(Security)),
+    row("dtls", Own(Security)),
+    row("resume", Shared(Security)),
+    row("chain", Shared(Security)),
     row("backlog", Own(Connections)),
     row("syncookies", Own(Connections)),
     row("time_wait", Own(Connections)),
@@ -169,6 +172,7 @@ pub const SETTINGS: &[Setting] = &[
     row("outstanding", Requests(Order)),
     row("pipeline", Requests(Order)),
     row("when-full", Requests(Order)),
+    row("priority", Shared(Order)),
     row("scheduler", Own(Order)),
     row("interleaving", Own(Order)),
     row("partial_delivery", Own(Order)),
@@ -181,11 +185,11 @@ pub const SETTINGS: &[Setting] = &[
     row("connection-cost", HOSTS),
     row("request-cost", HOSTS),
     row("profile", No("a name for values of the others, each of which counts itself")),
-    row("auth", SECURITY),
-    row("auth_chunks", SECURITY),
-    row("auth_hmac", SECURITY),
-    row("zero_checksum", SECURITY),
-    row("icmp_doubt", SECURITY),
+    row("auth", SIGNED),
+    row("auth_chunks", SIGNED),
+    row("auth_hmac", SIGNED),
+    row("zero_checksum", SIGNED),
+    row("icmp_doubt", SIGNED),
     row("udp_apart", UNUSED),
     row("adaptation", UNUSED),
     row("asconf", No("a host that moves has it, or moves by other means")),
@@ -207,11 +211,19 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     }
 }
 
+/// Settings that follow from another one where two contestants differ in that: under DTLS an association has one path and is
+/// carried by UDP.
+pub fn follows(key: &str) -> Option<&'static str> {
+    matches!(key, "paths" | "encap").then_some("dtls")
+}
+
 /// The same value in other words: how another transport writes what it means.
 pub fn translated(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
         // RFC 9260 §7.2 is RFC 5681 for what SCTP counts in; the other two are its forerunners.
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
+        // The same law (RFC 9438), written by others.
+        ("cc", "quinn-cubic") => Some("cubic"),
         // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (of RFC 3390), RFC 9260 §7.2.1 nearly.
         ("iw", "rfc9260" | "rfc4960") => Some("rfc5681"),
         ("iw", "rfc5681") => Some("rfc4960"),

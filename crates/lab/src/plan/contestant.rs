@@ -48,6 +48,12 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
         ONE_STREAM,
         "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
     ),
+    key(
+        "priority",
+        ALL,
+        "requests say how urgent they are (RFC 9218); the client asks, and the server answers, in that order: yes or no; \
+         default yes over HTTP/2 and HTTP/3, else no",
+    ),
     key("http", ONE_STREAM, "1 (HTTP/1.1) or 2 (HTTP/2, a stream for each request); default 1"),
     key("http", FRESH, "3 (HTTP/3) or 1.1 (HTTP/1.1 on each stream); default 3"),
     key(
@@ -283,7 +289,7 @@ impl Contestant {
         contestant.http3 =
             http3::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         for (key, value) in pairs {
-            contestant.set(key, value, transports).map_err(|what| PlanError::at(&place, what))?;
+            contestant.set((key, value), &given, transports).map_err(|what| PlanError::at(&place, what))?;
         }
         contestant.engine.check().map_err(|what| PlanError::at(&contestant.place, what))?;
         contestant.needs_extensions(&given).map_err(|what| PlanError::at(&contestant.place, what))?;
@@ -399,6 +405,7 @@ impl Contestant {
             ("outstanding", choices.outstanding.is_some()),
             ("pipeline", choices.pipeline.is_some()),
             ("when-full", choices.when_full.is_some()),
+            ("priority", choices.priority.is_some()),
             ("request-cost", !self.cost.per_request.is_zero()),
         ];
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
@@ -435,6 +442,29 @@ impl Contestant {
                 })
             }
         }
+    }
+
+    /// Whether what it carries is encrypted and its server proves who it is, over its transport, inside or beneath.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        self.security.is_some() || self.dtls.is_some()
+    }
+
+    /// The same without TLS over its transport or DTLS beneath it, in whose place is bare UDP; `None` where it has neither.
+    #[must_use]
+    pub fn in_the_clear(&self) -> Option<Self> {
+        let change = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
+        let changes = match (&self.security, &self.dtls) {
+            (Some(_), _) if !self.transport.capabilities().secure => {
+                vec![change("tls", None), change("resume", None), change("chain", None)]
+            }
+            (_, Some(_)) => {
+                let udp = Some("udp").filter(|_| self.transport.capabilities().carriers.is_choice());
+                vec![change("dtls", None), change("chain", None), change("encap", udp)]
+            }
+            _ => return None,
+        };
+        self.with(&changes).ok()
     }
 
     /// In the emulated world it is a protocol of the kernel's that uses several paths.
@@ -513,6 +543,7 @@ impl Contestant {
         if let Some(outstanding) = policy.outstanding {
             set("outstanding", outstanding.to_string());
         }
+        set("priority", yes_no(policy.says_priority()));
         let cost = &self.cost;
         for (key, span) in [
             ("packet-cost", cost.per_packet),
@@ -578,7 +609,12 @@ impl Contestant {
         settings
     }
 
-    fn set(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
+    fn set(
+        &mut self,
+        (key, value): (&str, &str),
+        given: &[(&str, &str)],
+        transports: &Transports,
+    ) -> Result<(), String> {
         let can = self.transport.capabilities();
         // Transports of different kinds may have a key of one name each.
         let has = |transport: &dyn Protocol| {
@@ -604,6 +640,13 @@ impl Contestant {
             "outstanding" => self.choices.outstanding = Some(count()? as u32),
             "objects-per-connection" => self.choices.objects_per_connection = Some(count()? as u32),
             "pipeline" => self.choices.pipeline = Some(yes_no()?),
+            "priority" => {
+                let priority = yes_no()?;
+                self.choices.priority = Some(priority);
+                if priority {
+                    self.order_streams(given)?;
+                }
+            }
             "when-full" => {
                 let when_full = value.parse::<WhenFull>().map_err(|error| error.to_string())?;
                 self.choices.when_full = Some(when_full);
@@ -668,6 +711,21 @@ impl Contestant {
             }
         }
         Ok(())
+    }
+
+    /// Has an engine that schedules streams do so by the values that the server gives them.
+    fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
+        // Streams that are fresh each time are ordered by whoever writes on them.
+        if self.transport.capabilities().streams != Streams::Reusable {
+            return Ok(());
+        }
+        match given.iter().find(|(key, _)| *key == "scheduler") {
+            Some((_, "priority")) => Ok(()),
+            Some((_, other)) => {
+                Err(format!("priority=yes: needs scheduler=priority, which it implies, and not {other}"))
+            }
+            None => self.engine.set("scheduler", "priority"),
+        }
     }
 
     /// Turns on what a key of the contestant needs.

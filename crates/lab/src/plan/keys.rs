@@ -252,8 +252,15 @@ const OURS: &[Key] = &[
         "[NICK=]NAME[:KEY=VALUE,..]",
         Several::Entries,
         "A contestant: tcp, tcp:connections=6, sctp:streams=10,rto_min=200ms; repeat the flag, or tcp,sctp without \
-         keys (keys: --list transports), and NICK= before it gives it a name: 'six=tcp:connections=6' [default: six TCP \
-         connections, one, SCTP, six associations]",
+         keys (keys: --list transports), and NICK= before it gives it a name: 'six=tcp:connections=6' [default: HTTP/1.1 \
+         on six TCP connections, HTTP/2, HTTP/3, SCTP under DTLS, all secured]",
+    ),
+    contestants(
+        "cleartext",
+        "",
+        Several::No,
+        "Nobody is secured; without --transport six TCP connections, one, SCTP and six associations race. A contestant \
+         that is named is secured by its own keys alone: tls=yes, dtls=yes, or it is quic",
     ),
     contestants("together", "", Several::No, "All contestants share the network at once"),
     contestants("cross", BACKGROUND_FORM, Several::No, "Background traffic: N endless downloads over TCP"),

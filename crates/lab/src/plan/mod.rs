@@ -38,7 +38,7 @@ pub use workload::Workload;
 use crate::causes::Causes;
 use crate::causes::check::Claim;
 use crate::results::World;
-use crate::transports::Transports;
+use crate::transports::{Bare, Transports};
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
@@ -160,7 +160,7 @@ impl Plan {
     /// What must be said beside the numbers: entries of a page that could not be used, and the like.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        warnings(&self.contestants, self.points.iter())
+        unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()
     }
 }
 
@@ -269,7 +269,7 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
 
 /// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow. What a default is hangs
 /// on nothing that is said of other things, so that naming one changes nothing.
-fn completed(mut draft: Draft) -> Draft {
+fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let spoken = |draft: &Draft, names: &[&str]| {
         let in_path =
             |name: &str| draft.paths.iter().any(|path| path.entries.iter().any(|(key, _)| key == name));
@@ -315,12 +315,11 @@ fn completed(mut draft: Draft) -> Draft {
         }
     }
     if draft.transports.is_empty() {
-        let defaults =
-            crate::transports::BARE_RACE.iter().map(|text| ((*text).to_owned(), "default".to_owned()));
-        draft.transports = defaults.collect();
+        let bare = transports.bare(bare(&draft)).into_iter();
+        draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
     // What every plan means that says nothing of it.
-    let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two")];
+    let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
     });
@@ -328,6 +327,30 @@ fn completed(mut draft: Draft) -> Draft {
     let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
     draft.given.sort_by_key(position);
     draft
+}
+
+/// Where a contestant stands that nobody has named.
+const DEFAULT: &str = "default";
+
+/// What decides who races where none is named.
+fn bare(draft: &Draft) -> Bare {
+    let is = |name: &str, value: &str| draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value));
+    Bare {
+        cleartext: is("cleartext", "yes"),
+        several_paths: draft.paths.len() > 1 || draft.value("handover").is_some(),
+        messages: draft.value("messages").is_some(),
+        emulated: is("world", "emulated"),
+    }
+}
+
+/// What must be said of contestants that nobody has named.
+fn unnamed(draft: &Draft) -> Option<String> {
+    let bare = bare(draft);
+    let several = bare.several_paths && !bare.cleartext;
+    (several && draft.transports.iter().all(|(_, place)| place == DEFAULT)).then(|| {
+        "several networks: the contestants are in the clear, as an association under DTLS has one path (RFC 8261)"
+            .to_owned()
+    })
 }
 
 fn switch(concrete: &Concrete, name: &str) -> Result<bool, PlanError> {

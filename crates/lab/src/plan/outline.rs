@@ -68,7 +68,7 @@ impl Outline {
     /// # Errors
     /// As [`interpret`](Self::interpret).
     pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
-        let draft = completed(draft);
+        let draft = completed(draft, transports);
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
             let contestant = Contestant::parse(text, place, transports)?;
@@ -123,6 +123,12 @@ impl Outline {
         if let Some(setting) = first.setting("tunnel").filter(|_| together || cross.is_some()) {
             let what = "adds to the packets of one client, and others share its network; leave together and cross out";
             return Err(PlanError::at(&setting.place, what));
+        }
+        if switch(&first, "cleartext")?
+            && let Some(one) = contestants.iter().find(|contestant| contestant.is_secured())
+        {
+            let what = format!("cleartext: '{}' is secured; leave one of them out", one.label);
+            return Err(PlanError::at(&one.place, what));
         }
         let causes = causes(&first)?;
         let shared = if world == World::Emulated { "takes real time" } else { "shares its network" };
@@ -195,6 +201,7 @@ impl Outline {
     /// What must be said beside the numbers.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        warnings(&self.plan.contestants, self.points())
+        let said = super::unnamed(&self.plan.draft).into_iter();
+        said.chain(warnings(&self.plan.contestants, self.points())).collect()
     }
 }

@@ -45,6 +45,12 @@ fn plainly(change: &str, was: &str) -> Option<String> {
     let what = match (key, value) {
         ("pipeline", "yes") => return Some("requests sent without waiting for earlier answers".to_owned()),
         ("pipeline", "no") => return Some("each request sent after the answer before it".to_owned()),
+        ("priority", "yes") => return Some("requests and answers in the order of their urgency".to_owned()),
+        ("priority", "no") => return Some("requests and answers in the order of the page".to_owned()),
+        ("tls" | "dtls", "no") => return Some("no encryption".to_owned()),
+        ("tls" | "dtls", _) => return Some("encryption".to_owned()),
+        ("resume", "0rtt") => return Some("requests that leave with the first packet of a known client".to_owned()),
+        ("resume", "session") => return Some("a session taken up from an earlier visit".to_owned()),
         ("connections", _) => return Some(format!("{} in place of {}", connections(value), escape(was))),
         ("streams", _) => "streams",
         ("outstanding", _) => "requests under way on a connection",
@@ -133,6 +139,10 @@ fn about(factor: &str) -> &'static str {
         "connections" | "connections and streams" => {
             "How many connections or associations are used at a time: each has a window of its own."
         }
+        "security" => {
+            "How connections are encrypted and their server is known: each handshake takes round trips, and certificates take \
+             bytes."
+        }
         "request order" => "In which order requests are sent, and how many wait for each other.",
         _ => "",
     }
@@ -148,6 +158,7 @@ fn place(without: &str) -> &str {
         "handshake" => "a handshake is waited for",
         "failure" => "a path fails",
         "order" => "a message must wait for an earlier one",
+        "security" => "TLS or DTLS is a layer of its own",
         other => other,
     }
 }
@@ -167,6 +178,7 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
                 "handshake" => "handshakes",
                 "queue" => "a limit of the queue",
                 "rate" => "a limit of the rate",
+                "security" => "TLS and DTLS",
                 other => other,
             };
             format!("Without {} the gap is {gap}, not {whole}.", escape(what))

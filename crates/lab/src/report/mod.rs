@@ -18,6 +18,7 @@ mod distributions;
 mod failover;
 mod fairness;
 mod first;
+mod heat;
 mod overview;
 pub mod packets;
 pub mod paper;

@@ -9,7 +9,7 @@ use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark, Shape};
 use super::contrast::{self, Contrast};
 use super::svg::{escape, shortened};
-use super::{SCRIPT, STYLE, SVG_STYLE};
+use super::{SCRIPT, STYLE, SVG_STYLE, heat};
 use std::fmt::Write;
 
 /// All that the page says.
@@ -71,6 +71,8 @@ pub struct Sheet {
     pub along: String,
     /// Combinations of all else that varies.
     pub panels: Vec<Panel>,
+    /// It is a map, too: who is soonest where.
+    pub map: bool,
 }
 
 impl Sheet {
@@ -130,6 +132,7 @@ pub fn html(paper: &Paper) -> String {
         let _ = write!(out, "<li>{}</li>", escape(line));
     }
     out.push_str("</ul></div>\n");
+    paper.tables.iter().filter(|sheet| sheet.map).for_each(|sheet| heat::draw(&mut out, sheet));
     contrast::draw_all(&mut out, &paper.charts);
     let (printed, own): (Vec<&Sheet>, Vec<&Sheet>) =
         paper.tables.iter().partition(|sheet| sheet.is_printed());
@@ -153,8 +156,10 @@ pub fn html(paper: &Paper) -> String {
     grid(&mut out, &paper.parameters, "words");
     out.push_str("<h2>Claims, and what decides each</h2>\n");
     grid_of(&mut out, &paper.claims, "words", Some("claim"));
-    out.push_str("<h2 id=\"cells\">Printed cells</h2>\n");
-    grid(&mut out, &paper.cells, "figures");
+    if !paper.cells.rows.is_empty() {
+        out.push_str("<h2 id=\"cells\">Printed cells</h2>\n");
+        grid(&mut out, &paper.cells, "figures");
+    }
     let _ = write!(
         out,
         "<h2>The same again</h2>\n<pre>{}</pre>\n<h2>To cite</h2>\n<p>{}</p>\n<footer><p>{}</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",

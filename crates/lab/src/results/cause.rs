@@ -14,7 +14,7 @@ pub struct Cause {
     /// What it took the place of.
     pub was: String,
     /// What the settings are about: `windows`, `congestion control and recovery`, `timers and ACKs`, `connections and
-    /// streams`, `request order`.
+    /// streams`, `security`, `request order`.
     pub factor: String,
     /// How much sooner the change makes the loser.
     pub effect: f64,
@@ -90,7 +90,8 @@ pub struct Tried {
 /// What becomes of a gap under another condition, the same for both.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// What was taken away: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`; or `order`, the wait for earlier messages.
+    /// What was taken away: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`; `security`, TLS and DTLS where they
+    /// are layers of their own; or `order`, the wait for earlier messages.
     pub without: String,
     /// The gap without it.
     pub gap: f64,
@@ -111,6 +112,7 @@ impl Condition {
             "handshake" => "where a handshake is waited for",
             "failure" => "where a path fails",
             "order" => "where a message waits for an earlier one",
+            "security" => "where security is a layer of its own",
             other => other,
         }
     }
@@ -135,6 +137,10 @@ impl Comparison {
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
         }
+        // How much of a gap is a matter of layers of security is what many want to know who would not do without.
+        let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
+        let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
+        lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
         let needed = experiment.conditions.iter().find(|condition| condition.needed);
         lines.extend(needed.map(|condition| format!("only {}", condition.place())));
         if experiment.factors.is_empty() {
@@ -165,6 +171,9 @@ impl Effect {
         (self.ratio >= 1.03 && low > 1.0) || (self.ratio <= 1.0 / 1.03 && high < 1.0)
     }
 }
+
+/// A change of a gap that is worth a line: 3 %.
+const SPEAKS: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {
     let mut text = "because of ".to_owned();

@@ -264,6 +264,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
         unit: table.definition.unit.clone(),
         panels: panels.collect(),
         along,
+        map: table.definition.map,
     }
 }
 

@@ -60,6 +60,9 @@ pub struct Definition {
     /// It was found by looking at many variants, and proves nothing by itself: no claim may rest on it.
     #[serde(default)]
     pub exploratory: bool,
+    /// Its page begins with a map of it: how many times as long each contestant takes as the soonest, row by row.
+    #[serde(default)]
+    pub map: bool,
     /// The column along which its curves are drawn; the last unless given.
     pub along: Option<String>,
     /// Seeds.

@@ -129,6 +129,13 @@ impl LinkSpec {
         for key in &given {
             self.take(key, &by_hand);
         }
+        // A rate by hand is one without the recorded one beneath it.
+        let is_given = |key: &str| given.iter().any(|given| given == key);
+        for (side, link) in [("up", &mut self.up), ("down", &mut self.down)] {
+            if is_given("rate") || is_given(&format!("{side}-rate")) {
+                link.trace = None;
+            }
+        }
         self.given = given;
     }
 

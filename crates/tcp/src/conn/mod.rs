@@ -168,6 +168,10 @@ impl Connection {
         if self.send.finished { 0 } else { self.send.buffer.room() }
     }
 
+    pub(crate) fn limit_unsent(&mut self, bytes: u64) {
+        self.send.limit_unsent(bytes);
+    }
+
     pub(crate) fn buffered(&self) -> u64 {
         self.send.buffer.held()
     }

@@ -244,6 +244,14 @@ impl Endpoint {
         }
     }
 
+    /// Takes no more than the congestion window lets go, and `bytes` beyond it, whatever the send buffer could hold: so what is
+    /// written later does not wait for what was written early.
+    pub fn limit_unsent(&mut self, id: ConnectionId, bytes: u64) {
+        if let Some(connection) = alive(&mut self.slots, id) {
+            connection.limit_unsent(bytes);
+        }
+    }
+
     /// Bytes that the send buffer would take now.
     #[must_use]
     pub fn writable(&self, id: ConnectionId) -> usize {

@@ -16,6 +16,8 @@ pub(crate) struct SendBuffer {
     /// What it takes now, and at most.
     limit: u64,
     most: u64,
+    /// It takes no more than this, whatever its size: what the network takes next, and a little.
+    cap: u64,
     /// The buffer grows with the window, so that the window never waits for the application.
     grows: bool,
     /// The last write did not fit: the application waits for room.
@@ -25,7 +27,16 @@ pub(crate) struct SendBuffer {
 impl SendBuffer {
     pub(crate) fn new(limit: u64, most: u64) -> Self {
         let limit = limit.min(most);
-        Self { ring: Ring::default(), start: 0, end: 0, limit, most, grows: limit < most, starved: false }
+        Self {
+            ring: Ring::default(),
+            start: 0,
+            end: 0,
+            limit,
+            most,
+            cap: u64::MAX,
+            grows: limit < most,
+            starved: false,
+        }
     }
 
     /// The window has grown: there is use for a buffer of this size.
@@ -34,6 +45,11 @@ impl SendBuffer {
         if limit > self.limit {
             self.limit = limit.min(self.most);
         }
+    }
+
+    /// Takes no more than `cap` bytes that are not acknowledged.
+    pub(crate) fn set_cap(&mut self, cap: u64) {
+        self.cap = cap;
     }
 
     /// Takes what fits.
@@ -50,7 +66,7 @@ impl SendBuffer {
 
     /// Bytes that would fit now.
     pub(crate) fn room(&self) -> u64 {
-        self.limit - (self.end - self.start)
+        self.limit.min(self.cap).saturating_sub(self.end - self.start)
     }
 
     /// Bytes that are not acknowledged, or not sent yet.
@@ -73,7 +89,7 @@ impl SendBuffer {
         // A third of the buffer, as Linux has it: one wake-up for many acknowledgements. A buffer that does not grow
         // may itself be what bounds the flight: there the application is woken early, as BSD has it (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
-        let enough = if self.grows { third } else { third.min(LOW_WATER) };
+        let enough = if self.grows && self.cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {
             self.starved = false;
             return true;

@@ -75,6 +75,8 @@ pub(crate) struct SendHalf {
     undoes: bool,
     /// The send buffer follows the window.
     grows_buffer: bool,
+    /// What the buffer takes beyond the window, where that is limited.
+    unsent: Option<u64>,
     /// Losses are found by time.
     by_time: Option<Box<ByTime>>,
     /// Watches slow start.
@@ -126,6 +128,7 @@ impl SendHalf {
             too_big: false,
             undoes: config.undo,
             grows_buffer: config.sndbuf_auto,
+            unsent: None,
             by_time: None,
             hystart: None,
             usage: None,
@@ -182,9 +185,19 @@ impl SendHalf {
         self.controller = controller;
     }
 
-    /// As Linux sizes the buffer: twice the window, no less than twice the usual first one.
+    /// Takes no more than the congestion window lets go, and `bytes` beyond it (Linux: `TCP_NOTSENT_LOWAT`).
+    pub(crate) fn limit_unsent(&mut self, bytes: u64) {
+        self.unsent = Some(bytes.max(1));
+        self.grow_buffer();
+    }
+
+    /// As Linux sizes the buffer: twice the window, no less than twice the usual first one. What may be unsent is counted from
+    /// the window, too.
     #[inline]
     fn grow_buffer(&mut self) {
+        if let Some(beyond) = self.unsent {
+            self.buffer.set_cap(self.controller.window().saturating_add(beyond));
+        }
         if self.grows_buffer {
             self.buffer.grow_to(2 * self.controller.window().max(10 * self.mss));
         }

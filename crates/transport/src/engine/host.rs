@@ -58,7 +58,7 @@ pub(super) struct SessionState {
     pub(super) stream_states: Vec<StreamState>,
     pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
     /// Streams that wait for room, in turn.
-    writers: BTreeMap<u64, StreamId>,
+    writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
 }
 
@@ -73,8 +73,10 @@ pub(super) struct StreamState {
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
     /// Its place among the writers, and whether it has written since it took it.
-    turn: Option<u64>,
+    turn: Option<(u32, u64)>,
     had_its_turn: bool,
+    /// Writers of a lower rank get room first.
+    pub(super) rank: u32,
     /// All is read, and nothing has come since.
     pub(super) dry: bool,
     pub(super) read: u64,
@@ -384,9 +386,10 @@ impl SessionState {
     /// Queues a stream for room in the send buffer. One that has written since
     /// it queued last goes to the end; one that has not keeps its place.
     pub(super) fn wait_to_write(&mut self, stream: StreamId, cx: &Context<'_>) {
-        let next = self.next_turn;
+        let turn = self.next_turn;
         let state = self.stream_state(stream);
         state.writer.wait(cx);
+        let next = (state.rank, turn);
         if state.turn.is_some() && !state.had_its_turn {
             return;
         }
@@ -412,6 +415,7 @@ impl SessionState {
         state.open = false;
         state.cancelled = false;
         state.resetting = None;
+        state.rank = 0;
         state.reader.forget();
         state.writer.forget();
         if let Some(turn) = state.turn.take() {

@@ -451,7 +451,12 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
     }
 
     fn set_rank(&mut self, rank: u32) {
-        self.held.host.shared.borrow_mut().engine.set_rank(self.held.id, self.number, rank);
+        let (now, id, stream) = (self.held.host.world.now(), self.held.id, self.number);
+        let mut shared = self.held.host.shared.borrow_mut();
+        if let Some(session) = shared.sessions.get_mut(&id) {
+            session.stream_state(stream).rank = rank;
+        }
+        shared.engine.set_rank(now, id, stream, rank);
     }
 
     fn cancel_writing(&mut self, code: u64) {

@@ -15,7 +15,8 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
-    Event, ListenError as EngineListenError, Message, Received, SendError, position_after_reset,
+    Event, ListenError as EngineListenError, Message, Received, SchedulerKind, SendError,
+    position_after_reset,
 };
 use anabranch_world::{PortClaim, Ports};
 use std::collections::BTreeMap;
@@ -278,6 +279,14 @@ impl SessionEngine for SctpEngine {
         // Nobody else gives streams of this session a value; 0, the first, is what they begin with. An association
         // that is gone needs none.
         let _ = self.endpoint.set_stream_value(now, id, number(stream), u16::from(delivery.background));
+    }
+
+    fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
+        // RFC 8260 §3.4: the lowest value goes first. To other schedulers a value means something else, or nothing.
+        if self.endpoint.config().scheduler == SchedulerKind::Priority {
+            let value = u16::try_from(rank).unwrap_or(u16::MAX);
+            let _ = self.endpoint.set_stream_value(now, id, number(stream), value);
+        }
     }
 
     fn close(&mut self, now: Instant, id: AssociationId) {

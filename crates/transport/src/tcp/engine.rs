@@ -100,6 +100,10 @@ impl SessionEngine for Endpoint {
         Self::abort(self, now, id);
     }
 
+    fn limit_unsent(&mut self, _now: Instant, id: ConnectionId, bytes: u64) {
+        Self::limit_unsent(self, id, bytes);
+    }
+
     fn follow_addresses(&mut self, now: Instant, present: &[IpAddr]) {
         self.set_addresses(now, present);
     }

@@ -232,10 +232,11 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let wanted = &self.page.objects[object];
         let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
         let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
+        let priority = self.priority_of(object);
         let mut pipeline = pipeline.borrow_mut();
         let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
         pipeline.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
-            request::write_head(out, &wanted.name, host, last, wanted.request_head)
+            request::write_head(out, &wanted.name, host, last, priority, wanted.request_head)
         });
         let exchange = ExchangeId { connection: connection.session.id(), stream, index };
         let attempt = self.objects[object].attempts;
@@ -251,6 +252,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let wanted = &self.page.objects[object];
         let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
         let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
+        let priority = self.priority_of(object);
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
@@ -265,7 +267,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         match connection.requests.clone() {
             None => lost(),
             Some(Requests::Http2(mut requests)) => {
-                let request = own_stream::request(wanted, host, http::Version::HTTP_2);
+                let request = own_stream::request(wanted, host, http::Version::HTTP_2, priority);
                 let sent = request.ok().and_then(|request| requests.send_request(request, true).ok());
                 let Some((response, _)) = sent else { return lost() };
                 let stream = u64::from(response.stream_id().as_u32());
@@ -275,7 +277,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 self.tasks.push(self.world.spawn("http/2 exchange", task));
             }
             Some(Requests::Http3(requests)) => {
-                let Ok(request) = own_stream::request(wanted, host, http::Version::HTTP_3) else {
+                let request = own_stream::request(wanted, host, http::Version::HTTP_3, priority);
+                let Ok(request) = request else {
                     return lost();
                 };
                 let (world, fetch) = (self.world.clone(), me.clone());

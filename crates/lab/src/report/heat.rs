@@ -1,0 +1,108 @@
+//! A map of a table of a study: a row a level, a column a contestant, and how many times as long each takes as the soonest of
+//! its row. Where there are several combinations of all else, each has a map.
+//!
+//! It is a table of HTML: it is read aloud, copied and printed as one, and needs neither script nor drawing.
+
+use super::paper::{Panel, Sheet, plain, short_unit};
+use super::svg::escape;
+use super::words::capital;
+use std::fmt::Write;
+
+/// Level with the soonest: 3 %, as in all that is said of races.
+const LEVEL: f64 = 1.03;
+/// From here on a cell has the darkest colour.
+const DARKEST: f64 = 2.0;
+
+/// Draws the maps of a table.
+pub(super) fn draw(out: &mut String, sheet: &Sheet) {
+    let _ = write!(
+        out,
+        "<h2 id=\"map-{}\">{}</h2>\n<p class=\"note\">{} and, in each row, how many times the least of them that is. Green: \
+         within 3 % of the least. The darker, the more is lost by the choice.</p>\n<div class=\"maps\">",
+        escape(&sheet.name),
+        escape(&sheet.title),
+        escape(&capital(short_unit(&sheet.unit)))
+    );
+    sheet.panels.iter().for_each(|panel| map(out, sheet, panel));
+    out.push_str("</div>\n");
+}
+
+fn map(out: &mut String, sheet: &Sheet, panel: &Panel) {
+    let mean = |curve: usize, level: usize| Some(panel.curves[curve].ours.get(level).copied().flatten()?[1]);
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"heat\"><caption>{}</caption><thead><tr><th>{}</th>",
+        escape(&panel.title),
+        escape(&sheet.along)
+    );
+    for curve in &panel.curves {
+        let _ = write!(out, "<th>{}</th>", escape(&curve.name));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (at, level) in panel.levels.iter().enumerate() {
+        let _ = write!(out, "<tr><th>{}</th>", escape(level));
+        let least = (0..panel.curves.len()).filter_map(|curve| mean(curve, at)).reduce(f64::min);
+        for curve in 0..panel.curves.len() {
+            match mean(curve, at).zip(least.filter(|least| *least > 0.0)) {
+                None => out.push_str("<td>-</td>"),
+                Some((own, least)) => cell(out, own, own / least),
+            }
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn cell(out: &mut String, own: f64, ratio: f64) {
+    let shown = if own >= 10.0 { plain(own) } else { format!("{own:.2}") };
+    let (class, share) = if ratio <= LEVEL {
+        ("first", 0.0)
+    } else {
+        ("", (ratio.ln() / f64::ln(DARKEST)).clamp(0.0, 1.0))
+    };
+    let times = if ratio < 1.005 { "least".to_owned() } else { format!("\u{d7}{ratio:.2}") };
+    let _ = write!(
+        out,
+        "<td class=\"{class}\" style=\"--share:{:.0}%\"><b>{shown}</b> <span>{times}</span></td>",
+        10.0 + 55.0 * share
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::paper::Curve;
+    use super::*;
+
+    #[test]
+    fn each_row_is_told_by_its_least() {
+        let curve = |name: &str, ours: [f64; 2]| Curve {
+            name: name.to_owned(),
+            ours: ours.iter().map(|mean| Some([mean * 0.9, *mean, mean * 1.1])).collect(),
+            printed: vec![None, None],
+        };
+        let panel = Panel {
+            title: "page news".to_owned(),
+            levels: vec!["dsl".to_owned(), "<lte>".to_owned()],
+            curves: vec![curve("a", [1.0, 3.0]), curve("b", [1.02, 1.5]), curve("c", [1.5, 30.0])],
+        };
+        let sheet = Sheet {
+            name: "t".to_owned(),
+            title: "a title".to_owned(),
+            unit: "seconds (mean)".to_owned(),
+            along: "preset".to_owned(),
+            panels: vec![panel],
+            map: true,
+        };
+        let mut out = String::new();
+        draw(&mut out, &sheet);
+        for said in [
+            "<th>dsl</th><td class=\"first\" style=\"--share:10%\"><b>1.00</b> <span>least</span></td>\
+             <td class=\"first\" style=\"--share:10%\"><b>1.02</b> <span>\u{d7}1.02</span></td>",
+            "<th>&lt;lte&gt;</th><td class=\"\" style=\"--share:65%\"><b>3.00</b> <span>\u{d7}2.00</span></td>",
+            "<b>30</b> <span>\u{d7}20.00</span>",
+            "Seconds and, in each row",
+        ] {
+            assert!(out.contains(said), "{said} in {out}");
+        }
+    }
+}

@@ -23,7 +23,6 @@ pub(crate) struct Hello<'a> {
     datagram: &'a [u8],
     /// Behind the headers.
     body: &'a [u8],
-    pub random: &'a [u8; 32],
     /// The message's number: the first is without a cookie, the second with one.
     number: u16,
     /// Where the cookie of DTLS 1.2 is in `body`, behind its length.
@@ -33,6 +32,8 @@ pub(crate) struct Hello<'a> {
     extensions: usize,
     /// Where the cookie of DTLS 1.3 is, with its headers.
     cookie: Option<(usize, usize)>,
+    /// And where its padding (RFC 7685).
+    padding: Option<(usize, usize)>,
     versions: &'a [u8],
     shares: &'a [u8],
 }
@@ -67,7 +68,7 @@ impl<'a> Hello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        let random = body.get(2..34)?.first_chunk()?;
+        // Behind the version and the randomness.
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;
@@ -77,12 +78,12 @@ impl<'a> Hello<'a> {
         let mut hello = Self {
             datagram,
             body,
-            random,
             number: u16::from_be_bytes([head[17], head[18]]),
             legacy,
             suites,
             extensions: at + 2,
             cookie: None,
+            padding: None,
             versions: &[],
             shares: &[],
         };
@@ -100,6 +101,7 @@ impl<'a> Hello<'a> {
             at += 2;
             let value = vector(body, &mut at, 2)?;
             match kind {
+                21 => hello.padding = Some((begins, at)),
                 43 => hello.versions = vector(value, &mut 0, 1)?,
                 44 => hello.cookie = Some((begins, at)),
                 51 => hello.shares = vector(value, &mut 0, 2)?,
@@ -111,13 +113,11 @@ impl<'a> Hello<'a> {
 
     /// What a server that speaks this does with it.
     pub fn answer(&self, spoken: &Spoken) -> Answer {
-        let newer = self.versions.chunks_exact(2).any(|version| version == [0xfe, 0xfc]);
-        if !spoken.versions[usize::from(newer)] {
-            // A peer of both versions meets a server of the older one.
-            return if newer && spoken.versions[0] { self.older() } else { Answer::Nothing };
-        }
-        if !newer {
-            return self.older();
+        // RFC 8446 §4.2.1: who lists its versions has those alone; who does not has the one of its hello.
+        let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
+        if !(has([0xfe, 0xfc]) && spoken.versions[1]) {
+            let older = spoken.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
+            return if older { self.older() } else { Answer::Nothing };
         }
         if self.suite(spoken).is_none() {
             return Answer::Nothing;
@@ -171,27 +171,46 @@ impl<'a> Hello<'a> {
     }
 
     /// What a cookie holds for: RFC 6347 §4.2.1: what a client does not change of its hello; in DTLS 1.3, where both are
-    /// part of what is signed, all of it but the cookie.
-    pub fn lasting(&self, newer: bool) -> Vec<u8> {
-        if newer { self.without_cookie(true) } else { self.body[..self.legacy.0 - 1].to_vec() }
+    /// part of what is signed, all of it but the cookie. `padded`: a client that makes its hellos equally long has taken from
+    /// its padding what the cookie needs (RFC 8446 §4.1.2).
+    pub fn lasting(&self, newer: bool, padded: bool) -> Vec<u8> {
+        if newer { self.without_cookie(true, padded) } else { self.body[..self.legacy.0 - 1].to_vec() }
     }
 
     /// Its body as it was without the cookie.
-    fn without_cookie(&self, newer: bool) -> Vec<u8> {
+    fn without_cookie(&self, newer: bool, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, ends) = self.legacy;
             return [&self.body[..begins - 1], &[0], &self.body[ends..]].concat();
         }
         let Some((begins, ends)) = self.cookie else { return self.body.to_vec() };
-        let left = self.body.len() - self.extensions - (ends - begins);
-        let length = u16::try_from(left).unwrap_or_default().to_be_bytes();
-        let (head, at) = (&self.body[..self.extensions - 2], self.extensions);
-        [head, &length, &self.body[at..begins], &self.body[ends..]].concat()
+        let cookie = ends - begins;
+        let padding = self.padding.filter(|_| padded);
+        let length = self.body.len() - self.extensions - if padding.is_some() { 0 } else { cookie };
+        let mut body = self.body[..self.extensions - 2].to_vec();
+        body.extend(u16::try_from(length).unwrap_or_default().to_be_bytes());
+        match padding {
+            None => {
+                body.extend(&self.body[self.extensions..begins]);
+                body.extend(&self.body[ends..]);
+            }
+            Some((opens, closes)) => {
+                let padding = u16::try_from(closes - opens - 4 + cookie).unwrap_or_default().to_be_bytes();
+                let longer = [&[0, 21][..], &padding, &self.body[opens + 4..closes], &vec![0; cookie]].concat();
+                let from = self.extensions;
+                let pieces = match begins < opens {
+                    true => [&self.body[from..begins], &self.body[ends..opens], &longer, &self.body[closes..]],
+                    false => [&self.body[from..opens], &longer, &self.body[closes..begins], &self.body[ends..]],
+                };
+                body.extend(pieces.concat());
+            }
+        }
+        body
     }
 
     /// The datagram with the hello that came before this one, which has a cookie.
-    pub fn first(&self, newer: bool) -> Vec<u8> {
-        let body = self.without_cookie(newer);
+    pub fn first(&self, newer: bool, padded: bool) -> Vec<u8> {
+        let body = self.without_cookie(newer, padded);
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
@@ -342,7 +361,7 @@ mod tests {
         let hello = Hello::read(&second).expect("a hello");
         let answer = hello.answer(&spoken([true, true]));
         assert!(matches!(answer, Answer::Look(false, cookie) if cookie == [9; 32]), "{answer:?}");
-        assert_eq!(hello.first(false), old);
+        assert_eq!(hello.first(false, false), old);
 
         let new = said(Version::Only13);
         let hello = Hello::read(&new).expect("a hello");
@@ -354,7 +373,20 @@ mod tests {
             let hello = Hello::read(&second).expect("a hello");
             let answer = hello.answer(&spoken([true, true]));
             assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
-            assert_eq!(hello.first(true), new);
+            assert_eq!(hello.first(true, false), new);
+        }
+        // Our own client pads, and takes the room for the cookie from its padding.
+        let (opens, closes) = hello.padding.map(|(opens, closes)| (HEADERS + opens, HEADERS + closes)).expect("padding");
+        let mut shorter = new.clone();
+        shorter.drain(closes - 38..closes);
+        let length = (be(&new[opens + 2..opens + 4]) - 38) as u16;
+        shorter[opens + 2..opens + 4].copy_from_slice(&length.to_be_bytes());
+        for at in [HEADERS + hello.extensions, shorter.len()] {
+            let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
+            let mut second = [&shorter[..at], &extension, &shorter[at..]].concat();
+            (second[18], second[10]) = (1, 1);
+            let hello = Hello::read(&second).expect("a hello");
+            assert_eq!(hello.first(true, true), new);
         }
     }
 

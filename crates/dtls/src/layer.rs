@@ -14,6 +14,7 @@ use crate::connection::{Came, Connection};
 use crate::cookie::Secret;
 use crate::ends::Ends;
 use crate::hello::{Answer, Hello};
+use crate::provider::Cookie;
 use crate::outbox::{Label, Outbox};
 use anabranch_base::{Ecn, IcmpKind, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
@@ -371,12 +372,14 @@ impl State {
             Answer::Ask(newer) => (newer, None),
             Answer::Look(newer, cookie) => (newer, Some(cookie)),
         };
-        let lasting = hello.lasting(newer);
-        let good = given.filter(|cookie| secret.is_good(now, key, &lasting, cookie));
-        let Some(cookie) = good else {
+        let is_good = |cookie: &Cookie, padded: bool| {
+            secret.is_good(now, key, &hello.lasting(newer, padded), cookie).then_some((*cookie, padded))
+        };
+        let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
+        let Some((cookie, padded)) = good else {
             // RFC 6347 §4.2.1: a client with a cookie of no use is asked again; in DTLS 1.3 it cannot be (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
-                let cookie = secret.make(now, key, &lasting);
+                let cookie = secret.make(now, key, &hello.lasting(newer, false));
                 let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
                 self.outbox.push(label, &asked);
             }
@@ -390,7 +393,7 @@ impl State {
             return Heard::Done;
         }
         let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
-        let before = (cookie, &hello.first(newer)[..], &asked[..]);
+        let before = (cookie, &hello.first(newer, padded)[..], &asked[..]);
         match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
             Ok(connection) => {
                 self.remove(true, key);
@@ -523,7 +526,9 @@ impl State {
         let mut connection = match half {
             true => {
                 let (number, connection) = self.half_open.remove(&key)?;
-                self.order.iter_mut().for_each(|order| drop(order.remove(&number)));
+                for order in &mut self.order {
+                    order.remove(&number);
+                }
                 connection
             }
             false => self.open.remove(&key)?,

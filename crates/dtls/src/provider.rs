@@ -11,7 +11,7 @@ use dimpl::crypto::{
     SupportedDtls12CipherSuite, SupportedDtls13CipherSuite, SupportedKxGroup, TmpBuf, rust_crypto,
 };
 use dimpl::{CryptoError, CryptoOperation};
-use ring::aead::{self, LessSafeKey, UnboundKey, quic};
+use ring::aead::{self, LessSafeKey, UnboundKey};
 use ring::agreement::{self, EphemeralPrivateKey, UnparsedPublicKey};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
@@ -45,7 +45,8 @@ const GROUPS: &[&dyn SupportedKxGroup] = {
 
 const SUITES_12: &[&dyn SupportedDtls12CipherSuite] = {
     use Dtls12CipherSuite as Named;
-    use HashAlgorithm::{SHA256, SHA384};
+    const SHA256: HashAlgorithm = HashAlgorithm::SHA256;
+    const SHA384: HashAlgorithm = HashAlgorithm::SHA384;
     static FIRST: Suite12 = Suite12(Named::ECDHE_ECDSA_AES128_GCM_SHA256, SHA256, AES_128);
     static SECOND: Suite12 = Suite12(Named::ECDHE_ECDSA_AES256_GCM_SHA384, SHA384, AES_256);
     static THIRD: Suite12 = Suite12(Named::ECDHE_ECDSA_CHACHA20_POLY1305_SHA256, SHA256, CHACHA);
@@ -54,25 +55,25 @@ const SUITES_12: &[&dyn SupportedDtls12CipherSuite] = {
 
 const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
     use Dtls13CipherSuite as Named;
-    use HashAlgorithm::{SHA256, SHA384};
+    const SHA256: HashAlgorithm = HashAlgorithm::SHA256;
+    const SHA384: HashAlgorithm = HashAlgorithm::SHA384;
     static FIRST: Suite13 = Suite13(Named::AES_128_GCM_SHA256, SHA256, AES_128);
     static SECOND: Suite13 = Suite13(Named::AES_256_GCM_SHA384, SHA384, AES_256);
     static THIRD: Suite13 = Suite13(Named::CHACHA20_POLY1305_SHA256, SHA256, CHACHA);
     &[&FIRST, &SECOND, &THIRD]
 };
 
-/// A cipher with authentication, and what hides sequence numbers beside it (RFC 9147 §4.2.3).
+/// A cipher with authentication.
 #[derive(Clone, Copy)]
 struct Aead {
     algorithm: &'static aead::Algorithm,
-    mask: &'static quic::Algorithm,
     /// Bytes of the nonce that each record of DTLS 1.2 names (RFC 5288 §3; RFC 7905 §2: none).
     explicit: usize,
 }
 
-const AES_128: Aead = Aead { algorithm: &aead::AES_128_GCM, mask: &quic::AES_128, explicit: 8 };
-const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, mask: &quic::AES_256, explicit: 8 };
-const CHACHA: Aead = Aead { algorithm: &aead::CHACHA20_POLY1305, mask: &quic::CHACHA20, explicit: 0 };
+const AES_128: Aead = Aead { algorithm: &aead::AES_128_GCM, explicit: 8 };
+const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, explicit: 8 };
+const CHACHA: Aead = Aead { algorithm: &aead::CHACHA20_POLY1305, explicit: 0 };
 
 impl Aead {
     fn key(self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
@@ -173,15 +174,11 @@ impl SupportedDtls13CipherSuite for Suite13 {
         self.2.key(key)
     }
 
-    /// RFC 9147 §4.2.3: the first bytes of what comes of a sample, two at most, are used.
+    /// RFC 9147 §4.2.3. ring gives fewer bytes of it than the library looks at when it tries a provider.
     fn encrypt_sn(&self, key: &[u8], sample: &[u8; 16]) -> [u8; 16] {
-        let mut mask = [0; 16];
-        let made = quic::HeaderProtectionKey::new(self.2.mask, key).and_then(|key| key.new_mask(sample));
-        // The library's keys have the cipher's length.
-        if let Ok(made) = made {
-            mask[..made.len()].copy_from_slice(&made);
-        }
-        mask
+        let theirs = rust_crypto::default_provider().dtls13_cipher_suites;
+        let same = theirs.iter().find(|suite| suite.suite() == self.0);
+        same.map_or([0; 16], |suite| suite.encrypt_sn(key, sample))
     }
 }
 

@@ -1,0 +1,230 @@
+//! DTLS beneath SCTP in memory, both ends in one thread: sealing and opening beside the same cipher alone, handshakes, and
+//! the memory of ten thousand connections.
+//!
+//! The layer stands around a socket of memory, as it stands around one of the operating system: what is measured is all that it adds
+//! to a packet, at both ends.
+
+use anabranch_base::{Instant, RecvBatch, SendBatch};
+use anabranch_benches::{median, thread_cpu};
+use anabranch_dtls::{DtlsLayer, Ends, Settings, Version};
+use anabranch_sim::{Network, SimWorld};
+use anabranch_tls::{Identity, Surroundings, Trust};
+use anabranch_transport::protocol::Layer;
+use anabranch_world::Datagrams;
+use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use std::alloc::System;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+#[global_allocator]
+static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Datagrams of one direction, joined as the kernel joins them: from, to, bytes of each, bytes.
+type Lane = Rc<RefCell<VecDeque<(SocketAddr, SocketAddr, usize, Vec<u8>)>>>;
+
+struct Wire {
+    at: SocketAddr,
+    out: Lane,
+    back: Lane,
+    /// Buffers that have been read.
+    spare: Rc<RefCell<Vec<Vec<u8>>>>,
+}
+
+impl Datagrams for Wire {
+    fn poll_send(&self, _: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
+        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(batch.bytes());
+        self.out.borrow_mut().push_back((batch.source, batch.target, batch.stride(), bytes));
+        batch.clear();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_recv(&self, _: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        let Some((source, target, stride, bytes)) = self.back.borrow_mut().pop_front() else {
+            return Poll::Pending;
+        };
+        batch.clear();
+        batch.put_segments(&bytes, stride);
+        (batch.source, batch.target) = (source, target);
+        self.spare.borrow_mut().push(bytes);
+        Poll::Ready(Ok(()))
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        vec![self.at]
+    }
+
+    fn mtu(&self, _: IpAddr) -> u32 {
+        1_500
+    }
+
+    fn max_segments(&self) -> usize {
+        SEGMENTS
+    }
+}
+
+/// One end, and what goes from it.
+struct End {
+    socket: Box<dyn Datagrams>,
+    at: SocketAddr,
+}
+
+/// A client and a server that know each other.
+fn ends(world: &SimWorld, version: Version) -> [End; 2] {
+    let identity = Identity::self_signed(&["10.0.0.2".to_owned()]).expect("a certificate");
+    let [up, down]: [Lane; 2] = Default::default();
+    let end = |server: bool| {
+        let settings = Settings {
+            version,
+            identity: server.then(|| identity.clone()),
+            trust: (!server).then_some(Trust::Anybody),
+            key_log: None,
+        };
+        let at = SocketAddr::from(([10, 0, 0, 1 + u8::from(server)], 4433));
+        let (out, back) = if server { (down.clone(), up.clone()) } else { (up.clone(), down.clone()) };
+        let wire = Wire { at, out, back, spare: Rc::default() };
+        let ends = Ends::new(settings, Surroundings::Real).expect("ends");
+        End { socket: DtlsLayer::new(world.clone(), ends, None).over(Box::new(wire)), at }
+    };
+    [end(false), end(true)]
+}
+
+impl End {
+    /// Sends packets of this size; whether they are on their way.
+    fn send(&self, batch: &mut SendBatch, from: SocketAddr, to: &Self, packet: &[u8], count: usize) -> bool {
+        batch.clear();
+        (batch.source, batch.target) = (from, to.at);
+        for _ in 0..count {
+            batch.push(packet);
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let sent = matches!(self.socket.poll_send(&mut cx, batch), Poll::Ready(Ok(())));
+        batch.clear();
+        sent
+    }
+
+    /// Takes in all that has come; how many bytes of packets.
+    fn take(&self, batch: &mut RecvBatch) -> usize {
+        let (mut cx, mut bytes) = (Context::from_waker(Waker::noop()), 0);
+        while let Poll::Ready(Ok(())) = self.socket.poll_recv(&mut cx, batch) {
+            bytes += batch.bytes().len();
+            batch.clear();
+        }
+        while self.socket.take_peer().is_some() {}
+        bytes
+    }
+}
+
+/// A packet of SCTP with a chunk of this kind.
+fn packet(kind: u8, size: usize) -> Vec<u8> {
+    let mut packet = vec![0; size];
+    packet[..4].copy_from_slice(&[0x13, 0x88, 0x13, 0x88]);
+    packet[4] = u8::from(kind != INIT);
+    packet[12] = kind;
+    packet
+}
+
+/// A handshake from this port of the client.
+fn meet([client, server]: &[End; 2], port: u16, send: &mut SendBatch, receive: &mut RecvBatch) {
+    let (from, init) = (SocketAddr::new(client.at.ip(), port), packet(INIT, 32));
+    for _ in 0..8 {
+        if client.send(send, from, server, &init, 1) {
+            server.take(receive);
+            return;
+        }
+        server.take(receive);
+        client.take(receive);
+    }
+    panic!("no handshake");
+}
+
+fn main() {
+    let network = Network::new(1);
+    let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));
+    let program = async move {
+        let gigabytes = |seconds: f64| 1.0 / seconds;
+        for (version, name, cipher) in [
+            (Version::Only13, "DTLS 1.3, AES-128-GCM", &AES_128_GCM),
+            (Version::Only12, "DTLS 1.2, AES-256-GCM", &AES_256_GCM),
+        ] {
+            let size = 1_472 - version.overhead() as usize;
+            let alone = gigabytes(alone(cipher, size));
+            let all = gigabytes(through(&world, version, size));
+            println!("{name}, packets of {size} B: sealing and opening {alone:.2} GB/s alone, {all:.2} through the layer: {:.2}", all / alone);
+        }
+        for (version, name) in [(Version::Only13, "1.3"), (Version::Only12, "1.2")] {
+            let (rate, [near, far]) = many(&world, version);
+            println!("DTLS {name}: {rate:.0} handshakes in a second of one core, both ends; {near} and {far} bytes a connection, client and server, of {MANY}");
+        }
+    };
+    network.run(program, Instant::from_millis(1 << 40)).done().expect("to the end");
+}
+
+/// Seconds that a gigabyte takes in records of this size, by the cipher alone.
+fn alone(algorithm: &'static Algorithm, size: usize) -> f64 {
+    let key = LessSafeKey::new(UnboundKey::new(algorithm, &vec![7; algorithm.key_len()]).expect("a key"));
+    let mut record = vec![0; size + algorithm.tag_len()];
+    let nonce = || Nonce::assume_unique_for_key([1; 12]);
+    rate(size, || {
+        let (body, tag) = record.split_at_mut(size);
+        let made = key.seal_in_place_separate_tag(nonce(), Aad::from([3; 5]), body).expect("sealed");
+        tag.copy_from_slice(made.as_ref());
+        black_box(key.open_in_place(nonce(), Aad::from([3; 5]), &mut record).expect("opened"));
+        size
+    })
+}
+
+/// The same by the layer, at both ends.
+fn through(world: &SimWorld, version: Version, size: usize) -> f64 {
+    let ends = ends(world, version);
+    let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
+    meet(&ends, 50_000, &mut send, &mut receive);
+    let (from, data) = (SocketAddr::new(ends[0].at.ip(), 50_000), packet(DATA, size));
+    rate(size * SEGMENTS, || {
+        assert!(ends[0].send(&mut send, from, &ends[1], &data, SEGMENTS));
+        ends[1].take(&mut receive)
+    })
+}
+
+/// Processor seconds for a gigabyte, of rounds that carry so many bytes.
+fn rate(bytes: usize, mut round: impl FnMut() -> usize) -> f64 {
+    let rounds = 200_000_000 / bytes;
+    let once = |_| {
+        let began = thread_cpu();
+        for _ in 0..rounds {
+            assert_eq!(round(), bytes);
+        }
+        (thread_cpu() - began) / (rounds * bytes) as f64 * 1e9
+    };
+    let times: Vec<f64> = (0..7).map(once).collect();
+    median(&times)
+}
+
+/// Handshakes in a processor second, and the bytes that a connection has at each end.
+fn many(world: &SimWorld, version: Version) -> (f64, [usize; 2]) {
+    let ends = ends(world, version);
+    let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
+    let held = || GLOBAL.stats().bytes_allocated - GLOBAL.stats().bytes_deallocated;
+    let (before, began) = (held(), thread_cpu());
+    for port in 0..MANY {
+        meet(&ends, 10_000 + port, &mut send, &mut receive);
+    }
+    let (taken, both) = (thread_cpu() - began, held() - before);
+    let [client, server] = ends;
+    drop(client);
+    let far = held() - before;
+    drop(server);
+    (f64::from(MANY) / taken, [(both - far) / usize::from(MANY), far / usize::from(MANY)])
+}
+
+const INIT: u8 = 1;
+const DATA: u8 = 0;
+const SEGMENTS: usize = 32;
+const MANY: u16 = 10_000;

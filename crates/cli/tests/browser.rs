@@ -11,6 +11,7 @@
 #![cfg(target_os = "linux")]
 
 mod driver;
+mod served;
 
 use driver::{Browser, Look};
 use serde_json::Value;
@@ -488,4 +489,11 @@ fn a_large_report_opens_at_once() {
     assert!(found[0].as_u64() < Some(20_000), "{found}");
     let bytes = fs::metadata(&report.page).expect("a page").len();
     assert!(bytes < 8_000_000, "{bytes} bytes");
+}
+
+/// A page of 72 objects from `serve`, over HTTP/2 and over HTTP/3.
+#[test]
+fn a_page_is_served_to_chromium_over_http_2_and_http_3() {
+    let place = Scratch::new("served");
+    served::a_page_comes_whole(PROGRAM, &place.0);
 }

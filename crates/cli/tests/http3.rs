@@ -128,7 +128,7 @@ fn who_is_not_to_be_believed_is_asked_for_nothing() {
 }
 
 #[test]
-fn an_expired_certificate_and_a_protocol_that_nobody_shares_are_a_line_each() {
+fn an_expired_certificate_is_a_line() {
     if !has("openssl") {
         return;
     }

@@ -2,7 +2,7 @@
 //! two endpoints without a network, whose packets the test carries, copies or keeps back.
 
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
+use anabranch_base::{Budget, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
 use anabranch_quic::{Config, Endpoint, Event, Id, Shard, Start, Steered};
 use anabranch_tls::{
     Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust, Versions,
@@ -361,4 +361,48 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
         assert_eq!(peers, [at(1, 2000)], "it is followed to its new port");
     }
     assert!(used.iter().all(|count| *count > 0), "{used:?}");
+}
+
+/// Clients that acknowledge and read nothing: what a server holds for all of them together is within its budget.
+#[test]
+fn who_reads_nothing_is_held_little_for() {
+    let memory = Budget::new(16 << 20, 100);
+    let served = Config { memory: Some(memory.clone()), ..Config::default() };
+    let mut reads = Config::default();
+    for key in ["stream_window", "window"] {
+        reads.set(key, "16kB").expect("a size");
+    }
+    let [near, far] = ends(["test"; 2]);
+    let mut server = endpoint(at(2, 443), 2, far, &served, None);
+    let (clients, mut held, mut now) = (40_u16, Vec::new(), Instant::ZERO);
+    for number in 0..clients {
+        let client = endpoint(at(1, 1000 + number), u64::from(number) + 10, near.clone(), &reads, None);
+        let mut both = [client, server];
+        let id = both[0].connect(now, at(2, 443)).expect("begun");
+        settle(&mut both, now);
+        both[0].send(now, id, 0, b"GET /").expect("written");
+        settle(&mut both, now);
+        let accepted = events(&mut both[1]).into_iter().find_map(|event| match event {
+            Event::Accepted { id, .. } => Some(id),
+            _ => None,
+        });
+        let id = accepted.expect("accepted");
+        let mut written = 0;
+        // Windows grow, and are taken up, as long as anything is taken.
+        for _ in 0..20 {
+            while let Ok(more @ 1..) = both[1].send(now, id, 0, &[7; 10_000]) {
+                written += more;
+            }
+            settle(&mut both, now);
+            now += Duration::from_millis(30);
+            both.iter_mut().for_each(|end| end.handle_timeout(now));
+        }
+        held.push((id, written));
+        let [client, again] = both;
+        drop(client);
+        server = again;
+    }
+    let all: u64 = held.iter().map(|(id, _)| server.unacknowledged(*id)).sum();
+    assert!(all > 2 << 20 && all < memory.total(), "{all}");
+    assert!(held.iter().all(|(_, written)| *written >= 40_000), "each has its floor: {held:?}");
 }

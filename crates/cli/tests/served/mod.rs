@@ -1,0 +1,186 @@
+//! Debian's chromium as a client of `serve`: a page of 72 objects over HTTP/2 and over HTTP/3, as its own net log says, each
+//! body by its digest.
+
+use crate::driver::is_required;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Objects beside the document.
+const OBJECTS: u32 = 71;
+
+/// Asks for all objects at once, and puts their digests where the document was.
+const DOCUMENT: &str = "<!doctype html><meta charset=utf-8><title>72</title><body><script>
+const hex = bytes => Array.from(new Uint8Array(bytes), byte => byte.toString(16).padStart(2, '0')).join('');
+const digest = async number => {
+  const answer = await fetch('o/' + number + '.bin');
+  return hex(await crypto.subtle.digest('SHA-256', await answer.arrayBuffer()));
+};
+Promise.all(Array.from({length: 71}, (_, number) => digest(number)))
+  .then(all => { document.body.textContent = 'digests ' + all.join(' ') + ' end'; });
+</script>";
+
+fn body(number: u32) -> Vec<u8> {
+    let mut state = u64::from(number) + 1;
+    let length = 500 + u64::from(number) * 997 % 40_000;
+    let byte = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(byte).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A server, and where it listens over TLS and over HTTP/3.
+struct Server {
+    child: Child,
+    ports: [u16; 2],
+}
+
+impl Server {
+    fn start(program: &str, place: &Path) -> Self {
+        let mut child = Command::new(program)
+            .env("XDG_STATE_HOME", place)
+            .args(["serve", place.to_str().expect("UTF-8"), "--quiet", "--listen", "https://127.0.0.1:0"])
+            .args(["--listen", "h3://127.0.0.1:0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        let mut told = BufReader::new(child.stderr.take().expect("piped"));
+        told.read_line(&mut line).expect("a line");
+        std::thread::spawn(move || told.lines().for_each(drop));
+        let port = |scheme: &str| {
+            let url = line.split(' ').find(|word| word.starts_with(scheme)).expect("a URL");
+            url.trim_end()
+                .trim_end_matches('/')
+                .rsplit(':')
+                .next()
+                .and_then(|port| port.parse().ok())
+                .expect("a port")
+        };
+        let ports = [port("https://"), port("h3://")];
+        Self { child, ports }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// SHA-256 of the public key of a certificate, as browsers want it.
+fn key_hash(certificate: &Path) -> Option<String> {
+    let script = "openssl x509 -in \"$0\" -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary \
+                  | openssl base64";
+    let output = Command::new("sh").args(["-c", script]).arg(certificate).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|hash| hash.len() == 44)
+}
+
+/// The document as chromium has it in the end, and its net log; `None`: it is not there.
+fn load(place: &Path, url: &str, words: &[String]) -> Option<(String, Value)> {
+    let (profile, log) = (place.join("profile"), place.join("net.json"));
+    let _ = fs::remove_dir_all(&profile);
+    let mut command = Command::new("chromium");
+    command
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--virtual-time-budget=60000",
+        ])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--log-net-log={}", log.display()))
+        .args(words)
+        .args(["--dump-dom", url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            assert!(!is_required(), "chromium: {error}; apt-get install chromium");
+            println!("chromium: {error}; skipped: apt-get install chromium");
+            return None;
+        }
+    };
+    let mut out = child.stdout.take().expect("piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut out, &mut text).map(|_| text)
+    });
+    let until = Instant::now() + Duration::from_secs(150);
+    while child.try_wait().expect("a child").is_none() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("chromium has not ended");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = reader.join().expect("read").expect("text");
+    let log = fs::read_to_string(&log).expect("a net log");
+    Some((text, serde_json::from_str(&log).expect("JSON")))
+}
+
+/// How often each protocol was agreed on for a request of this port, as the net log says.
+fn protocols(log: &Value) -> Vec<String> {
+    let kinds = &log["constants"]["logEventTypes"];
+    let kind = kinds["HTTP_STREAM_REQUEST_PROTO"].as_u64().expect("such events");
+    let events = log["events"].as_array().expect("events");
+    let of_kind = events.iter().filter(|event| event["type"].as_u64() == Some(kind));
+    of_kind.filter_map(|event| event["params"]["proto"].as_str().map(str::to_owned)).collect()
+}
+
+/// Loads the page both ways.
+pub fn a_page_comes_whole(program: &str, place: &Path) {
+    fs::create_dir_all(place.join("o")).expect("a directory");
+    fs::write(place.join("index.html"), DOCUMENT).expect("a file");
+    let mut digests = Vec::new();
+    for number in 0..OBJECTS {
+        let bytes = body(number);
+        fs::write(place.join(format!("o/{number}.bin")), &bytes).expect("a file");
+        digests.push(hex(&Sha256::digest(&bytes)));
+    }
+    let wanted = format!("digests {} end", digests.join(" "));
+    let server = Server::start(program, place);
+    let hash = key_hash(&place.join("anabranch/self-signed.pem")).expect("openssl (apt-get install openssl)");
+    let trust = format!("--ignore-certificate-errors-spki-list={hash}");
+    for (port, forced, says) in [(server.ports[0], false, "h2"), (server.ports[1], true, "quic")] {
+        let force = format!("--origin-to-force-quic-on=localhost:{port}");
+        let words: Vec<String> = if forced {
+            vec![trust.clone(), force]
+        } else {
+            // The answers name HTTP/3, too.
+            vec![trust.clone(), "--disable-quic".to_owned()]
+        };
+        let Some((text, log)) = load(place, &format!("https://localhost:{port}/"), &words) else { return };
+        assert!(
+            text.contains(&wanted),
+            "{says}: another document: {}",
+            text.chars().take(600).collect::<String>()
+        );
+        let spoken = protocols(&log);
+        let so = spoken.iter().filter(|name| name.starts_with(says)).count();
+        assert!(so as u32 >= OBJECTS, "{says}: {so} of {} requests: {spoken:?}", spoken.len());
+    }
+}

@@ -44,8 +44,40 @@ fn images_ahead(transport: &str) -> f64 {
 
 #[test]
 fn the_urgent_come_first_over_every_transport_alike() {
-    let ordered = ["tcp:http=2,tls=yes", "quic", "sctp:dtls=yes,priority=yes", "sctp:priority=yes"];
-    let ahead = ordered.map(images_ahead);
-    let without = ["tcp:http=2,tls=yes,priority=no", "quic:priority=no", "sctp:dtls=yes"].map(images_ahead);
-    panic!("{ahead:?} {without:?}");
+    for transport in ["tcp:http=2,tls=yes", "quic", "sctp:dtls=yes,priority=yes", "sctp:priority=yes"] {
+        assert_eq!(images_ahead(transport), 0.0, "{transport}");
+    }
+    // In turn, ten large images come before a sheet: that is another order, and no other transport.
+    for transport in ["sctp:dtls=yes,priority=no", "sctp"] {
+        assert!(images_ahead(transport) > 5.0, "{transport}");
+    }
+}
+
+/// What is asked for in the order of urgency waits in it: of six connections that are all busy, the next takes what is urgent.
+#[test]
+fn what_waits_for_a_connection_goes_by_urgency() {
+    let page = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
+    let page = &page.points[0].workload.page;
+    let last = |run: &Run| -> u64 {
+        let all = page.objects.iter().zip(&run.objects);
+        let urgent = all.filter(|(object, _)| {
+            object.content_type.starts_with("font/") || object.content_type.starts_with("text/html")
+        });
+        urgent.map(|(_, object)| object.delivered_ns.expect("delivered")).max().expect("there are some")
+    };
+    let [ordered, not] = ["yes", "no"].map(|priority| run(&format!("tcp:connections=6,priority={priority}")));
+    assert!(2 * last(&ordered) < last(&not), "{} {}", last(&ordered), last(&not));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_in_one_line() {
+    for (transport, line) in [
+        ("sctp:priority=yes,scheduler=fcfs", "priority=yes: needs scheduler=priority, which it implies, and not fcfs"),
+        ("tcp:priority=high", "priority=high: write yes or no"),
+    ] {
+        let error = plan(&[("transport", transport)]).expect_err(transport);
+        assert!(error.contains(line) && !error.contains('\n'), "{transport}: {error}");
+    }
+    let error = plan(&[("messages", "10/s"), ("transport", "sctp:priority=yes")]).expect_err("no requests");
+    assert!(error.contains("priority is about requests, and messages have none"), "{error}");
 }

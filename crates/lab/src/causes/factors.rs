@@ -134,14 +134,10 @@ impl<'a> Differences<'a> {
         if let Some(aspect) =
             Aspect::ALL.into_iter().find(|aspect| !requests.alike(&wanted, *aspect, objects))
         {
-            let what = format!("{} cannot be set by itself", wanted.typed(aspect, self.multistream()));
+            let what = format!("{} cannot be set by itself", wanted.typed_for(aspect, self.subject));
             return Err(PlanError::at(&changed.text, what));
         }
         Ok(changed)
-    }
-
-    fn multistream(&self) -> bool {
-        self.subject.transport.capabilities().is_multistream()
     }
 
     /// Makes one factor of those of the group that has most; false where no group has two.
@@ -234,8 +230,8 @@ fn changes(
         }
         let mut wanted = *ours;
         wanted.take(aspect, theirs);
-        let was = ours.typed(aspect, multistream);
-        let typed = wanted.typed(aspect, multistream);
+        let was = ours.typed_for(aspect, subject);
+        let typed = wanted.typed_for(aspect, subject);
         let bare = |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         let was = match (bare(&typed), bare(&was)) {
             (Some((new, _)), Some((old, value))) if new == old => value,

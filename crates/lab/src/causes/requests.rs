@@ -111,7 +111,7 @@ impl Requests {
     }
 
     /// An aspect as it is typed, and as the table says what was before.
-    pub fn typed(&self, aspect: Aspect, multistream: bool) -> String {
+    fn typed(&self, aspect: Aspect, multistream: bool) -> String {
         let number = |n: Option<usize>, none: &str| n.map_or(none.to_owned(), |n| n.to_string());
         match (aspect, self.outstanding) {
             (Aspect::Connections, _) => format!("connections={}", number(self.connections, "as needed")),
@@ -127,6 +127,15 @@ impl Requests {
         }
     }
 
+    /// The same in terms of a contestant: over HTTP/2 each request has a stream, and nothing else is said of them.
+    pub fn typed_for(&self, aspect: Aspect, contestant: &Contestant) -> String {
+        match (aspect, self.outstanding) {
+            (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),
+            (Aspect::Order, Some(n)) if contestant.http2.is_some() => format!("outstanding={n}"),
+            _ => self.typed(aspect, contestant.transport.capabilities().is_multistream()),
+        }
+    }
+
     /// The keys that give `contestant` these requests in the place of its own.
     pub fn keys(
         &self,
@@ -136,6 +145,8 @@ impl Requests {
     ) -> Vec<(String, Option<String>)> {
         let workload = &point.workload;
         let multistream = contestant.transport.capabilities().is_multistream();
+        // Over HTTP/2 each request has a stream, whatever the transport has.
+        let streamed = multistream || contestant.http2.is_some();
         let mut keys: Vec<(String, Option<String>)> = Vec::new();
         let mut set = |key: &str, value: Option<String>| keys.push((key.to_owned(), value));
         if self.connections != own.connections {
@@ -166,6 +177,8 @@ impl Requests {
                 "outstanding",
                 limit.filter(|n| *n != self.streams || full != WhenFull::Wait).map(|n| n.to_string()),
             );
+        } else if streamed {
+            set("outstanding", limit.filter(|n| *n != own.streams).map(|n| n.to_string()));
         } else {
             let pipelines = !single && limit != Some(1);
             set("pipeline", Some(if pipelines { "yes" } else { "no" }.to_owned()));

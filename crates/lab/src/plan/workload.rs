@@ -217,11 +217,6 @@ impl Workload {
         if page.hosts.len() > 1 && !self.keep_origins {
             text += &format!("; {} hosts as one", page.hosts.len());
         }
-        match page.tls {
-            0 => {}
-            all if all == n => text += "; without its TLS",
-            some => text += &format!("; {some} objects without their TLS"),
-        }
         text.push(')');
         text += &self.heads.describe();
         if let Some(interval) = self.arrivals {

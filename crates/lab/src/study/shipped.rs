@@ -146,6 +146,14 @@ pub const SHIPPED: &[(&str, &[File])] = &[
         "trace.csv",
         "trace.toml",
     ),
+    folder!("today":
+        "causes.toml",
+        "claims.csv",
+        "networks.toml",
+        "page.md",
+        "study.toml",
+        "variants.toml",
+    ),
 ];
 
 #[cfg(test)]

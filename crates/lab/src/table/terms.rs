@@ -143,12 +143,12 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
 
 fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
     if key == SECURITY {
-        // Over it or inside.
-        if contestant.settings.contains_key("cipher") {
-            return Some("TLS 1.3".to_owned());
-        }
+        // Beneath it, over it or inside.
         if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
             return Some(format!("DTLS {dtls}"));
+        }
+        if contestant.settings.contains_key("cipher") {
+            return Some("TLS 1.3".to_owned());
         }
         let transport = transports.find(contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
@@ -184,7 +184,7 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
     }
     let all = groups
         .iter()
-        .map(|(value, whose)| format!("{} ({})", value.as_deref().unwrap_or("not known"), whose.join(", ")));
+        .map(|(value, whose)| format!("{} ({})", value.as_deref().unwrap_or("no such setting"), whose.join(", ")));
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 

@@ -280,7 +280,7 @@ impl Contestant {
             (contestant.paths, contestant.encapsulated) = (Some(1), true);
             // RFC 9653 §3: DTLS finds what a checksum would find.
             if contestant.engine.knobs().iter().any(|knob| knob.key == UNSUMMED) {
-                let set = contestant.set(UNSUMMED, "yes", transports);
+                let set = contestant.set((UNSUMMED, "yes"), &given, transports);
                 set.map_err(|what| PlanError::at(&place, what))?;
             }
         }

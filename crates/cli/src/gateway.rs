@@ -1,6 +1,6 @@
 //! `anabranch gateway`: HTTP between TCP and SCTP.
 
-use crate::dial::SctpTarget;
+use crate::dial::{SctpTarget, SecureTarget};
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::secure::{self, ServerTls};
@@ -129,6 +129,8 @@ struct Settings {
     onward: Onward,
     /// Whom it believes over TLS and DTLS.
     trust: Trust,
+    /// SCTP goes without its own checksum over DTLS where the peer agrees.
+    unsummed: bool,
     trusted_proxies: Vec<Network>,
     sctp: Config,
     sctp_port: u16,
@@ -171,6 +173,7 @@ impl Settings {
         Ok(Self {
             onward: Onward::read(matches)?,
             trust: Trust::default(),
+            unsummed: secure::is_unsummed(matches)?,
             trusted_proxies,
             sctp,
             sctp_port: number("sctp-port"),
@@ -215,7 +218,11 @@ impl Settings {
             addresses,
             port: self.sctp_port,
             config: self.sctp.clone(),
-            secure: url.carrier.is_secure().then(|| (self.trust.clone(), url.host().to_owned())),
+            secure: url.carrier.is_secure().then(|| SecureTarget {
+                trust: self.trust.clone(),
+                name: url.host().to_owned(),
+                unsummed: self.unsummed,
+            }),
         })
     }
 }

@@ -46,7 +46,7 @@ pub struct DtlsServer {
 }
 
 /// RFC 9653 §3: DTLS finds what a checksum would find, so SCTP goes without beneath it, unless the user says otherwise.
-fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
+pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
 

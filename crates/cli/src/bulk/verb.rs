@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             return Ok(Done::Well);
         }
         let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
-        let tls = secure::server(matches, &listens)?;
+        let tls = secure::server(matches, &listens, None)?;
         let (dtls, certificate) = tls.map_or((None, None), |tls| (tls.dtls, Some(tls.shown)));
         let server = Server { places, sctp_port, dtls, certificate, timeout, once };
         let served = os::run(options(matches), async |world| server.run(view(world)).await);

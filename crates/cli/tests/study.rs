@@ -705,6 +705,67 @@ fn a_bundle_that_cannot_be_leaves_nothing() {
     assert_eq!(all_below(&place.0), before);
 }
 
+/// The printed packet table beside ours, row by row: the same types from the same ends in the same order, the same three sent
+/// again. `UPDATE_EXPECT=1` writes the file.
+#[test]
+fn the_packet_table_is_met_row_by_row() {
+    let place = Scratch::new("study-packets");
+    let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
+    fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
+    let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
+    assert!(raced.status.success(), "{}", errors(&raced));
+    let decoded = run(anabranch().current_dir(&place.0).args([
+        "decode",
+        "out/sctp-1.seed-1.server.pcapng",
+        "--ladder=20",
+    ]));
+    let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
+    // A line of the ladder: when, A, whither, B, what.
+    let ours = text.lines().filter_map(|line| {
+        let (time, rest) = line.trim().split_once("  A  ")?;
+        let (arrow, what) = rest.split_once(" B   ")?;
+        let from = if arrow.contains('►') { "client" } else { "server" };
+        let (kind, rest) = what.split_once("  ").unwrap_or((what, ""));
+        let tsn = rest.trim().strip_prefix("tsn=").and_then(|rest| rest.split(' ').next());
+        let again = rest.contains('↻').then(|| tsn.map(str::to_owned)).flatten();
+        Some((time.parse::<f64>().ok()?, from, kind.replace(' ', "_"), again))
+    });
+    let ours: Vec<_> = ours.take(16).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/alternative-transport/packets.csv");
+    let kept = fs::read_to_string(path).expect("packets.csv");
+    let head: Vec<&str> = kept.lines().take(2).collect();
+    let printed: Vec<Vec<&str>> = kept.lines().skip(2).map(|line| line.split(',').collect()).collect();
+    assert_eq!((ours.len(), printed.len()), (16, 16), "{text}");
+    let mut lines = head.iter().map(|line| format!("{line}\n")).collect::<String>();
+    for (row, (at, from, kind, again)) in printed.iter().zip(&ours) {
+        assert_eq!((row[1], row[2], !row[5].is_empty()), (*from, kind.as_str(), again.is_some()), "{row:?}: {text}");
+        lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
+    }
+    expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
+    // What is sent again are the packets that print has twice: the second to fourth of the server's data.
+    let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
+    assert_eq!(again, ["2", "3", "4"], "{text}");
+}
+
+/// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
+/// is what scoring it again gives.
+#[test]
+fn what_was_scored_before_is_of_this_state() {
+    for name in anabranch_lab::study::names() {
+        let study = anabranch_lab::study::open(name).expect(name);
+        assert_eq!(study.kept.stale, [""; 0], "{name}: score it again: study run {name} --quick --readings --sensitivity");
+        assert!(study.kept.scores.is_some(), "{name}: its readings were never scored");
+    }
+    let place = Scratch::new("study-kept");
+    let words = ["run", "alternative-transport", "--quick", "--quiet", "--readings"];
+    let output = run(&mut study(&place, &words));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("alternative-transport/readings.csv: is what was scored here\n"),
+        "{said}"
+    );
+}
+
 /// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today, and so is
 /// every number that a page of prose quotes; every cause is as its study says, and each of those that answer a question of all
 /// five papers has its chart.

@@ -136,6 +136,7 @@ pub const SHIPPED: &[(&str, &[File])] = &[
         "init.toml",
         "load.toml",
         "osterdahl.toml",
+        "packets.csv",
         "page.md",
         "pages.toml",
         "readings.toml",

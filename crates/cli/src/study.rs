@@ -386,7 +386,9 @@ impl Directory {
             ("page.md", above + &study::quote::filled(study, findings)),
             ("study.html", study::page::html(study, findings, seeds, [changed, command, SOURCE])),
         ];
-        written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", study::kept::readings_csv(scores))));
+        written.extend(
+            findings.scores.as_ref().map(|scores| ("readings.csv", study::kept::readings_csv(scores))),
+        );
         let sensitivity = findings.sensitivity.as_ref();
         written.extend(sensitivity.map(|found| ("sensitivity.csv", study::kept::sensitivity_csv(found))));
         for (name, content) in written {

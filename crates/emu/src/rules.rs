@@ -105,8 +105,7 @@ impl Rules {
                     continue;
                 };
                 let interface = wiring.interface(number, at.end(way));
-                let mut counts =
-                    vec!["-A".to_owned(), at.chain().to_owned(), at.by().to_owned(), interface];
+                let mut counts = vec!["-A".to_owned(), at.chain().to_owned(), at.by().to_owned(), interface];
                 iptables(namespace, &counts)?;
                 counts.extend(["-m", "statistic"].map(str::to_owned));
                 counts.extend(mode);

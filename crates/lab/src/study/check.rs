@@ -470,11 +470,7 @@ fn compared(
 }
 
 /// What differences say of a relation whose bounds are these of a ratio.
-fn by_difference(
-    differences: &[Option<f64>],
-    bounds: [f64; 2],
-    by: By,
-) -> Option<(Outcome, String)> {
+fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
     let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
     let [low, high] = found.among(known.len(), by.comparisons, false).interval;

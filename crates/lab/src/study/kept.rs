@@ -173,9 +173,8 @@ pub fn scores(text: &str) -> Result<Scores, String> {
     let columns = &header[READING.len()..];
     let count = columns.iter().take_while(|name| !name.starts_with(ORDERS)).count();
     let (names, order_names) = columns.split_at(count);
-    let of = |what: &'static str| {
-        all.iter().find(|row| row[0] == what).ok_or_else(|| format!("no row '{what}'"))
-    };
+    let of =
+        |what: &'static str| all.iter().find(|row| row[0] == what).ok_or_else(|| format!("no row '{what}'"));
     let shares = of("orders share cells with")?;
     let order_rows = order_names.iter().zip(&shares[READING.len() + count..]).map(|(name, shares)| {
         let at = |name: &str| names.iter().position(|row| row == name);
@@ -303,7 +302,8 @@ mod tests {
             let error = super::scores(&text.replace(from, to)).expect_err(told);
             assert!(error.contains(told) && error.lines().count() == 1, "{told}: {error}");
         }
-        let held = |name: &str, joint| Held { name: name.to_owned(), broken_by: vec!["rtt=1ms".to_owned()], joint };
+        let held =
+            |name: &str, joint| Held { name: name.to_owned(), broken_by: vec!["rtt=1ms".to_owned()], joint };
         let found = Sensitivity {
             of: "digest".to_owned(),
             alone: vec![("rtt=1ms".to_owned(), Some(0.25)), ("rtt=2ms".to_owned(), None)],

@@ -247,7 +247,8 @@ impl Study {
             }
         }
         let vary = self.definition.vary.iter().filter_map(|vary| vary.tables.as_ref()).flatten();
-        if let Some(name) = self.definition.vary_tables.iter().chain(vary).find(|name| self.table(name).is_none())
+        if let Some(name) =
+            self.definition.vary_tables.iter().chain(vary).find(|name| self.table(name).is_none())
         {
             return Err(format!("{MAIN}: vary: no table '{name}'"));
         }

@@ -202,14 +202,17 @@ impl Count {
             Self::Orders => return format!("{} of {}", found.orders.same, found.orders.all),
             Self::Model(model) => {
                 let one = found.baselines.iter().find(|one| one.model == model);
-                return one.map_or("none".to_owned(), |one| format!("{} of {}", one.orders.same, one.orders.all));
+                return one
+                    .map_or("none".to_owned(), |one| format!("{} of {}", one.orders.same, one.orders.all));
             }
             _ => {}
         }
         let is_there = |cell: &Cell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
         let off = found.off();
         let count = match self {
-            Self::Cells | Self::Orders | Self::Model(_) => found.cells.iter().filter(|cell| is_there(cell)).count(),
+            Self::Cells | Self::Orders | Self::Model(_) => {
+                found.cells.iter().filter(|cell| is_there(cell)).count()
+            }
             Self::Of(verdict) => {
                 found.cells.iter().filter(|cell| is_there(cell) && cell.verdict == verdict).count()
             }
@@ -224,7 +227,9 @@ impl Count {
 
 impl Scored {
     fn parse(part: &str) -> Result<Self, String> {
-        let wrong = || format!("'{part}' where count, seeds, or selected, held-out, stated-only or median was expected");
+        let wrong = || {
+            format!("'{part}' where count, seeds, or selected, held-out, stated-only or median was expected")
+        };
         let (which, of) = part.split_once('.').unwrap_or((part, ""));
         let which = match which {
             "count" if of.is_empty() => return Ok(Self::Count),

@@ -680,8 +680,7 @@ mod tests {
             ..scored(name, (0, 0), &errors)
         };
         // Row 0 alone chooses a, row 1 alone b.
-        let readings =
-            vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
+        let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
         let row = |name: &str, shares: &[usize]| OrderRow { name: name.to_owned(), shares: shares.to_vec() };
         let rows = vec!["0".to_owned(), "1".to_owned()];
         let order_rows = vec![row("x", &[0]), row("y", &[1])];

@@ -86,7 +86,10 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     }
     for found in &findings.causes {
         let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
-        out.push_str(&wrapped(&format!("{id} ({kind}, {word}): {}{}", found.sentence(), over(findings, id)), 98));
+        out.push_str(&wrapped(
+            &format!("{id} ({kind}, {word}): {}{}", found.sentence(), over(findings, id)),
+            98,
+        ));
     }
     // Of a part all claims are told that it decides.
     out.push_str(match study.part {
@@ -110,7 +113,11 @@ pub(super) fn over(findings: &Findings, id: &str) -> String {
     let all = findings.tables.iter().flat_map(|found| &found.over);
     let over = all.into_iter().find(|(known, _)| known == id);
     over.map_or(String::new(), |(_, over)| {
-        format!(" Of the whole table it brings {} near print, and {}.", cells_in_words(over.brings), over.elsewhere())
+        format!(
+            " Of the whole table it brings {} near print, and {}.",
+            cells_in_words(over.brings),
+            over.elsewhere()
+        )
     })
 }
 
@@ -324,7 +331,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
             };
             format!(", {} {}{alike}", one.model.name(), one.orders.same)
         });
-        let seen = seen.map_or(String::new(), |what| format!(" (none held out: {what} chosen with them in view)"));
+        let seen =
+            seen.map_or(String::new(), |what| format!(" (none held out: {what} chosen with them in view)"));
         format!(
             "orders {}/{}, independent rows {}/{}{seen}, a coin {}{}",
             orders.same,

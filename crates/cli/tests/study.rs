@@ -90,11 +90,8 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
         "{said}"
     );
     assert!(
-        scored
-            .lines()
-            .next()
-            .is_some_and(|head| head
-                .ends_with("loss,pages/many/0,pages/one/5%,pages/many/5%,orders pages/0,orders pages/5%")),
+        scored.lines().next().is_some_and(|head| head
+            .ends_with("loss,pages/many/0,pages/one/5%,pages/many/5%,orders pages/0,orders pages/5%")),
         "{scored}"
     );
     assert_eq!(
@@ -754,10 +751,8 @@ fn the_packet_table_is_met_row_by_row() {
 }
 
 /// The studies whose readings were never scored, and those of which no assumption was varied.
-const NEVER_SCORED: [&[&str]; 2] = [
-    &["osterdahl-2005"],
-    &["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002"],
-];
+const NEVER_SCORED: [&[&str]; 2] =
+    [&["osterdahl-2005"], &["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002"]];
 
 /// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
 /// is what scoring it again gives.

@@ -218,6 +218,11 @@ fn run_studies(
             say(&text::sensitivity(study, sensitivity))?;
         }
         met &= findings.is_met();
+        if changes.is_empty() && also.is_empty() && first == 1 {
+            let (said, same) = text::as_kept(study, &findings);
+            say(&said)?;
+            met &= same;
+        }
         if let Some(directory) = &directory {
             directory.publish(study, &findings, &seeds, &changed, &command(matches, study))?;
         }
@@ -381,9 +386,11 @@ impl Directory {
             ("page.md", above + &study::quote::filled(study, findings)),
             ("study.html", study::page::html(study, findings, seeds, [changed, command, SOURCE])),
         ];
-        written.extend(findings.scores.as_ref().map(|scores| ("readings.csv", text::readings_csv(scores))));
+        written.extend(
+            findings.scores.as_ref().map(|scores| ("readings.csv", study::kept::readings_csv(scores))),
+        );
         let sensitivity = findings.sensitivity.as_ref();
-        written.extend(sensitivity.map(|found| ("sensitivity.csv", text::sensitivity_csv(found))));
+        written.extend(sensitivity.map(|found| ("sensitivity.csv", study::kept::sensitivity_csv(found))));
         for (name, content) in written {
             files::write(&folder.join(name), content.as_bytes())?;
         }

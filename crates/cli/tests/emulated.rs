@@ -191,6 +191,20 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {way}: {under_way}");
         }
     }
+    // Where packets set out the same rule sees the same packets, and its kernel sends what it was told of once more.
+    let words = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
+                 --rtt 20ms --queue 100p --transport tcp:cc=reno";
+    let found = race(words);
+    assert!(found["points"][0]["network"].to_string().contains("loss by iptables where packets set out"));
+    for (contestant, run) in runs(&found) {
+        assert_eq!(run["outcome"], "done", "{contestant}");
+        let of = |key: &str| ["up", "down"].map(|way| number(&run["rules"][way][key]));
+        let (came, dropped) = (of("packets"), of("dropped"));
+        assert_eq!(dropped[0] + dropped[1], (came[0] + came[1] - 4) / 10 + 1, "{came:?} {dropped:?}");
+        for (way, came) in ["up", "down"].into_iter().zip(came) {
+            assert!(number(&run["packets"][way]["sent"]).abs_diff(came) <= 2, "{contestant} {way}");
+        }
+    }
     // Rules of either direction stand in one list, and are told apart.
     let found = race(&format!(
         "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
@@ -219,7 +233,7 @@ fn what_rules_cannot_do_is_refused() {
         ),
         ("--hosts three --runs 1", 2, "--hosts: 'three': write two or one"),
         ("--hosts one --path rate=1mbit --path rate=2mbit --runs 1", 2, "--hosts: one: goes with one path"),
-        ("--loss-by kernel --runs 1", 2, "--loss-by: 'kernel': write link or iptables"),
+        ("--loss-by kernel --runs 1", 2, "--loss-by: 'kernel': write link, iptables or iptables-out"),
         ("--transport mptcp --runs 1", 2, "mptcp: is a protocol of real kernels: add --world emulated"),
         (
             "--transport sctp-kernel --runs 1",

@@ -90,10 +90,8 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
         "{said}"
     );
     assert!(
-        scored
-            .lines()
-            .next()
-            .is_some_and(|head| head.ends_with("loss,pages/many/0,pages/one/5%,pages/many/5%")),
+        scored.lines().next().is_some_and(|head| head
+            .ends_with("loss,pages/many/0,pages/one/5%,pages/many/5%,orders pages/0,orders pages/5%")),
         "{scored}"
     );
     assert_eq!(
@@ -208,7 +206,7 @@ fn what_hangs_on_assumptions_is_told() {
         fs::read_to_string(place.0.join(out).join("own/sensitivity.csv")).expect("a file")
     });
     assert_eq!(found[0], found[1]);
-    assert!(found[0].contains("\nfinding rtt,64,64,no,\n"), "{}", found[0]);
+    assert!(found[0].contains("\nfinding rtt,64,64,no,,finding,\n"), "{}", found[0]);
     assert_eq!(found[0].lines().filter(|line| line.starts_with("order of ")).count(), 2, "{}", found[0]);
 }
 
@@ -703,6 +701,82 @@ fn a_bundle_that_cannot_be_leaves_nothing() {
     assert_eq!(child.wait().expect("ended").code(), Some(130));
     place.file("own/pages.toml", FILES[1].1);
     assert_eq!(all_below(&place.0), before);
+}
+
+/// The printed packet table beside ours, row by row: the same types from the same ends in the same order, the same three sent
+/// again. `UPDATE_EXPECT=1` writes the file.
+#[test]
+fn the_packet_table_is_met_row_by_row() {
+    let place = Scratch::new("study-packets");
+    let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
+    fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
+    let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
+    // The plan ends with the sixteenth row and not with the file, which its exit code tells.
+    assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
+    let decoded = run(anabranch().current_dir(&place.0).args([
+        "decode",
+        "out/sctp-1.seed-1.server.pcapng",
+        "--ladder=20",
+    ]));
+    let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
+    // A line of the ladder: when, A, whither, B, what.
+    let ours = text.lines().filter_map(|line| {
+        let (time, rest) = line.trim().split_once("  A  ")?;
+        let (arrow, what) = rest.split_once(" B   ")?;
+        let from = if arrow.contains('►') { "client" } else { "server" };
+        let (kind, rest) = what.split_once("  ").unwrap_or((what, ""));
+        let tsn = rest.trim().strip_prefix("tsn=").and_then(|rest| rest.split(' ').next());
+        let again = rest.contains('↻').then(|| tsn.map(str::to_owned)).flatten();
+        Some((time.parse::<f64>().ok()?, from, kind.replace(' ', "_"), again))
+    });
+    let ours: Vec<_> = ours.take(16).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/alternative-transport/packets.csv");
+    let kept = fs::read_to_string(path).expect("packets.csv");
+    let head: Vec<&str> = kept.lines().take(2).collect();
+    let printed: Vec<Vec<&str>> = kept.lines().skip(2).map(|line| line.split(',').collect()).collect();
+    assert_eq!((ours.len(), printed.len()), (16, 16), "{text}");
+    let mut lines = head.iter().map(|line| format!("{line}\n")).collect::<String>();
+    for (row, (at, from, kind, again)) in printed.iter().zip(&ours) {
+        assert_eq!(
+            (row[1], row[2], !row[5].is_empty()),
+            (*from, kind.as_str(), again.is_some()),
+            "{row:?}: {text}"
+        );
+        lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
+    }
+    expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
+    // What is sent again are the packets that print has twice: the second to fourth of the server's data.
+    let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
+    assert_eq!(again, ["2", "3", "4"], "{text}");
+}
+
+/// The studies whose readings were never scored, and those of which no assumption was varied.
+const NEVER_SCORED: [&[&str]; 2] =
+    [&["osterdahl-2005"], &["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002"]];
+
+/// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
+/// is what scoring it again gives.
+#[test]
+fn what_was_scored_before_is_of_this_state() {
+    for name in anabranch_lab::study::names() {
+        let study = anabranch_lab::study::open(name).expect(name);
+        assert_eq!(
+            study.kept.stale, [""; 0],
+            "{name}: score it again: study run {name} --quick --readings --sensitivity"
+        );
+        let [scored, varied] = [study.kept.scores.is_some(), study.kept.sensitivity.is_some()];
+        // What was never scored is told on its page.
+        assert_eq!([!scored, !varied], NEVER_SCORED.map(|names| names.contains(&name)), "{name}");
+    }
+    let place = Scratch::new("study-kept");
+    let words = ["run", "alternative-transport", "--quick", "--quiet", "--readings"];
+    let output = run(&mut study(&place, &words));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success()
+            && said.contains("alternative-transport/readings.csv: is what was scored here\n"),
+        "{said}"
+    );
 }
 
 /// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today, and so is

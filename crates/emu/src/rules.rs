@@ -4,8 +4,8 @@
 //! that have no other way: a rule drops every n-th packet, or each with a
 //! probability. A rule of a direction stands where that direction's packets
 //! arrive, in a namespace of ours, so that a lost packet has used the link, as
-//! one that the link itself loses; to drop packets where they set out would be
-//! told to their sender. Each rule has another before it that only counts, so
+//! one that the link itself loses; or where they set out, which the kernel tells
+//! their sender, as a rule of the chain OUTPUT does. Each rule has another before it that only counts, so
 //! that what was dropped can be held against what has come. Packets are counted
 //! as the hosts see them: fragments of IP after they were put together.
 
@@ -34,34 +34,78 @@ pub struct Rules {
     links: usize,
     /// One rule loses packets of both directions of the only link.
     is_shared: bool,
+    at: Place,
+}
+
+/// Where rules stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Where packets arrive.
+    Arrival,
+    /// Where they set out: whoever sends one that is lost is told so at once.
+    Departure,
+}
+
+impl Place {
+    /// The chain of the kernel's filter.
+    const fn chain(self) -> &'static str {
+        match self {
+            Self::Arrival => "INPUT",
+            Self::Departure => "OUTPUT",
+        }
+    }
+
+    /// How a rule says by which interface.
+    const fn by(self) -> &'static str {
+        match self {
+            Self::Arrival => "-i",
+            Self::Departure => "-o",
+        }
+    }
+
+    /// The end of the link at which it is.
+    const fn end(self, way: Direction) -> End {
+        match (self, way) {
+            (Self::Arrival, Direction::Up) | (Self::Departure, Direction::Down) => End::Far,
+            (Self::Arrival, Direction::Down) | (Self::Departure, Direction::Up) => End::Near,
+        }
+    }
+
+    fn namespace(self, wiring: &Wiring, way: Direction) -> &Namespace {
+        match self.end(way) {
+            End::Near => &wiring.near,
+            End::Far => &wiring.far,
+        }
+    }
 }
 
 impl Rules {
-    /// Has the rules of these links' loss models put where the packets arrive. The links themselves must lose nothing
+    /// Has the rules of these links' loss models put where the packets arrive, or set out. The links themselves must lose nothing
     /// ([`lossless`]); `seed` chooses the first packet of `nth`, as in [`LinkSpec::build`].
     ///
     /// # Errors
     /// [`EmuError::Impossible`] when there is no iptables, or it or the kernel does not know the match.
-    pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64) -> Result<Self, EmuError> {
+    pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64, at: Place) -> Result<Self, EmuError> {
         let one_host = wiring.is_one_host();
-        let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false };
+        let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false, at };
         if let [LinkSpec { up: DirectionSpec { loss: loss @ LossSpec::Nth { shared: true, .. }, .. }, .. }] =
             links
             && one_host
         {
             this.is_shared = true;
-            install_shared(wiring, mode(loss, seed, true).map_err(EmuError::Failed)?.unwrap_or_default())?;
+            let mode = mode(loss, seed, true).map_err(EmuError::Failed)?.unwrap_or_default();
+            install_shared(wiring, mode, at)?;
             return Ok(this);
         }
         for (ruled, way) in this.ruled.iter_mut().zip(WAYS) {
-            let namespace = arrival(wiring, way);
+            let namespace = at.namespace(wiring, way);
             for (number, link) in links.iter().enumerate() {
                 let Some(mode) = mode(&link.direction(way).loss, seed, one_host).map_err(EmuError::Failed)?
                 else {
                     continue;
                 };
-                let interface = wiring.interface(number, end(way));
-                let mut counts = vec!["-A".to_owned(), CHAIN.to_owned(), "-i".to_owned(), interface];
+                let interface = wiring.interface(number, at.end(way));
+                let mut counts = vec!["-A".to_owned(), at.chain().to_owned(), at.by().to_owned(), interface];
                 iptables(namespace, &counts)?;
                 counts.extend(["-m", "statistic"].map(str::to_owned));
                 counts.extend(mode);
@@ -80,7 +124,8 @@ impl Rules {
     pub fn read(&self, wiring: &Wiring) -> Result<Vec<[Ruled; 2]>, EmuError> {
         let mut all = vec![[Ruled::default(); 2]; self.links];
         let list = |way| -> Result<Vec<u64>, EmuError> {
-            Ok(counted(&iptables(arrival(wiring, way), &["-nvxL", CHAIN].map(str::to_owned))?))
+            let words = ["-nvxL", self.at.chain()].map(str::to_owned);
+            Ok(counted(&iptables(self.at.namespace(wiring, way), &words)?))
         };
         let wrong = |number: usize| EmuError::Failed(format!("iptables lists {number} rules of ours"));
         if self.is_shared {
@@ -110,8 +155,8 @@ impl Rules {
     }
 }
 
-/// One counter for what comes out of the link at either end. What came and what was left is counted by direction.
-fn install_shared(wiring: &Wiring, mode: Vec<String>) -> Result<(), EmuError> {
+/// One counter for what comes out of the link, or sets out, at either end. What came and what was left is counted by direction.
+fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     iptables(host, &words(&["-N", BOTH_WAYS]))?;
@@ -119,8 +164,8 @@ fn install_shared(wiring: &Wiring, mode: Vec<String>) -> Result<(), EmuError> {
     iptables(host, &lose.concat())?;
     for target in [&["-j", BOTH_WAYS][..], &[]] {
         for way in WAYS {
-            let interface = wiring.interface(0, end(way));
-            iptables(host, &[words(&["-A", CHAIN, "-i", &interface]), words(target)].concat())?;
+            let interface = wiring.interface(0, at.end(way));
+            iptables(host, &[words(&["-A", at.chain(), at.by(), &interface]), words(target)].concat())?;
         }
     }
     Ok(())
@@ -135,7 +180,7 @@ pub fn possible() -> Result<(), EmuError> {
         |error: io::Error| EmuError::Impossible(format!("no network namespace can be made: {error}"));
     let namespace = Namespace::create().map_err(refused)?;
     let words =
-        ["-A", CHAIN, "-m", "statistic", "--mode", "nth", "--every", "2", "--packet", "0", "-j", "DROP"];
+        ["-A", "INPUT", "-m", "statistic", "--mode", "nth", "--every", "2", "--packet", "0", "-j", "DROP"];
     iptables(&namespace, &words.map(str::to_owned)).map(drop)
 }
 
@@ -181,21 +226,6 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
     Ok(Some(std::iter::once("--mode".to_owned()).chain(words).collect()))
 }
 
-/// Where a direction's packets arrive.
-const fn end(way: Direction) -> End {
-    match way {
-        Direction::Up => End::Far,
-        Direction::Down => End::Near,
-    }
-}
-
-fn arrival(wiring: &Wiring, way: Direction) -> &Namespace {
-    match end(way) {
-        End::Near => &wiring.near,
-        End::Far => &wiring.far,
-    }
-}
-
 /// Has iptables do something in a namespace; what it says.
 fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError> {
     let run = || {
@@ -232,8 +262,6 @@ fn counted(text: &str) -> Vec<u64> {
     rules.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-/// Of packets for this host.
-const CHAIN: &str = "INPUT";
 /// Where packets of both directions meet.
 const BOTH_WAYS: &str = "both-ways";
 const WAYS: [Direction; 2] = [Direction::Up, Direction::Down];

@@ -457,8 +457,8 @@ pub struct Events {
     pub timeouts: u64,
     /// Fast retransmissions (packets).
     pub fast: u64,
-    /// Retransmissions known to have been needless.
-    pub spurious: u64,
+    /// Retransmissions known to have been needless; null where the stack cannot know.
+    pub spurious: Option<u64>,
 }
 
 /// Bytes over time. Every list has one number a bucket of `bucket_ns`, from the start; trailing zeros are left out.

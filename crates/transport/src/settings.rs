@@ -30,6 +30,11 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         1
     }
 
+    /// Whether a sender with these settings finds out that what it sent again had arrived.
+    fn knows_needless(&self) -> bool {
+        true
+    }
+
     /// The largest write that is taken in one piece, bytes; `None`: any, in parts.
     fn largest_message(&self) -> Option<u64> {
         None

@@ -276,7 +276,8 @@ const OURS: &[Key] = &[
         name: "loss-by",
         value: "WHO",
         help: "Who loses packets in the emulated world: link, or iptables (rules with `statistic` in the hosts' own \
-               namespaces: a share, or nth:N) [default: link]",
+               namespaces, where packets arrive: a share, or nth:N), or iptables-out (where they set out: the kernel \
+               tells the sender) [default: link]",
         group: Group::Runs,
         several: Several::Factor,
         both: None,

@@ -17,9 +17,17 @@ pub enum LossBy {
     Link,
     /// Rules of iptables with its match `statistic`, at the host where the packets arrive: the emulated world only.
     Iptables,
+    /// The same at the host where they set out, which tells the sender.
+    IptablesOut,
 }
 
 impl LossBy {
+    /// It is rules of iptables, wherever they stand.
+    #[must_use]
+    pub const fn is_iptables(self) -> bool {
+        matches!(self, Self::Iptables | Self::IptablesOut)
+    }
+
     /// Who it is to be.
     ///
     /// # Errors
@@ -29,7 +37,10 @@ impl LossBy {
         match setting.value.as_str() {
             "link" => Ok(Self::Link),
             "iptables" => Ok(Self::Iptables),
-            other => Err(PlanError::at(&setting.place, format!("'{other}': write link or iptables"))),
+            "iptables-out" => Ok(Self::IptablesOut),
+            other => {
+                Err(PlanError::at(&setting.place, format!("'{other}': write link, iptables or iptables-out")))
+            }
         }
     }
 }

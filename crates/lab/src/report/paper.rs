@@ -148,8 +148,8 @@ pub fn html(paper: &Paper) -> String {
     for sheet in own {
         draw(&mut out, sheet);
     }
-    for (title, more) in &paper.more {
-        let _ = writeln!(out, "<h2>{}</h2>", escape(title));
+    for (number, (title, more)) in paper.more.iter().enumerate() {
+        let _ = writeln!(out, "<h2 id=\"more-{}\">{}</h2>", number + 1, escape(title));
         grid(&mut out, more, "words");
     }
     out.push_str("<h2>Parameters</h2>\n");

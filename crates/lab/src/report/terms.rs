@@ -72,7 +72,7 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
 }
 
 /// Label, value of a run, and whether it counts bytes.
-type Row = (&'static str, fn(&Run) -> f64, bool);
+type Row = (&'static str, fn(&Run) -> Option<f64>, bool);
 
 /// What the network and the transports had to do, means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
@@ -84,32 +84,38 @@ pub(super) fn work(out: &mut String, point: &Point) {
     }
     out.push_str("</tr></thead><tbody>");
     let rows: [Row; 12] = [
-        ("connections opened", |run| run.connections as f64, false),
-        ("packets sent down", |run| run.packets.down.sent as f64, false),
-        ("packets sent up", |run| run.packets.up.sent as f64, false),
-        ("lost by the network, down", |run| run.packets.down.lost as f64, false),
-        ("lost by the network, up", |run| run.packets.up.lost as f64, false),
-        ("retransmitted, down", |run| run.packets.down.retransmitted as f64, false),
-        ("retransmitted, up", |run| run.packets.up.retransmitted as f64, false),
-        ("retransmitted, fast", |run| run.events.fast as f64, false),
-        ("timeouts", |run| run.events.timeouts as f64, false),
-        ("retransmitted, spurious", |run| run.events.spurious as f64, false),
-        ("on the wire, down", |run| run.wire_bytes.down as f64, true),
-        ("on the wire, up", |run| run.wire_bytes.up as f64, true),
+        ("connections opened", |run| Some(run.connections as f64), false),
+        ("packets sent down", |run| Some(run.packets.down.sent as f64), false),
+        ("packets sent up", |run| Some(run.packets.up.sent as f64), false),
+        ("lost by the network, down", |run| Some(run.packets.down.lost as f64), false),
+        ("lost by the network, up", |run| Some(run.packets.up.lost as f64), false),
+        ("retransmitted, down", |run| Some(run.packets.down.retransmitted as f64), false),
+        ("retransmitted, up", |run| Some(run.packets.up.retransmitted as f64), false),
+        ("retransmitted, fast", |run| Some(run.events.fast as f64), false),
+        ("timeouts", |run| Some(run.events.timeouts as f64), false),
+        // A stack that cannot know has no number.
+        ("retransmitted, spurious", |run| run.events.spurious.map(|count| count as f64), false),
+        ("on the wire, down", |run| Some(run.wire_bytes.down as f64), true),
+        ("on the wire, up", |run| Some(run.wire_bytes.up as f64), true),
     ];
     for (name, value, is_bytes) in rows {
         let _ = write!(out, "<tr><td>{name}</td>");
         for contestant in &point.contestants {
-            let mean = mean(contestant, value);
-            let _ = write!(out, "<td>{}</td>", if is_bytes { bytes(mean) } else { figure(mean) });
+            let shown = match mean(contestant, value) {
+                Some(mean) if is_bytes => bytes(mean),
+                Some(mean) => figure(mean),
+                None => "not known".to_owned(),
+            };
+            let _ = write!(out, "<td>{shown}</td>");
         }
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>\n");
 }
 
-fn mean(contestant: &Contestant, value: fn(&Run) -> f64) -> f64 {
-    contestant.runs.iter().map(value).sum::<f64>() / contestant.runs.len().max(1) as f64
+fn mean(contestant: &Contestant, value: fn(&Run) -> Option<f64>) -> Option<f64> {
+    let sum = contestant.runs.iter().map(value).sum::<Option<f64>>()?;
+    Some(sum / contestant.runs.len().max(1) as f64)
 }
 
 pub(super) fn expectations(out: &mut String, race: &Race) {

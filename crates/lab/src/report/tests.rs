@@ -102,7 +102,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
             up: Packets { sent: 500, lost: 4, retransmitted: 4 },
             down: Packets { sent: 900, lost: 9, retransmitted: 10 },
         },
-        events: Events { timeouts: slow, fast: 7, spurious: 1 },
+        events: Events { timeouts: slow, fast: 7, spurious: Some(1) },
         wire_bytes: Directions { up: 40_000, down: 1_160_000 },
         series: Series { bucket_ns: BUCKET_NS, paths, application: vec![90_000; buckets as usize] },
     }

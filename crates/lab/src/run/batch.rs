@@ -85,7 +85,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             "an emulated race takes real time, and cannot be run in virtual time",
         ));
     }
-    if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
+    if plan.points.iter().any(|point| point.loss_by.is_iptables()) {
         let what =
             "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
         return Err(PlanError::at("--loss-by", what));
@@ -295,8 +295,11 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
 /// The network in one line, and who is on it besides a contestant.
 fn network(plan: &Plan, point: &PointPlan) -> String {
     let mut text = point.network.describe();
-    if point.loss_by == LossBy::Iptables {
+    if point.loss_by.is_iptables() {
         text += "; loss by iptables";
+        if point.loss_by == LossBy::IptablesOut {
+            text += " where packets set out";
+        }
     }
     if point.one_host {
         text += "; both ends on one host";

@@ -113,7 +113,10 @@ pub fn run(
         events: Events {
             timeouts: hosts().map(|host| host.totals().timeouts).sum(),
             fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),
-            spurious: everyone().map(spurious).sum::<usize>() as u64,
+            spurious: contestant
+                .engine
+                .knows_needless()
+                .then(|| everyone().map(spurious).sum::<usize>() as u64),
         },
         wire_bytes: traffic.wire_bytes,
         series: traffic.series,

@@ -45,6 +45,48 @@ pub fn t_quantile(degrees: usize) -> f64 {
     expansion(1.959_963_984_540_054, degrees)
 }
 
+/// Upper point of Student's t that leaves `tail` (below a half) above it, for at least one degree of freedom: the exact
+/// distribution function for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4), inverted by halving.
+#[must_use]
+pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
+    let degrees = degrees.max(1);
+    let (mut low, mut high) = (0.0, std::f64::consts::FRAC_PI_2);
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        if t_tail(degrees, middle) > tail { low = middle } else { high = middle }
+    }
+    (degrees as f64).sqrt() * low.tan()
+}
+
+/// What Student's t leaves above sqrt(degrees) * tan(angle).
+fn t_tail(degrees: usize, angle: f64) -> f64 {
+    let (sin, cos) = angle.sin_cos();
+    let is_odd = degrees % 2 == 1;
+    // 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 .. of even degrees; cos + 2/3 cos^3 + 2 4/(3 5) cos^5 .. of odd ones.
+    let (mut term, mut sum) = if is_odd { (cos, 0.0) } else { (1.0, 0.0) };
+    let mut power = if is_odd { 1 } else { 0 };
+    while power + 2 <= degrees {
+        sum += term;
+        term *= cos * cos * (power + 1) as f64 / (power + 2) as f64;
+        power += 2;
+    }
+    let within = match is_odd {
+        true => (angle + sin * sum) * std::f64::consts::FRAC_2_PI,
+        false => sin * sum,
+    };
+    (1.0 - within) / 2.0
+}
+
+/// By how much an interval of 95 % of so many values has to be wider so that as many as `comparisons` of them hold at once
+/// with 95 % (Bonferroni).
+#[must_use]
+pub fn widened(values: usize, comparisons: usize) -> f64 {
+    if values < 2 || comparisons < 2 {
+        return 1.0;
+    }
+    t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
+}
+
 /// Upper 95 % point of Student's t, within 1 % from three degrees of freedom on, for at least one.
 #[must_use]
 pub fn t_quantile_90(degrees: usize) -> f64 {
@@ -173,6 +215,27 @@ mod tests {
         // Table and expansion meet without a step.
         assert!(t_quantile(30) > t_quantile(31) && t_quantile(30) - t_quantile(31) < 0.003);
         assert!((t_quantile(31) - 2.039_513_446).abs() < 1e-7);
+    }
+
+    #[test]
+    fn quantiles_of_any_tail_are_those_of_the_printed_tables() {
+        for (degrees, tail, printed) in [
+            (1, 0.025, 12.706),
+            (1, 0.0005, 636.619),
+            (2, 0.005, 9.925),
+            (3, 0.0005, 12.924),
+            (4, 0.025, 2.776),
+            (9, 0.001, 4.297),
+            (19, 0.005, 2.861),
+            (99, 0.025, 1.984),
+            (120, 0.0005, 3.373),
+        ] {
+            let t = t_quantile_at(degrees, tail);
+            assert!((t / printed - 1.0).abs() < 2e-4, "t({degrees}, {tail}) = {t}, tables print {printed}");
+        }
+        assert!((1..60).all(|degrees| (t_quantile_at(degrees, 0.025) - t_quantile(degrees)).abs() < 1e-6));
+        assert_eq!((widened(10, 1), widened(1, 9)), (1.0, 1.0));
+        assert!((widened(10, 25) - 4.297 / 2.262).abs() < 1e-3);
     }
 
     #[test]

@@ -144,6 +144,17 @@ impl Cell {
         matches!(self.verdict, Verdict::Agrees | Verdict::Near)
     }
 
+    /// It is near print, as a whole, by an interval that holds for so many cells at once (Bonferroni).
+    #[must_use]
+    pub fn is_near_among(&self, cells: usize) -> bool {
+        let wider = interval::widened(self.runs.0, cells);
+        let ratio = self.ratio.zip(self.ours).map(|([low, high], ours)| {
+            let middle = ours / self.printed;
+            [(middle - (middle - low) * wider).max(0.0), middle + (high - middle) * wider]
+        });
+        matches!(Verdict::of(ratio), Verdict::Agrees | Verdict::Near)
+    }
+
     /// What the figures give in the place of a printed row.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {

@@ -19,6 +19,9 @@
 //! Several are divided by `;`: all must hold. A sentence that can be read in several ways has all of them, divided by ` | `,
 //! each with its name before it: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
+//! That a relation holds everywhere needs every place by its own interval of 95 %. That it fails needs one place, of many: its
+//! interval is as wide as so many comparisons need (Bonferroni), those of all checks of a reading together.
+//!
 //! Two numbers are compared by their ratio, run by run; in a table whose printed numbers are means of several runs, by that of
 //! their means, which is what the paper compares. Of a run in which one of them is 0 there is none: then orders and
 //! trends are decided by the differences of all runs, and bounds of a ratio are undetermined.
@@ -75,6 +78,8 @@ pub struct By {
     pub means: bool,
     /// So many runs are all the cases there are: of these a number is known, and has no interval.
     pub cases: Option<u64>,
+    /// Comparisons of which one that fails is enough: each is held to its share of the error (Bonferroni).
+    pub comparisons: usize,
 }
 
 /// What numbers of a table are to each other.
@@ -297,10 +302,15 @@ impl Relation {
     /// What the figures of a table say of it, at some of its levels.
     #[must_use]
     pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Found {
-        let outcomes = match self {
-            Self::Within(one, other, bounds) => within(figures, at, by, one, other.as_ref(), *bounds),
-            Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
-        };
+        let mut outcomes = self.outcomes(figures, at, By { comparisons: 1, ..by });
+        if by.comparisons > 1 && outcomes.iter().any(|(outcome, _)| *outcome == Outcome::Fails) {
+            let wide = self.outcomes(figures, at, by);
+            for ((outcome, _), (wide, _)) in outcomes.iter_mut().zip(wide) {
+                if *outcome == Outcome::Fails && wide != Outcome::Fails {
+                    *outcome = Outcome::Undetermined;
+                }
+            }
+        }
         let worst = outcomes.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Undetermined);
         let holding = outcomes.iter().filter(|(outcome, _)| *outcome == Outcome::Holds).count();
         let example = match worst {
@@ -313,6 +323,30 @@ impl Relation {
             all => format!("{holding} of {all}; {example}"),
         };
         Found { outcome: worst, found }
+    }
+
+    fn outcomes(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Vec<(Outcome, String)> {
+        match self {
+            Self::Within(one, other, bounds) => within(figures, at, by, one, other.as_ref(), *bounds),
+            Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
+        }
+    }
+
+    /// How many comparisons decide it: places and objects, and of a trend its steps as well.
+    #[must_use]
+    pub fn comparisons(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> usize {
+        let places = self.outcomes(figures, at, By { comparisons: 1, ..by }).len();
+        let steps = |factor: &String| {
+            let mut levels: Vec<_> =
+                figures.points.iter().filter_map(|point| point.factors.get(factor)).collect();
+            levels.sort_unstable();
+            levels.dedup();
+            levels.len().max(1)
+        };
+        match self {
+            Self::Within(..) => places,
+            Self::Trend(_, _, factor) => places * steps(factor),
+        }
     }
 
     /// The first of these keys by a level of which it, or one of its terms, says where it is decided.
@@ -425,24 +459,21 @@ fn compared(
         && let Some(found) = Estimate::of_means(one, other)
     {
         let found = found.of_cases(runs, by.cases);
-        return Some((found.outcome(bounds), found.to_string()));
+        return Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()));
     }
     if one.iter().chain(other).flatten().any(|value| *value <= 0.0) {
-        return by_difference(&difference(one, other), bounds, by.cases);
+        return by_difference(&difference(one, other), bounds, by);
     }
     let logs = |values: &[Option<f64>]| values.iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>();
     let found = Estimate::of(&difference(&logs(one), &logs(other)))?.of_cases(runs, by.cases);
-    Some((found.outcome(bounds), found.to_string()))
+    Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
 /// What differences say of a relation whose bounds are these of a ratio.
-fn by_difference(
-    differences: &[Option<f64>],
-    bounds: [f64; 2],
-    cases: Option<u64>,
-) -> Option<(Outcome, String)> {
+fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
-    let [low, high] = Estimate::of_values(&known)?.of_cases(known.len(), cases).interval;
+    let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
+    let [low, high] = found.among(known.len(), by.comparisons, false).interval;
     let outcome = match bounds {
         SMALLER if high < 0.0 => Outcome::Holds,
         SMALLER if low >= 0.0 => Outcome::Fails,
@@ -503,7 +534,8 @@ fn within(
                 (None, _) => {
                     let values = one.values(first, by.metric, object);
                     let found = Estimate::of_values(&values).map(|all| all.of_cases(values.len(), by.cases));
-                    found.map(|found| (found.outcome(bounds), found.to_string()))
+                    let wide = |found: Estimate| found.among(values.len(), by.comparisons, false);
+                    found.map(|found| (wide(found).outcome(bounds), found.to_string()))
                 }
             };
             let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
@@ -563,7 +595,7 @@ mod tests {
     use super::super::figures::Figures;
     use super::*;
 
-    const PAGE: By = By { metric: Metric::Page, means: false, cases: None };
+    const PAGE: By = By { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
     /// Page times of two contestants at two losses, four seeds each.
     fn figures() -> Figures {
@@ -657,6 +689,39 @@ mod tests {
         ] {
             assert_eq!(decided(text), outcome, "{text}");
         }
+    }
+
+    /// One place of many that fails by an interval of 95 % may do so by chance: it is held to its share of the error.
+    #[test]
+    fn one_place_of_many_fails_by_a_wider_interval() {
+        let runs = |pages: [f64; 4]| pages.map(super::super::figures::Numbers::of_page).to_vec();
+        let point = |loss: usize, sctp: [f64; 4]| {
+            let contestants = [("tcp", [1.0; 4]), ("sctp", sctp)];
+            std::rc::Rc::new(Point {
+                factors: BTreeMap::from([("loss".to_owned(), format!("{loss}%"))]),
+                contestants: contestants.map(|(name, pages)| (name.to_owned(), runs(pages))).into(),
+            })
+        };
+        // The ratio is 1.10 (1.04 to 1.17) at one place: it fails alone, and not as one of thirty.
+        let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
+        let others = (2..=30).map(|loss| point(loss, [0.5; 4]));
+        let points: Vec<_> = std::iter::once(shaky).chain(others).collect();
+        let figures = Figures { points, cases: None };
+        let checks = parse("t: sctp < tcp").expect("a check");
+        let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("one of a table") };
+        assert_eq!(relation.decide(&figures, at, PAGE).outcome, Outcome::Fails);
+        let comparisons = relation.comparisons(&figures, at, PAGE);
+        assert_eq!(comparisons, 30);
+        let found = relation.decide(&figures, at, By { comparisons, ..PAGE });
+        assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.found);
+        // What is far beyond chance fails all the same, and what holds needs no more than its own interval.
+        let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
+        assert_eq!(relation.decide(&figures, at, By { comparisons, ..PAGE }).outcome, Outcome::Fails);
+        let figures = Figures { points: vec![point(1, [0.85, 0.90, 0.95, 0.90])], cases: None };
+        assert_eq!(relation.decide(&figures, at, By { comparisons, ..PAGE }).outcome, Outcome::Holds);
+        let [trend] = parse("t: sctp rises over loss").expect("a check").try_into().expect("one");
+        let Check::Table { relation, at, .. } = trend else { panic!("one of a table") };
+        assert_eq!(relation.comparisons(&super::tests::figures(), &at, PAGE), 2);
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub struct Definition {
     /// Assumptions, and between what they may lie.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
+    /// The tables that are looked at while they are varied; the first unless given.
+    #[serde(default, rename = "vary-tables")]
+    pub vary_tables: Vec<String>,
     /// Places that are not looked at while they are varied: labels that all must match.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
@@ -106,6 +109,15 @@ impl Origin {
 }
 
 impl Definition {
+    /// The tables that are looked at while assumptions are varied.
+    #[must_use]
+    pub fn varied(&self) -> Vec<&str> {
+        match self.vary_tables.as_slice() {
+            [] => self.tables.first().map(String::as_str).into_iter().collect(),
+            some => some.iter().map(String::as_str).collect(),
+        }
+    }
+
     /// Reads a `study.toml`.
     ///
     /// # Errors

@@ -112,6 +112,18 @@ impl Estimate {
         Self { interval, ..self }
     }
 
+    /// The same with an interval that holds for so many comparisons at once (Bonferroni); `logs` where it is one of
+    /// logarithms.
+    #[must_use]
+    pub fn among(self, runs: usize, comparisons: usize, logs: bool) -> Self {
+        let wider = interval::widened(runs, comparisons);
+        let end = |end: f64| match logs {
+            true if self.mean > 0.0 => self.mean * (end / self.mean).powf(wider),
+            _ => self.mean + (end - self.mean) * wider,
+        };
+        Self { interval: self.interval.map(end), ..self }
+    }
+
     /// The whole interval is within these bounds.
     #[must_use]
     pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
@@ -182,6 +194,13 @@ mod tests {
         let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
+        // Of 20 comparisons each has a twentieth of 5 %: t(1) is 254.6 then, and not 12.7.
+        let [low, high] = two.interval;
+        let wider = two.among(2, 20, false).interval;
+        assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");
+        assert!(((2.0 - wider[0]) / (2.0 - low) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");
+        assert_eq!(two.among(2, 1, false).interval, two.interval);
+        assert_eq!(alone.among(1, 20, true).interval, [1.0, 1.0], "what is known has no interval");
         assert!(alone.is_within([1.0, 1.0]) && !alone.is_outside([0.9, 1.1]) && alone.is_outside([1.1, 2.0]));
     }
 }

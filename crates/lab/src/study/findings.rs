@@ -7,11 +7,12 @@ use super::cell::{Cell, Evidence};
 use super::check::{self, By, Check, Found, Outcome};
 use super::claim::Claim;
 use super::order::Orders;
-use super::readings::Scores;
+use super::readings::{Scores, off};
 use super::sensitivity::Sensitivity;
 use super::table::Table;
 use super::{Change, Study, figures::Figures};
 use crate::features;
+use crate::stats::interval;
 use std::collections::BTreeMap;
 
 /// What a study's runs say.
@@ -27,6 +28,8 @@ pub struct Findings {
     pub scores: Option<Scores>,
     /// What hangs on assumptions, where that was looked at.
     pub sensitivity: Option<Sensitivity>,
+    /// Assumptions were others than the study's.
+    pub changed: bool,
 }
 
 /// What the runs of one table say.
@@ -40,8 +43,36 @@ pub struct TableFound {
     pub orders: Orders,
     /// What arithmetic alone says of these cells; none where nothing is printed.
     pub baselines: Vec<Baseline>,
+    /// Causes that were run over all of it, with what each does to its cells.
+    pub over: Vec<(String, Over)>,
     /// All numbers of its runs.
     pub figures: Figures,
+}
+
+/// What a cause does to the cells of a table: those that it brings near print are one side of it alone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Over {
+    /// Cells that differ without it and are near print with it.
+    pub brings: usize,
+    /// Cells that are near print without it and differ with it, by their labels; calibrated ones left out.
+    pub takes: Vec<String>,
+    /// The root of the mean square of ln(ours/print) of the cells that the transports decide, without it and with it.
+    pub errors: [f64; 2],
+}
+
+impl Over {
+    /// What it does elsewhere, in a few words.
+    #[must_use]
+    pub fn elsewhere(&self) -> String {
+        let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
+        let [was, is] = self.errors.map(|error| format!("x{:.2}", error.exp()));
+        let cells = match self.takes.len() {
+            0 => "takes no cell away from print".to_owned(),
+            1 => "takes 1 cell away from print".to_owned(),
+            several => format!("takes {several} cells away from print"),
+        };
+        format!("{cells}; {error} from {was} to {is}")
+    }
 }
 
 impl TableFound {
@@ -55,6 +86,16 @@ impl TableFound {
     #[must_use]
     pub fn unexplained(&self) -> usize {
         self.off().iter().filter(|cell| cell.explained.is_empty()).count()
+    }
+
+    /// Of those that are explained, those that every cause which does so takes another cell away from print for.
+    #[must_use]
+    pub fn explained_at_a_price(&self) -> usize {
+        let has_price =
+            |id: &String| self.over.iter().any(|(known, over)| known == id && !over.takes.is_empty());
+        let off = self.off();
+        let explained = off.iter().filter(|cell| !cell.explained.is_empty());
+        explained.filter(|cell| cell.explained.iter().all(has_price)).count()
     }
 }
 
@@ -110,7 +151,12 @@ impl Study {
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
             if cause.explains && !cause.is_planted() {
-                explain(cause, table, own, &seeds, bench)?;
+                let is_another = |other: &&super::Cause| {
+                    other.explains && !other.is_planted() && other.table == cause.table
+                };
+                let tried = self.causes.iter().filter(is_another).count();
+                let over = explain(cause, table, own, tried, &seeds, bench)?;
+                own.over.push((cause.id.clone(), over));
             }
             causes.push(result);
         }
@@ -120,7 +166,8 @@ impl Study {
             let found = self.decide(claim, &tables, &causes, &set).map_err(StudyError::Change)?;
             claims.push((claim.clone(), found));
         }
-        Ok(Findings { tables, causes, claims, scores: None, sensitivity: None })
+        let changed = !seeds.changes.is_empty();
+        Ok(Findings { tables, causes, claims, scores: None, sensitivity: None, changed })
     }
 
     /// What came of a claim; `set` are keys of the plan that were given another value for all tables.
@@ -148,6 +195,23 @@ impl Study {
         causes: &[CauseFound],
         set: &[String],
     ) -> Result<Found, String> {
+        let own = |table: &str| {
+            let found = tables.iter().find(|found| found.name == table).zip(self.table(table));
+            found.ok_or_else(|| format!("no table '{table}'"))
+        };
+        let by = |own: &TableFound, table: &Table, comparisons| By {
+            metric: table.definition.metric,
+            means: table.definition.averaged > 1,
+            cases: table.cases(&own.figures),
+            comparisons,
+        };
+        // It fails where one of many places says so: each of them has its share of the error.
+        let mut comparisons = 0;
+        for check in checks {
+            let Check::Table { table, relation, at } = check else { continue };
+            let (found, table) = own(table)?;
+            comparisons += relation.comparisons(&found.figures, at, by(found, table, 1));
+        }
         let mut all: Option<Found> = None;
         for check in checks {
             let one = match check {
@@ -157,14 +221,8 @@ impl Study {
                     Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }
                 }
                 Check::Table { table, relation, at } => {
-                    let (own, definition) = tables
-                        .iter()
-                        .find(|found| found.name == *table)
-                        .zip(self.table(table))
-                        .ok_or_else(|| format!("no table '{table}'"))?;
-                    let (metric, means) = (definition.definition.metric, definition.definition.averaged > 1);
-                    let cases = definition.cases(&own.figures);
-                    relation.decide(&own.figures, at, By { metric, means, cases })
+                    let (found, table) = own(table)?;
+                    relation.decide(&found.figures, at, by(found, table, comparisons.max(1)))
                 }
                 Check::Cause(id) => {
                     let cause = causes
@@ -202,22 +260,37 @@ fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Tabl
     let rows = table.printed.iter().flat_map(|printed| &printed.rows);
     let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
-    Ok(TableFound { name: table.name.clone(), cells, orders, baselines: Vec::new(), figures })
+    let (name, baselines, over) = (table.name.clone(), Vec::new(), Vec::new());
+    Ok(TableFound { name, cells, orders, baselines, over, figures })
 }
 
-/// Runs the whole table with a cause's change, and notes which cells that are off are near print then.
+/// Runs the whole table with a cause's change, and notes which cells that are off are near print then, and which that were
+/// near are off. Each of the `tried` causes tries every cell that is off: an interval is as wide as that many need.
 fn explain(
     cause: &super::Cause,
     table: &Table,
     own: &mut TableFound,
+    tried: usize,
     seeds: &Seeds<'_>,
     bench: &mut Bench<'_>,
-) -> Result<(), StudyError> {
+) -> Result<Over, StudyError> {
     let all = seeds.changes_of(table, &cause.changes().map_err(StudyError::Change)?);
     let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
-    for cell in own.cells.iter_mut().filter(|cell| cell.is_off()) {
-        let same = |other: &&Cell| other.labels == cell.labels;
-        if changed.cells.iter().find(same).is_some_and(Cell::is_near) {
+    let error = |cells: &[Cell]| {
+        let evidence = cells.iter().filter(|cell| cell.evidence == Evidence::Transport);
+        let squares: Vec<f64> = evidence.map(|cell| off(cell).powi(2)).collect();
+        interval::mean(&squares).map_or(0.0, f64::sqrt)
+    };
+    let mut over = Over { brings: 0, takes: Vec::new(), errors: [error(&own.cells), error(&changed.cells)] };
+    let tries = tried * own.off().len();
+    for cell in own.cells.iter_mut().filter(|cell| cell.evidence != Evidence::Calibrated) {
+        let Some(other) = changed.cells.iter().find(|other| other.labels == cell.labels) else { continue };
+        if cell.is_near() && other.is_off() {
+            let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
+            over.takes.push(labels.join(" "));
+        }
+        if cell.is_off() && other.is_near_among(tries) {
+            over.brings += 1;
             let list = match cause.kind() {
                 Kind::Finding => &mut cell.explained,
                 Kind::Exploratory => &mut cell.perhaps,
@@ -226,7 +299,7 @@ fn explain(
             list.push(cause.id.clone());
         }
     }
-    Ok(())
+    Ok(over)
 }
 
 /// What the table of features says of a row.

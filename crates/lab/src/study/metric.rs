@@ -142,7 +142,7 @@ impl Metric {
             Self::LostPerObject => Some(both(|packets| packets.lost) / run.objects.len().max(1) as f64),
             Self::LossShare => Some(both(|packets| packets.lost) / both(|packets| packets.sent).max(1.0)),
             Self::Retransmissions => Some(both(|packets| packets.retransmitted)),
-            Self::Spurious => Some(run.events.spurious as f64),
+            Self::Spurious => run.events.spurious.map(|count| count as f64),
             Self::Timeouts => Some(run.events.timeouts as f64),
             Self::Fast => Some(run.events.fast as f64),
             Self::Connections => Some(run.connections as f64),

@@ -21,6 +21,7 @@ pub mod effect;
 pub mod emulated;
 pub mod figures;
 pub mod findings;
+pub mod kept;
 pub mod measured;
 pub mod metric;
 pub mod order;
@@ -41,6 +42,7 @@ pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use emulated::Emulated;
 pub use findings::{Findings, Size, TableFound};
+pub use kept::Kept;
 pub use metric::Metric;
 pub use readings::Readings;
 pub use table::Table;
@@ -63,6 +65,8 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// What it leaves open; `None` where the study has no file of it.
     pub readings: Option<Readings>,
+    /// What was scored before.
+    pub kept: Kept,
     /// The page of prose, Markdown.
     pub page: String,
     /// What of it runs on the host's own protocols, too.
@@ -161,11 +165,14 @@ impl Study {
             let printed = find(&format!("{name}.csv"))?;
             Table::parse(name, &file(&format!("{name}.toml"))?, printed.as_deref())
         });
+        let causes = cause::parse(&file("causes.toml")?)?;
+        let readings = find("readings.toml")?.as_deref().map(Readings::parse).transpose()?;
         let study = Self {
             tables: tables.collect::<Result<_, String>>()?,
-            causes: cause::parse(&file("causes.toml")?)?,
+            kept: Kept::read(&find, &definition, readings.as_ref(), &causes)?,
+            causes,
             claims: claim::parse(&file("claims.csv")?)?,
-            readings: find("readings.toml")?.as_deref().map(Readings::parse).transpose()?,
+            readings,
             page: file("page.md")?,
             emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
             part: None,
@@ -238,6 +245,12 @@ impl Study {
             if let Some(what) = vary.wrong() {
                 return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
             }
+        }
+        let vary = self.definition.vary.iter().filter_map(|vary| vary.tables.as_ref()).flatten();
+        if let Some(name) =
+            self.definition.vary_tables.iter().chain(vary).find(|name| self.table(name).is_none())
+        {
+            return Err(format!("{MAIN}: vary: no table '{name}'"));
         }
         if let Some(line) = self.readings.as_ref().and_then(|readings| readings.misfit(self)) {
             return Err(format!("readings.toml: {line}"));

@@ -48,7 +48,7 @@ pub fn html(
         summary: text::summary(study, findings)
             .lines()
             .map(str::to_owned)
-            .chain(text::robustness(findings))
+            .chain(text::robustness(study, findings))
             .collect(),
         charts: chart::all(study, findings),
         prose,
@@ -56,7 +56,7 @@ pub fn html(
         cells: cells(findings),
         causes: causes(findings),
         claims: claims(findings),
-        more: more(findings),
+        more: more(study, findings),
         parameters: parameters(study),
         command: command.to_owned(),
         cite: format!(
@@ -95,16 +95,16 @@ fn parameters(study: &Study) -> Grid {
 }
 
 /// Baselines, and readings and sensitivity where they were looked at, each with its title.
-fn more(findings: &Findings) -> Vec<(String, Grid)> {
+fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
-    if let Some(scores) = &findings.scores {
+    if let Some(scores) = text::scores(study, findings) {
         let rows = scores.lines().into_iter().map(|line| line.to_vec()).collect();
         more.push((
             format!("What the paper leaves open: {}", scores.heading()),
-            Grid { heads: heads(&["what", "reading", "loss"]), rows },
+            Grid { heads: heads(&["what", "reading", "loss", "orders as in print"]), rows },
         ));
     }
-    if let Some(found) = &findings.sensitivity {
+    if let Some(found) = text::varied(study, findings) {
         let error = |(change, error): &(String, Option<f64>)| {
             vec![change.clone(), error.map_or("-".to_owned(), figure)]
         };
@@ -147,7 +147,8 @@ fn causes(findings: &Findings) -> Grid {
         let cause = &found.cause;
         let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
         let [kind, here] = words;
-        vec![cause.id.clone(), kind, cause.change.join(" "), found.sentence(), here]
+        let says = found.sentence() + &text::over(findings, &cause.id);
+        vec![cause.id.clone(), kind, cause.change.join(" "), says, here]
     });
     Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }
 }
@@ -181,7 +182,7 @@ fn cells(findings: &Findings) -> Grid {
                 pair(cell.ratio),
                 pair(cell.range),
                 format!("{} {evidence}", cell.verdict.word()).trim_end().to_owned(),
-                text::named(cell),
+                text::named(cell, found),
             ]);
         }
     }

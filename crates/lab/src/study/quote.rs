@@ -10,14 +10,22 @@
 //! | `claims.csv#ID,ID` | what came of claims, where it is the same of all |
 //! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table |
 //! | `TABLE.toml#differ[loss=2%]` | how many there |
-//! | `TABLE.toml#orders` | how many of its orders are as in print |
+//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | how many of its orders are as in print, or those of a model |
+//! | `TABLE.toml#takes[ID]` | how many cells of it a cause takes away from print |
+//! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error, as a factor |
+//! | `readings.csv#selected.reading` (`.orders`) | which reading it is of, and its orders |
+//! | `readings.csv#count` (`seeds`) | how many readings, and runs of each |
+//! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, which are fragile, the error of all points |
 //! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's number, or a ratio; terms are those of `claims.csv` |
 
-use super::Study;
+use super::baseline::Model;
 use super::cell::{Cell, Verdict};
 use super::check::{Outcome, Term};
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
+use super::readings::Scores;
+use super::sensitivity::Sensitivity;
+use super::{Study, text};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -31,6 +39,39 @@ pub(super) enum Quote {
     Count(String, Count, BTreeMap<String, String>),
     /// A table, and whose number.
     Number(String, Box<Term>, Option<Box<Term>>),
+    /// What came of the readings.
+    Readings(Scored),
+    /// What hangs on the assumptions.
+    Sensitivity(Hangs),
+    /// A table, and the cause that takes cells of it away from print.
+    Takes(String, String),
+}
+
+/// What is said of readings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scored {
+    Count,
+    Seeds,
+    Error(Which),
+    Reading(Which),
+    Orders(Which),
+}
+
+/// Of which reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Which {
+    Selected,
+    HeldOut,
+    StatedOnly,
+    Median,
+}
+
+/// What is said of a sensitivity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hangs {
+    Held,
+    Fragile,
+    Error,
 }
 
 /// What is counted.
@@ -41,6 +82,7 @@ pub(super) enum Count {
     Explained,
     Unexplained,
     Orders,
+    Model(Model),
 }
 
 impl Quote {
@@ -49,6 +91,13 @@ impl Quote {
         let Some((file, part)) = target.split_once('#') else { return Ok(None) };
         Ok(match (file, file.strip_suffix(".toml")) {
             ("causes.toml", _) => Some(Self::Cause(part.to_owned())),
+            ("readings.csv", _) => Some(Self::Readings(Scored::parse(part)?)),
+            ("sensitivity.csv", _) => Some(Self::Sensitivity(match part {
+                "held" => Hangs::Held,
+                "fragile" => Hangs::Fragile,
+                "error" => Hangs::Error,
+                _ => return Err(format!("'{part}' where held, fragile or error was expected")),
+            })),
             ("claims.csv", _) => Some(Self::Claims(part.split(',').map(str::to_owned).collect())),
             (_, Some(table)) if !table.contains(['/', ':']) => Some(Self::of_table(table, part)?),
             _ => None,
@@ -56,6 +105,9 @@ impl Quote {
     }
 
     fn of_table(table: &str, part: &str) -> Result<Self, String> {
+        if let Some(id) = part.strip_prefix("takes[").and_then(|rest| rest.strip_suffix(']')) {
+            return Ok(Self::Takes(table.to_owned(), id.to_owned()));
+        }
         let mut within = false;
         let mut terms = part.split(|c| {
             within = c == '[' || within && c != ']';
@@ -72,6 +124,8 @@ impl Quote {
             "explained" => Count::Explained,
             "unexplained" => Count::Unexplained,
             "orders" => Count::Orders,
+            "arithmetic" => Count::Model(Model::Arithmetic),
+            "pftk" => Count::Model(Model::Pftk),
             _ => return Ok(Self::Number(table.to_owned(), Box::new(first), second.map(Box::new))),
         };
         Ok(Self::Count(table.to_owned(), count, first.place().clone()))
@@ -101,6 +155,16 @@ impl Quote {
                     terms.into_iter().find(|contestant| names.iter().all(|name| name != contestant));
                 unknown.map_or(Ok(()), |who| Err(format!("no contestant '{who}' in {name}")))
             }
+            Self::Takes(name, id) => {
+                let table = table(name)?;
+                let is_it =
+                    |cause: &super::Cause| cause.id == *id && cause.table == table.name && cause.explains;
+                match study.causes.iter().any(is_it) {
+                    true => Ok(()),
+                    false => Err(format!("no cause '{id}' is run over all of {name}")),
+                }
+            }
+            Self::Readings(_) | Self::Sensitivity(_) => Ok(()),
         }
     }
 
@@ -108,6 +172,12 @@ impl Quote {
     fn text(&self, study: &Study, findings: &Findings) -> String {
         let table = |name: &str| findings.tables.iter().find(|found| found.name == name);
         let said = match self {
+            Self::Readings(what) => text::scores(study, findings).map(|scores| what.of(scores)),
+            Self::Sensitivity(what) => text::varied(study, findings).and_then(|found| what.of(found)),
+            Self::Takes(name, id) => table(name).and_then(|found| {
+                let (_, over) = found.over.iter().find(|(known, _)| known == id)?;
+                Some(over.takes.len().to_string())
+            }),
             Self::Cause(id) => {
                 let found = findings.causes.iter().find(|found| found.cause.id == *id);
                 found.and_then(|found| found.effect).map(|effect| times(effect.mean))
@@ -128,13 +198,21 @@ impl Quote {
 
 impl Count {
     fn of(self, found: &TableFound, at: &BTreeMap<String, String>) -> String {
-        if self == Self::Orders {
-            return format!("{} of {}", found.orders.same, found.orders.all);
+        match self {
+            Self::Orders => return format!("{} of {}", found.orders.same, found.orders.all),
+            Self::Model(model) => {
+                let one = found.baselines.iter().find(|one| one.model == model);
+                return one
+                    .map_or("none".to_owned(), |one| format!("{} of {}", one.orders.same, one.orders.all));
+            }
+            _ => {}
         }
         let is_there = |cell: &Cell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
         let off = found.off();
         let count = match self {
-            Self::Cells | Self::Orders => found.cells.iter().filter(|cell| is_there(cell)).count(),
+            Self::Cells | Self::Orders | Self::Model(_) => {
+                found.cells.iter().filter(|cell| is_there(cell)).count()
+            }
             Self::Of(verdict) => {
                 found.cells.iter().filter(|cell| is_there(cell) && cell.verdict == verdict).count()
             }
@@ -144,6 +222,84 @@ impl Count {
             }
         };
         count.to_string()
+    }
+}
+
+impl Scored {
+    fn parse(part: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("'{part}' where count, seeds, or selected, held-out, stated-only or median was expected")
+        };
+        let (which, of) = part.split_once('.').unwrap_or((part, ""));
+        let which = match which {
+            "count" if of.is_empty() => return Ok(Self::Count),
+            "seeds" if of.is_empty() => return Ok(Self::Seeds),
+            "selected" => Which::Selected,
+            "held-out" => Which::HeldOut,
+            "stated-only" => Which::StatedOnly,
+            "median" if of.is_empty() => Which::Median,
+            _ => return Err(wrong()),
+        };
+        match of {
+            "" => Ok(Self::Error(which)),
+            "reading" => Ok(Self::Reading(which)),
+            "orders" => Ok(Self::Orders(which)),
+            _ => Err(wrong()),
+        }
+    }
+
+    fn of(self, scores: &Scores) -> String {
+        match self {
+            Self::Count => scores.readings.len().to_string(),
+            Self::Seeds => scores.seeds.to_string(),
+            Self::Error(which) => format!(
+                "x{:.2}",
+                match which {
+                    Which::Selected => scores.readings[scores.selected].loss(),
+                    Which::HeldOut => scores.held_out_loss(),
+                    Which::StatedOnly => scores.readings[scores.stated].loss(),
+                    Which::Median => scores.median,
+                }
+                .exp()
+            ),
+            Self::Reading(Which::Selected) => scores.readings[scores.selected].name.clone(),
+            Self::Reading(Which::StatedOnly) => scores.readings[scores.stated].name.clone(),
+            Self::Reading(_) => {
+                let mut chosen: Vec<usize> = scores.held_out.iter().map(|(_, at)| *at).collect();
+                chosen.sort_unstable();
+                chosen.dedup();
+                let names: Vec<&str> = chosen.iter().map(|at| scores.readings[*at].name.as_str()).collect();
+                names.join(", or ")
+            }
+            Self::Orders(which) => {
+                let [same, all, ..] = match which {
+                    Which::Selected => scores.orders_of(scores.selected),
+                    Which::StatedOnly => scores.orders_of(scores.stated),
+                    _ => scores.held_out_orders(),
+                };
+                format!("{same} of {all}")
+            }
+        }
+    }
+}
+
+impl Hangs {
+    fn of(self, found: &Sensitivity) -> Option<String> {
+        let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
+        Some(match self {
+            Self::Held => format!("{} of {}", found.held.len() - fragile.len(), found.held.len()),
+            Self::Fragile if fragile.is_empty() => "none".to_owned(),
+            Self::Fragile => {
+                let each = fragile
+                    .iter()
+                    .map(|held| format!("{} ({} of {})", held.name, held.joint.0, held.joint.1));
+                each.collect::<Vec<_>>().join("; ")
+            }
+            Self::Error => {
+                let [least, median, most] = found.joint_error?.map(|error| format!("x{:.2}", error.exp()));
+                format!("{least} to {most}, median {median}")
+            }
+        })
     }
 }
 
@@ -265,6 +421,9 @@ impl Quote {
             Self::Cause(id) => write!(place, "cause-{id}"),
             Self::Claims(ids) => write!(place, "claim-{}", ids.first().map_or("", String::as_str)),
             Self::Count(name, ..) | Self::Number(name, ..) if is_drawn(name) => write!(place, "table-{name}"),
+            Self::Takes(_, id) => write!(place, "cause-{id}"),
+            Self::Readings(_) => write!(place, "more-2"),
+            Self::Sensitivity(_) => write!(place, "more-3"),
             Self::Count(..) | Self::Number(..) => write!(place, "cells"),
         };
         place

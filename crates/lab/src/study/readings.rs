@@ -17,6 +17,7 @@ use super::effect::figure;
 use super::figures::{Figures, MEAN, hex};
 use super::findings::Size;
 use super::metric::Metric;
+use super::order::Orders;
 use super::printed::Row;
 use super::table::Place;
 use super::{Study, Table};
@@ -116,6 +117,17 @@ pub struct Scored {
     pub left: Option<f64>,
     /// Of each row the root of the mean square of ln(ours/print).
     pub errors: Vec<f64>,
+    /// Of each row of orders how many are as in print, and of how many.
+    pub orders: Vec<(usize, usize)>,
+}
+
+/// A row of orders, and the scored rows that have a cell in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderRow {
+    /// The table and the labels of the row.
+    pub name: String,
+    /// Which scored rows share a cell with it: they choose nothing where it is left out.
+    pub shares: Vec<usize>,
 }
 
 /// What came of all readings.
@@ -123,8 +135,14 @@ pub struct Scored {
 pub struct Scores {
     /// Digest of the file.
     pub hash: String,
+    /// Digest of all that they follow from.
+    pub of: String,
+    /// Seeds of each run.
+    pub seeds: u64,
     /// The rows' names.
     pub rows: Vec<String>,
+    /// The rows of orders.
+    pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<Scored>,
     /// The one that is chosen by all rows.
@@ -348,22 +366,40 @@ impl Study {
         let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
         let mut scored = Vec::new();
         let mut rows = Vec::new();
+        let mut order_rows: Vec<(String, Vec<String>)> = Vec::new();
         for reading in readings.all() {
             let (calibrated, left) = self.calibrated(readings, &reading, &seeds, bench)?;
             let mut by_row: Vec<(String, Vec<f64>)> = Vec::new();
+            let mut orders: BTreeMap<String, (usize, usize)> = BTreeMap::new();
             for table in readings.tables.iter().filter_map(|name| self.table(name)) {
                 let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
                 let set = calibrated.iter().filter(|one| one.is_of(&table));
                 changes.extend(set.map(|one| one.change.clone()));
-                for cell in cells(readings, &table, &changes, &seeds, bench)? {
-                    let labels = readings.rows.iter().filter_map(|column| cell.labels.get(column));
-                    let parts: Vec<&str> =
-                        std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
-                    let name = parts.join("/");
+                let scored = readings.rows(&table);
+                let figures = figures(&table, &scored, &changes, &seeds, bench)?;
+                for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
+                    let name = row_name(&table, &readings.rows, &cell.labels);
+                    // The same rows of orders whatever the reading.
+                    let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
+                    match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
+                        Some((_, shares)) if shares.contains(&name) => {}
+                        Some((_, shares)) => shares.push(name.clone()),
+                        None => order_rows.push((of_orders, vec![name.clone()])),
+                    }
                     let error = off(&cell);
                     match by_row.iter_mut().find(|(known, _)| *known == name) {
                         Some((_, errors)) => errors.push(error),
                         None => by_row.push((name, vec![error])),
+                    }
+                }
+                // What sets an input has an order, too.
+                let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+                let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
+                let found = Orders::of(&table, &all);
+                for (list, same) in [(&found.kept, 1), (&found.missed, 0)] {
+                    for (_, place) in list {
+                        let one = orders.entry(row_name(&table, &table.definition.rows, place)).or_default();
+                        *one = (one.0 + same, one.1 + 1);
                     }
                 }
             }
@@ -377,10 +413,20 @@ impl Study {
                 calibrated: calibrated.iter().map(|one| one.change.to_string()).collect(),
                 left,
                 errors: by_row.iter().map(|(_, errors)| rms(errors)).collect(),
+                orders: order_rows
+                    .iter()
+                    .map(|(name, _)| orders.get(name).copied().unwrap_or_default())
+                    .collect(),
             });
             rows = by_row.into_iter().map(|(name, _)| name).collect();
         }
-        Scores::of(readings.hash.clone(), rows, scored)
+        let at = |name: &String| rows.iter().position(|row| row == name);
+        let order_rows = order_rows
+            .into_iter()
+            .map(|(name, shares)| OrderRow { name, shares: shares.iter().filter_map(at).collect() })
+            .collect();
+        Scores::of(readings.hash.clone(), rows, order_rows, scored)
+            .map(|scores| Scores { seeds: seeds.runs, of: self.kept.of_scores.clone(), ..scores })
             .ok_or_else(|| StudyError::Change("readings.toml: no cell is left to score".to_owned()))
     }
 }
@@ -390,17 +436,11 @@ pub(super) fn off(cell: &Cell) -> f64 {
     cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
 }
 
-/// The cells of a table that are scored, beside ours. What has no such cell is not run.
-fn cells(
-    readings: &Readings,
-    table: &Table,
-    changes: &[Change],
-    seeds: &Seeds<'_>,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Cell>, StudyError> {
-    let rows = readings.rows(table);
-    let figures = figures(table, &rows, changes, seeds, bench)?;
-    Ok(rows.into_iter().map(|row| Cell::measure(table, row, &figures)).collect())
+/// The table, and the labels in these columns.
+fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>) -> String {
+    let labels = columns.iter().filter_map(|column| labels.get(column));
+    let parts: Vec<&str> = std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
+    parts.join("/")
 }
 
 /// The figures of the places of these rows, of the contestants that the table has.
@@ -445,7 +485,12 @@ fn of_table(table: &Table, changes: &[Change]) -> Vec<Change> {
 
 impl Scores {
     /// What readings with these errors say; `None` where no row is scored.
-    fn of(hash: String, rows: Vec<String>, readings: Vec<Scored>) -> Option<Self> {
+    pub(super) fn of(
+        hash: String,
+        rows: Vec<String>,
+        order_rows: Vec<OrderRow>,
+        readings: Vec<Scored>,
+    ) -> Option<Self> {
         let count = rows.len();
         if count == 0 || readings.iter().all(|reading| reading.exploratory) {
             return None;
@@ -471,7 +516,43 @@ impl Scores {
         let others = of(false);
         let median = (others[(others.len() - 1) / 2].0 + others[others.len() / 2].0) / 2.0;
         let exploratory = of(true).first().map(|(_, at)| *at);
-        Some(Self { hash, rows, selected, alike, held_out, stated, median, exploratory, readings })
+        let (of, seeds) = (String::new(), 0);
+        Some(Self {
+            hash,
+            of,
+            seeds,
+            rows,
+            order_rows,
+            selected,
+            alike,
+            held_out,
+            stated,
+            median,
+            exploratory,
+            readings,
+        })
+    }
+
+    /// Orders as in print of a reading, and of how many; rows in which all are, and of how many.
+    #[must_use]
+    pub fn orders_of(&self, reading: usize) -> [usize; 4] {
+        counted(self.readings[reading].orders.iter().copied())
+    }
+
+    /// The same where each row of orders is that of the reading which the rows choose that share no cell with it.
+    #[must_use]
+    pub fn held_out_orders(&self) -> [usize; 4] {
+        counted(self.held_out_each().into_iter().flatten())
+    }
+
+    /// The same of each row of orders.
+    pub(super) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
+        let each = self.order_rows.iter().enumerate().map(|(at, row)| {
+            let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
+            let (chosen, _) = choose(&self.readings, &rest)?;
+            self.readings[chosen].orders.get(at).copied()
+        });
+        each.collect()
     }
 
     /// The mean over rows of what [`held_out`](Self::held_out) has.
@@ -489,19 +570,22 @@ impl Scores {
             if exploratory > 0 { format!(", {exploratory} of them exploratory") } else { String::new() };
         format!(
             "readings {}: {all} of what the paper leaves open{exploratory}, by the mean over {of} rows of the rms of \
-             ln(ours/print); {} within one standard error of the best",
-            self.hash, self.alike
+             ln(ours/print), {} a place; {} within one standard error of the best",
+            self.hash,
+            if self.seeds == 1 { "one run".to_owned() } else { format!("{} runs", self.seeds) },
+            self.alike
         )
     }
 
-    /// A line for each of what is to be said of them: what, the reading, the loss.
+    /// A line for each of what is to be said of them: what, the reading, the loss, and its orders.
     #[must_use]
-    pub fn lines(&self) -> Vec<[String; 3]> {
+    pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |what: &str, at: usize| {
             let reading = &self.readings[at];
             let left =
                 reading.left.map_or(String::new(), |left| format!("; calibrated cells {}", shown(left)));
-            [what.to_owned(), reading.name.clone(), shown(reading.loss()) + &left]
+            let orders = in_words(self.orders_of(at));
+            [what.to_owned(), reading.name.clone(), shown(reading.loss()) + &left, orders]
         };
         let mut chosen: Vec<usize> = self.held_out.iter().map(|(_, at)| *at).collect();
         chosen.sort_unstable();
@@ -509,9 +593,14 @@ impl Scores {
         let names: Vec<&str> = chosen.iter().map(|at| self.readings[*at].name.as_str()).collect();
         let mut lines = vec![
             of("selected", self.selected),
-            ["held out".to_owned(), names.join(" | "), shown(self.held_out_loss())],
+            [
+                "held out".to_owned(),
+                names.join(" | "),
+                shown(self.held_out_loss()),
+                in_words(self.held_out_orders()),
+            ],
             of("stated only", self.stated),
-            ["median of all".to_owned(), String::new(), shown(self.median)],
+            ["median of all".to_owned(), String::new(), shown(self.median), String::new()],
         ];
         lines.extend(self.exploratory.map(|at| of("best exploratory, never chosen", at)));
         lines
@@ -526,9 +615,21 @@ impl Scored {
     }
 }
 
+/// Orders that are as in print, all of them, rows in which all are, and rows that have any.
+fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
+    rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (kept, of)| {
+        [same + kept, all + of, whole + usize::from(kept == of), rows + 1]
+    })
+}
+
 /// A loss, and the factor that it is.
 fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
+}
+
+/// Orders and rows of orders; nothing where print has none.
+fn in_words([same, all, whole, rows]: [usize; 4]) -> String {
+    if all == 0 { String::new() } else { format!("orders {same}/{all}, rows {whole}/{rows}") }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -563,12 +664,30 @@ mod tests {
             calibrated: Vec::new(),
             left: None,
             errors: errors.to_vec(),
+            orders: Vec::new(),
         }
     }
 
     fn scores(readings: Vec<Scored>) -> Scores {
         let rows = (0..readings[0].errors.len()).map(|row| row.to_string()).collect();
-        Scores::of("hash".to_owned(), rows, readings).expect("scores")
+        Scores::of("hash".to_owned(), rows, Vec::new(), readings).expect("scores")
+    }
+
+    #[test]
+    fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
+        let of = |name: &str, errors: [f64; 2], orders: [(usize, usize); 2]| Scored {
+            orders: orders.to_vec(),
+            ..scored(name, (0, 0), &errors)
+        };
+        // Row 0 alone chooses a, row 1 alone b.
+        let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
+        let row = |name: &str, shares: &[usize]| OrderRow { name: name.to_owned(), shares: shares.to_vec() };
+        let rows = vec!["0".to_owned(), "1".to_owned()];
+        let order_rows = vec![row("x", &[0]), row("y", &[1])];
+        let found = Scores::of("hash".to_owned(), rows, order_rows, readings).expect("scores");
+        assert_eq!((found.orders_of(0), found.orders_of(1)), ([2, 5, 1, 2], [4, 5, 1, 2]));
+        assert_eq!(found.held_out_orders(), [1, 5, 0, 2], "b of the first, a of the second");
+        assert_eq!(found.lines()[1][3], "orders 1/5, rows 0/2");
     }
 
     #[test]
@@ -612,7 +731,7 @@ mod tests {
         assert_eq!((found.selected, found.stated, found.exploratory), (1, 1, Some(0)));
         assert_eq!(found.held_out, [(0.5, 1), (0.7, 1)]);
         assert!((found.median - 0.6).abs() < 1e-12);
-        assert_eq!(found.lines()[0], ["selected", "a", "0.600 (x1.82)"].map(str::to_owned));
+        assert_eq!(found.lines()[0], ["selected", "a", "0.600 (x1.82)", ""].map(str::to_owned));
     }
 
     const FILE: &str = "tables = ['t']\nrows = ['contestant']\nruns = 2\nquick-runs = 1\n\

@@ -2,8 +2,8 @@
 //!
 //! `[[vary]]` of `study.toml` names an assumption and between what it may lie, or its alternatives. One at a time takes its
 //! two ends (or each alternative); all at once is a Latin hypercube of [`POINTS`] points, log-uniform between the ends. What
-//! is looked at are the orders of the first table and the findings about it; what holds in fewer than [`FRAGILE`] of the
-//! points hangs on the assumptions.
+//! is looked at are the orders of the first table, or of those that the study names (`vary-tables`), and the findings about
+//! them; what holds in fewer than [`FRAGILE`] of the points hangs on the assumptions.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -36,6 +36,8 @@ pub struct Vary {
     /// The alternatives of a choice, besides what the plan says.
     #[serde(default)]
     pub or: Vec<String>,
+    /// The tables in which it is; all unless given.
+    pub tables: Option<Vec<String>>,
 }
 
 /// How often an order or a finding holds.
@@ -60,11 +62,13 @@ impl Held {
 /// What came of it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sensitivity {
+    /// Digest of all that it follows from.
+    pub of: String,
     /// Every change made alone, with the error of the cells then: the root of the mean square of ln(ours/print).
     pub alone: Vec<(String, Option<f64>)>,
     /// The same of every point of the hypercube, least, median and most.
     pub joint_error: Option<[f64; 3]>,
-    /// Orders of the first table, and findings.
+    /// Orders of the tables, and findings about them.
     pub held: Vec<Held>,
 }
 
@@ -132,28 +136,56 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the first table and its findings with each assumption changed, alone and with all others.
+    /// Runs tables and the findings about them with each assumption changed, alone and with all others.
     ///
     /// # Errors
     /// [`StudyError`].
     pub fn sensitivity(&self, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Sensitivity, StudyError> {
-        let Some(table) = self.tables.first() else { return Ok(Sensitivity::default()) };
-        let causes: Vec<&Cause> = self
-            .causes
-            .iter()
-            .filter(|cause| cause.table == table.name && !cause.is_planted() && !cause.is_exploratory())
-            .filter(|cause| !covers(&self.definition.vary_without, &cause.at))
+        let without = &self.definition.vary_without;
+        let tables: Vec<Varied<'_>> = self
+            .definition
+            .varied()
+            .into_iter()
+            .filter_map(|name| self.table(name))
+            .map(|table| {
+                let looked_at = |row: &&Row| !covers(without, &row.labels);
+                let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+                let is_of = |cause: &&Cause| {
+                    cause.table == table.name && !cause.is_planted() && !cause.is_exploratory()
+                };
+                Varied {
+                    table,
+                    rows: printed.filter(looked_at).collect(),
+                    causes: self
+                        .causes
+                        .iter()
+                        .filter(is_of)
+                        .filter(|cause| !covers(without, &cause.at))
+                        .collect(),
+                }
+            })
             .collect();
-        let looked_at = |row: &&Row| !covers(&self.definition.vary_without, &row.labels);
-        let rows: Vec<&Row> =
-            table.printed.iter().flat_map(|printed| &printed.rows).filter(looked_at).collect();
-        let varied = Varied { table, rows, causes };
+        let mut run = |changes: &[(&Vary, Change)]| {
+            let (mut squares, mut outcomes) = (Vec::new(), Vec::new());
+            for varied in &tables {
+                let is_of = |(vary, _): &&(&Vary, Change)| {
+                    let of = vary.tables.as_ref();
+                    of.is_none_or(|names| names.iter().any(|name| *name == varied.table.name))
+                };
+                let own: Vec<Change> =
+                    changes.iter().filter(is_of).map(|(_, change)| change.clone()).collect();
+                let (errors, own) = varied.outcomes(&own, tables.len() > 1, seeds, bench)?;
+                squares.extend(errors);
+                outcomes.extend(own);
+            }
+            Ok::<_, StudyError>((crate::stats::interval::mean(&squares).map(f64::sqrt), outcomes))
+        };
         let mut held: BTreeMap<String, Held> = BTreeMap::new();
-        let mut result = Sensitivity::default();
+        let mut result = Sensitivity { of: self.kept.of_sensitivity.clone(), ..Sensitivity::default() };
         for vary in &self.definition.vary {
             for value in vary.ends() {
                 let change = vary.change(&value)?;
-                let (error, outcomes) = varied.outcomes(std::slice::from_ref(&change), seeds, bench)?;
+                let (error, outcomes) = run(&[(vary, change.clone())])?;
                 result.alone.push((change.to_string(), error));
                 for (name, holds) in outcomes {
                     let one = entry(&mut held, name);
@@ -165,14 +197,11 @@ impl Study {
         }
         let mut errors = Vec::new();
         for shares in hypercube(self.definition.vary.len(), POINTS) {
-            let changes = self
-                .definition
-                .vary
-                .iter()
-                .zip(shares)
-                .filter_map(|(vary, share)| vary.at(share).map(|value| vary.change(&value)));
+            let changes = self.definition.vary.iter().zip(shares).filter_map(|(vary, share)| {
+                vary.at(share).map(|value| Ok::<_, StudyError>((vary, vary.change(&value)?)))
+            });
             let changes = changes.collect::<Result<Vec<_>, _>>()?;
-            let (error, outcomes) = varied.outcomes(&changes, seeds, bench)?;
+            let (error, outcomes) = run(&changes)?;
             errors.extend(error);
             for (name, holds) in outcomes {
                 let one = entry(&mut held, name);
@@ -205,41 +234,39 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// The error of the cells, and what holds, with these changes.
+    /// The squares of the cells' errors, and what holds, with these changes; with `named`, of which table.
     fn outcomes(
         &self,
         changes: &[Change],
+        named: bool,
         seeds: &Seeds<'_>,
         bench: &mut Bench<'_>,
-    ) -> Result<(Option<f64>, Outcomes), StudyError> {
+    ) -> Result<(Vec<f64>, Outcomes), StudyError> {
         let table = self.table;
         let all = seeds.changes_of(table, changes);
         let seeds =
             Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
         let figures = figures(table, &self.rows, &[], &seeds, bench)?;
         let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
-        let mut outcomes = orders(&Orders::of(table, &cells));
+        let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
             // The place alone: what it explains elsewhere is not looked at.
             let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
         }
-        let logs: Vec<f64> = cells
-            .iter()
-            .filter(|cell| cell.evidence == Evidence::Transport)
-            .map(|cell| off(cell).powi(2))
-            .collect();
-        let error = crate::stats::interval::mean(&logs).map(f64::sqrt);
-        Ok((error, outcomes))
+        let is_evidence = |cell: &&Cell| cell.evidence == Evidence::Transport;
+        Ok((cells.iter().filter(is_evidence).map(|cell| off(cell).powi(2)).collect(), outcomes))
     }
 }
 
 /// The orders of a table that are as in print.
-fn orders(found: &Orders) -> Outcomes {
+fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, place): &(String, BTreeMap<String, String>)| {
         let place: Vec<&str> = place.values().map(String::as_str).collect();
-        format!("order of {pair} at {}", place.join("/"))
+        let at = if place.is_empty() { String::new() } else { format!(" at {}", place.join("/")) };
+        let table = if table.is_empty() { String::new() } else { format!(" of {table}") };
+        format!("order of {pair}{at}{table}")
     };
     let kept = found.kept.iter().map(|one| (of(one), Some(true)));
     kept.chain(found.missed.iter().map(|one| (of(one), Some(false)))).collect()
@@ -254,6 +281,7 @@ mod tests {
             key: "rtt".to_owned(),
             between: between.map(|ends| ends.map(str::to_owned)),
             or: or.iter().map(|text| (*text).to_owned()).collect(),
+            tables: None,
         }
     }
 

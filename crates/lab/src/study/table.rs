@@ -48,6 +48,8 @@ pub struct Definition {
     /// Columns whose combinations are independent of each other: cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
+    /// What of the plan was chosen with these rows in view: no order of theirs is held out then, but by readings.
+    pub seen: Option<String>,
     /// Cells that set an input of ours and so prove nothing: labels that all must match.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,

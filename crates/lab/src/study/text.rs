@@ -4,10 +4,10 @@ use super::baseline::Model;
 use super::cell::{Cell, Evidence, Verdict};
 use super::check::Outcome;
 use super::effect::figure;
-use super::findings::{Findings, TableFound};
+use super::findings::{Findings, Over, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{Change, Copied, Kind, Study, Table, measured};
+use super::{Change, Copied, Kind, Study, Table, kept, measured};
 use std::fmt::Write;
 
 /// One line a study, with its question, or what is wrong with it; and whether all can be opened.
@@ -86,7 +86,10 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     }
     for found in &findings.causes {
         let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
-        out.push_str(&wrapped(&format!("{id} ({kind}, {word}): {}", found.sentence()), 98));
+        out.push_str(&wrapped(
+            &format!("{id} ({kind}, {word}): {}{}", found.sentence(), over(findings, id)),
+            98,
+        ));
     }
     // Of a part all claims are told that it decides.
     out.push_str(match study.part {
@@ -103,6 +106,23 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out.push('\n');
     out += &summary(study, findings);
     out
+}
+
+/// What a cause that is run over its whole table does there, as the end of its sentence; nothing of another.
+pub(super) fn over(findings: &Findings, id: &str) -> String {
+    let all = findings.tables.iter().flat_map(|found| &found.over);
+    let over = all.into_iter().find(|(known, _)| known == id);
+    over.map_or(String::new(), |(_, over)| {
+        format!(
+            " Of the whole table it brings {} near print, and {}.",
+            cells_in_words(over.brings),
+            over.elsewhere()
+        )
+    })
+}
+
+fn cells_in_words(count: usize) -> String {
+    if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
 }
 
 /// The lines that say that this is not the study as it is shipped, and stand above all that is printed and written; `also`
@@ -144,9 +164,10 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     for found in compared {
         let table = study.table(&found.name);
         let beside = table.and_then(|table| table.definition.beside.as_deref());
+        let seen = table.and_then(|table| table.definition.seen.as_deref());
         let is_exploratory = table.is_some_and(|table| table.definition.exploratory);
         let word = if is_exploratory { "exploratory, proves nothing by itself: " } else { "" };
-        let line = table_line(found, beside);
+        let line = table_line(found, beside, seen);
         let _ = writeln!(out, "{}/{}: {word}{line}", study.definition.name, found.name);
     }
     if !alone.is_empty() {
@@ -187,18 +208,32 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// What readings and sensitivity found, where they were looked at: a line for each thing to be said.
+/// What came of the readings: now, or as the study has it from before, where its assumptions are its own.
+pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
+    findings.scores.as_ref().or_else(|| study.kept.scores.as_ref().filter(|_| !findings.changed))
+}
+
+/// What hangs on the assumptions, likewise.
+pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
+    findings.sensitivity.as_ref().or_else(|| study.kept.sensitivity.as_ref().filter(|_| !findings.changed))
+}
+
+/// What readings and sensitivity found: a line for each thing to be said.
 #[must_use]
-pub fn robustness(findings: &Findings) -> Vec<String> {
+pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(scores) = &findings.scores {
+    for file in &study.kept.stale {
+        lines.push(format!("{file} is of another state of the study and says nothing of this one"));
+    }
+    if let Some(scores) = scores(study, findings) {
         lines.push(scores.heading());
-        lines.extend(scores.lines().into_iter().map(|[what, reading, loss]| {
-            let reading = if reading.is_empty() { reading } else { format!(": {reading}") };
-            format!("error, {what}: {loss}{reading}")
+        lines.extend(scores.lines().into_iter().map(|[what, reading, loss, orders]| {
+            let [orders, reading] = [(", ", orders), (": ", reading)]
+                .map(|(before, text)| if text.is_empty() { text } else { format!("{before}{text}") });
+            format!("error, {what}: {loss}{orders}{reading}")
         }));
     }
-    if let Some(found) = &findings.sensitivity {
+    if let Some(found) = varied(study, findings) {
         if let Some(errors) = found.joint_error {
             let [least, median, most] = errors.map(figure);
             lines.push(format!(
@@ -228,7 +263,7 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
     for (study, findings) in all {
         let name = &study.definition.name;
         let _ = write!(out, "\n## {name}\n\n{}.\n\n", study.definition.source);
-        for line in summary(study, findings).lines().map(str::to_owned).chain(robustness(findings)) {
+        for line in summary(study, findings).lines().map(str::to_owned).chain(robustness(study, findings)) {
             let _ = writeln!(out, "- {line}");
         }
         out.push_str("\n| in the paper | shows | here |\n|---|---|---|\n");
@@ -246,7 +281,8 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
         for found in findings.causes.iter().filter(|found| !found.cause.is_planted()) {
             let (id, kind) = (&found.cause.id, found.cause.kind().word());
             let fails = if found.is_met() { "" } else { "**fails**: " };
-            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", bar(&found.sentence()));
+            let sentence = found.sentence() + &over(findings, id);
+            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", bar(&sentence));
         }
     }
     out
@@ -258,7 +294,7 @@ fn bar(text: &str) -> String {
 }
 
 /// A table's cells and orders in a line.
-fn table_line(found: &TableFound, beside: Option<&str>) -> String {
+fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
         [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "cells of arrivals or arithmetic")]
@@ -295,8 +331,10 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
             };
             format!(", {} {}{alike}", one.model.name(), one.orders.same)
         });
+        let seen =
+            seen.map_or(String::new(), |what| format!(" (none held out: {what} chosen with them in view)"));
         format!(
-            "orders {}/{}, independent rows {}/{}, a coin {}{}",
+            "orders {}/{}, independent rows {}/{}{seen}, a coin {}{}",
             orders.same,
             orders.all,
             orders.same_rows,
@@ -343,17 +381,31 @@ fn table_line(found: &TableFound, beside: Option<&str>) -> String {
             } else {
                 format!(" (of these {} come near print, which explains nothing)", more.join(", "))
             };
-            format!("of {all} that differ {} explained, {unexplained} not explained{more}", all - unexplained)
+            let price = match found.explained_at_a_price() {
+                0 => String::new(),
+                some => format!(" ({some} by causes that take other cells away from print)"),
+            };
+            let explained = all - unexplained;
+            format!("of {all} that differ {explained} explained{price}, {unexplained} not explained{more}")
         }
     });
     parts.join("; ")
 }
 
-/// The causes that bring a cell near print, those that explain nothing with what they are.
-pub(super) fn named(cell: &Cell) -> String {
+/// The causes that bring a cell near print, those that explain nothing with what they are, and those that take others away
+/// from print with how many.
+pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
+    let takes = |id: &String| {
+        let over = found.over.iter().find(|(known, _)| known == id);
+        match over.map_or(0, |(_, over)| over.takes.len()) {
+            0 => id.clone(),
+            some => format!("{id} (takes {some} away)"),
+        }
+    };
+    let explained = cell.explained.iter().map(takes);
     let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
     let against = cell.against.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
-    cell.explained.iter().cloned().chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
+    explained.chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
 }
 
 /// Every printed cell beside ours.
@@ -404,7 +456,7 @@ fn cells(table: &Table, found: &TableFound) -> String {
             Evidence::Transport => String::new(),
             other => format!(" ({})", other.word()),
         };
-        let causes = named(cell);
+        let causes = named(cell, found);
         let explained = if causes.is_empty() { String::new() } else { format!(": {causes}") };
         let _ = writeln!(
             out,
@@ -508,7 +560,8 @@ pub fn claims_csv(findings: &Findings) -> String {
 pub fn causes_csv(findings: &Findings) -> String {
     let header =
         ["id", "table", "change", "of", "least", "most", "effect", "low", "high", "holds", "kind", "says"];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let more = ["brings", "takes", "error_without", "error_with"];
+    let mut rows = vec![header.into_iter().chain(more).map(str::to_owned).collect::<Vec<_>>()];
     for found in &findings.causes {
         let cause = &found.cause;
         let number = |of: fn(&super::effect::Estimate) -> f64| {
@@ -528,56 +581,52 @@ pub fn causes_csv(findings: &Findings) -> String {
             cause.kind().word().to_owned(),
             found.sentence(),
         ]);
+        let mut all = findings.tables.iter().flat_map(|found| &found.over);
+        let over = all.find(|(id, _)| *id == cause.id).map(|(_, over)| over);
+        let of = |of: fn(&Over) -> String| over.map_or(String::new(), of);
+        rows.last_mut().into_iter().for_each(|row| {
+            row.extend([
+                of(|over| over.brings.to_string()),
+                of(|over| over.takes.join("; ")),
+                of(|over| over.errors[0].to_string()),
+                of(|over| over.errors[1].to_string()),
+            ]);
+        });
     }
     written(&rows)
+}
+
+/// Whether what was scored now is what the study has from before; nothing where it has nothing, or of other seeds.
+#[must_use]
+pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
+    let (mut out, mut all) = (String::new(), true);
+    let name = &study.definition.name;
+    let mut add = |file: &str, same: bool| {
+        let word = if same { "is what was scored here" } else { "is NOT what was scored here" };
+        let _ = writeln!(out, "{name}/{file}: {word}");
+        all &= same;
+    };
+    let [first, second] = kept::FILES;
+    if let Some((now, before)) = findings.scores.as_ref().zip(study.kept.scores.as_ref())
+        && now.seeds == before.seeds
+    {
+        add(first, kept::readings_csv(now) == kept::readings_csv(before));
+    }
+    if let Some((now, before)) = findings.sensitivity.as_ref().zip(study.kept.sensitivity.as_ref()) {
+        add(second, kept::sensitivity_csv(now) == kept::sensitivity_csv(before));
+    }
+    (out, all)
 }
 
 /// What came of the readings, in words.
 #[must_use]
 pub fn readings(study: &Study, scores: &Scores) -> String {
     let mut out = format!("\n{}: {}\n", study.definition.name, scores.heading());
-    for [what, reading, loss] in scores.lines() {
-        out += &wrapped(&format!("{what}: {loss} {reading}"), 98);
+    for [what, reading, loss, orders] in scores.lines() {
+        let orders = if orders.is_empty() { orders } else { format!(", {orders}") };
+        out += &wrapped(&format!("{what}: {loss}{orders} {reading}"), 98);
     }
     out
-}
-
-/// A row for each reading, and one for each thing that is said of them.
-#[must_use]
-pub fn readings_csv(scores: &Scores) -> String {
-    let head = ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-    let mut rows = vec![head.into_iter().map(str::to_owned).chain(scores.rows.iter().cloned()).collect()];
-    let numbers = |loss: f64, errors: Vec<f64>| {
-        std::iter::once(loss).chain(errors).map(|value| value.to_string()).collect::<Vec<_>>()
-    };
-    let mut add = |what: &str, name: &str, of: [String; 5], numbers: Vec<String>| {
-        let mut row = vec![what.to_owned(), name.to_owned()];
-        row.extend(of);
-        row.extend(numbers);
-        row.resize(8 + scores.rows.len(), String::new());
-        rows.push(row);
-    };
-    let of = |at: usize| {
-        let reading = &scores.readings[at];
-        let (stated, default) = reading.departures;
-        let exploratory = if reading.exploratory { "yes" } else { "no" };
-        let left = reading.left.map_or(String::new(), |left| left.to_string());
-        let calibrated = reading.calibrated.join(" ");
-        [stated.to_string(), default.to_string(), exploratory.to_owned(), calibrated, left]
-    };
-    let none = || [const { String::new() }; 5];
-    add("file", &scores.hash, none(), Vec::new());
-    for (what, at) in [("selected", scores.selected), ("stated only", scores.stated)] {
-        let reading = &scores.readings[at];
-        add(what, &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()));
-    }
-    let held_out = scores.held_out.iter().map(|(error, _)| *error).collect();
-    add("held out", "", none(), numbers(scores.held_out_loss(), held_out));
-    add("median of all", "", none(), numbers(scores.median, Vec::new()));
-    for (at, reading) in scores.readings.iter().enumerate() {
-        add("reading", &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()));
-    }
-    written(&rows)
 }
 
 /// What hangs on the assumptions, in words.
@@ -615,25 +664,6 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
             &wrapped(&format!("{}: {holds} of {of} points; alone it is broken by {broken}", held.name), 98);
     }
     out
-}
-
-/// A row for each order and finding.
-#[must_use]
-pub fn sensitivity_csv(found: &Sensitivity) -> String {
-    let mut rows =
-        vec![["what", "holds_points", "points", "fragile", "broken_by"].map(str::to_owned).to_vec()];
-    for held in &found.held {
-        let fragile = if held.is_fragile() { "yes" } else { "no" };
-        let (holds, of) = held.joint;
-        rows.push(vec![
-            held.name.clone(),
-            holds.to_string(),
-            of.to_string(),
-            fragile.to_owned(),
-            held.broken_by.join(" "),
-        ]);
-    }
-    written(&rows)
 }
 
 /// Rows as CSV (RFC 4180, but lines end in a line feed alone).

@@ -130,6 +130,11 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         Self::check(self).map_err(|error| error.to_string())
     }
+
+    /// By the timestamp that comes back (RFC 3522), or by a duplicate that is reported (RFC 3708).
+    fn knows_needless(&self) -> bool {
+        self.timestamps || self.sack && self.dsack
+    }
 }
 
 /// What the application learns of the engine's reason.

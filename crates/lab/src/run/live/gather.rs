@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use super::hosts::{Ended, Seen, Served};
-use crate::plan::{Contestant, PointPlan};
+use crate::plan::{Contestant, LossBy, PointPlan};
 use crate::results::{
     BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
     Series, Side,
@@ -82,7 +82,9 @@ pub fn run(
     let dropped = rules.unwrap_or_default();
     let sum = |way: usize, of: fn(&Passed) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
     let packets = |way: usize, host: &Seen, rules: Rules| Packets {
-        sent: sum(way, |passed| passed.entered.packets),
+        // What is lost where it sets out has not entered the link.
+        sent: sum(way, |passed| passed.entered.packets)
+            + if point.loss_by == LossBy::IptablesOut { rules.dropped } else { 0 },
         lost: sum(way, |passed| passed.lost) + rules.dropped,
         retransmitted: retransmitted(host),
     };
@@ -138,10 +140,9 @@ pub fn run(
                     },
                 )
                 .sum(),
-            spurious: both
-                .iter()
-                .map(|host| if kernels { kernel(host).spurious } else { spurious(host) })
-                .sum(),
+            spurious: (kernels || contestant.engine.knows_needless()).then(|| {
+                both.iter().map(|host| if kernels { kernel(host).spurious } else { spurious(host) }).sum()
+            }),
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,

@@ -23,7 +23,7 @@ mod one;
 
 use super::batch::{self, Options, RaceError};
 use super::one::{Kept, Scenario};
-use crate::plan::{Contestant, LossBy, Plan, PlanError, contestant};
+use crate::plan::{Contestant, Plan, PlanError, contestant};
 use crate::results::{Race, World};
 use anabranch_emu::netns::Namespace;
 use anabranch_emu::rules;
@@ -101,12 +101,12 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if point.workload.keep_origins {
             return refuse("--origins", "a server for each origin");
         }
-        if point.loss_by == LossBy::Iptables && plan.together {
+        if point.loss_by.is_iptables() && plan.together {
             let what =
                 "rules stand at a host, and each contestant has its own: let the link lose with --together";
             return Err(PlanError::at("--loss-by", what));
         }
-        if point.loss_by == LossBy::Iptables {
+        if point.loss_by.is_iptables() {
             let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
             for loss in ways {
                 // Whether there is such a rule does not hang on the seed.
@@ -141,7 +141,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
 /// # Errors
 /// One line.
 pub fn possible(plan: &Plan) -> Result<(), String> {
-    if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
+    if plan.points.iter().any(|point| point.loss_by.is_iptables()) {
         rules::possible().map_err(|error| error.to_string())?;
     }
     for contestant in &plan.contestants {

@@ -66,7 +66,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
         // Whoever loses: the other elements are the link's, and have the luck that they would have had.
-        let spec = if point.loss_by == LossBy::Iptables { &rules::lossless(spec) } else { spec };
+        let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(told)?);
     }
@@ -110,7 +110,12 @@ impl<'a> Lane<'a> {
         let (wiring, pipes) = joined.map_err(told)?;
         let rules = match point.loss_by {
             LossBy::Link => None,
-            LossBy::Iptables => Some(Rules::install(&wiring, links, seed).map_err(told)?),
+            LossBy::Iptables => {
+                Some(Rules::install(&wiring, links, seed, rules::Place::Arrival).map_err(told)?)
+            }
+            LossBy::IptablesOut => {
+                Some(Rules::install(&wiring, links, seed, rules::Place::Departure).map_err(told)?)
+            }
         };
         if contestant.is_kernels_multipath() {
             wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(told)?;

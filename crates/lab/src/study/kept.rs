@@ -1,0 +1,316 @@
+//! What was scored before: `readings.csv` and `sensitivity.csv` of a study's folder, as `study run --readings
+//! --sensitivity --out DIR` writes them.
+//!
+//! Both take minutes, so a study has them at hand, and every page shows them. Each names by a digest what it follows from:
+//! plans, printed cells, readings, and what is varied. Where these are others now it is *stale*, and shown no more.
+
+use super::figures::hex;
+use super::readings::{OrderRow, Scored, Scores};
+use super::sensitivity::{Held, Sensitivity};
+use super::text::written;
+use super::{Cause, Definition, Readings};
+use std::fmt::Write;
+
+/// The files of a study that hold what was scored before.
+pub const FILES: [&str; 2] = ["readings.csv", "sensitivity.csv"];
+
+/// What a study has of it.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// What came of the readings.
+    pub scores: Option<Scores>,
+    /// What hangs on the assumptions.
+    pub sensitivity: Option<Sensitivity>,
+    /// The files that are of another state of the study.
+    pub stale: Vec<&'static str>,
+    /// What scores follow from now.
+    pub(super) of_scores: String,
+    /// What a sensitivity follows from now.
+    pub(super) of_sensitivity: String,
+}
+
+impl Kept {
+    /// Reads what there is of it, given the texts of the study's files.
+    ///
+    /// # Errors
+    /// One line: which file, and what is wrong.
+    pub(super) fn read(
+        find: impl Fn(&str) -> Result<Option<String>, String>,
+        definition: &Definition,
+        readings: Option<&Readings>,
+        causes: &[Cause],
+    ) -> Result<Self, String> {
+        // What is a comment in a plan or a table changes no number.
+        let table = |name: &str| -> Result<String, String> {
+            let mut out = String::new();
+            for file in [format!("{name}.toml"), format!("{name}.csv")] {
+                let text = find(&file)?.unwrap_or_default();
+                let lines = text.lines().map(str::trim_end);
+                let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+                let _ = writeln!(out, "{file}\n{}", lines.collect::<Vec<_>>().join("\n"));
+            }
+            Ok(out)
+        };
+        let mut scored = readings.map_or(String::new(), |readings| readings.hash.clone());
+        let mut names: Vec<&str> = readings.map_or(Vec::new(), |readings| readings.table_names().collect());
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            scored += &table(name)?;
+        }
+        let varied = definition.varied();
+        let mut varying = format!("{:?} {:?}", definition.vary, definition.vary_without);
+        for name in &varied {
+            varying += &table(name)?;
+        }
+        for cause in causes.iter().filter(|cause| varied.contains(&cause.table.as_str())) {
+            let Cause { id, change, of, metric, at, effect, .. } = cause;
+            let _ = writeln!(varying, "{id} {change:?} {of} {metric:?} {at:?} {effect:?} {:?}", cause.kind());
+        }
+        let [of_scores, of_sensitivity] = [scored, varying].map(|text| hex(text.as_bytes()));
+        let mut kept = Self { of_scores, of_sensitivity, ..Self::default() };
+        let [first, second] = FILES;
+        let wrong = |file: &'static str| move |what: String| format!("{file}: {what}");
+        if let Some(text) = find(first)? {
+            let found = scores(&text).map_err(wrong(first))?;
+            if found.of == kept.of_scores { kept.scores = Some(found) } else { kept.stale.push(first) }
+        }
+        if let Some(text) = find(second)? {
+            let found = sensitivity(&text).map_err(wrong(second))?;
+            match found.of == kept.of_sensitivity {
+                true => kept.sensitivity = Some(found),
+                false => kept.stale.push(second),
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// The columns of `readings.csv` before those of rows.
+const READING: [&str; 8] =
+    ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
+/// What stands before the name of a row of orders, as a column.
+const ORDERS: &str = "orders ";
+
+/// A row for each reading, and one for each thing that is said of them.
+#[must_use]
+pub fn readings_csv(scores: &Scores) -> String {
+    let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
+    let head = READING.into_iter().map(str::to_owned).chain(scores.rows.iter().cloned()).chain(orders);
+    let mut rows = vec![head.collect::<Vec<_>>()];
+    let numbers = |loss: f64, errors: Vec<f64>| {
+        std::iter::once(loss).chain(errors).map(|value| value.to_string()).collect::<Vec<_>>()
+    };
+    let width = READING.len() + scores.rows.len() + scores.order_rows.len();
+    let mut add = |what: &str, name: &str, of: [String; 5], numbers: Vec<String>, orders: Vec<String>| {
+        let mut row = vec![what.to_owned(), name.to_owned()];
+        row.extend(of);
+        row.extend(numbers);
+        row.resize(width - scores.order_rows.len(), String::new());
+        row.extend(orders);
+        row.resize(width, String::new());
+        rows.push(row);
+    };
+    let of = |at: usize| {
+        let reading = &scores.readings[at];
+        let (stated, default) = reading.departures;
+        let exploratory = if reading.exploratory { "yes" } else { "no" };
+        let left = reading.left.map_or(String::new(), |left| left.to_string());
+        let calibrated = reading.calibrated.join(" ");
+        [stated.to_string(), default.to_string(), exploratory.to_owned(), calibrated, left]
+    };
+    let kept = |at: usize| -> Vec<String> {
+        scores.readings[at].orders.iter().map(|(same, all)| format!("{same}/{all}")).collect()
+    };
+    let none = || [const { String::new() }; 5];
+    add("file", &scores.hash, none(), Vec::new(), Vec::new());
+    for (what, at) in [("selected", scores.selected), ("stated only", scores.stated)] {
+        let reading = &scores.readings[at];
+        add(what, &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()), kept(at));
+    }
+    let held_out = scores.held_out.iter().map(|(error, _)| *error).collect();
+    let orders = scores.held_out_each();
+    let orders = orders.into_iter().map(|of| of.map_or(String::new(), |(same, all)| format!("{same}/{all}")));
+    add("held out", "", none(), numbers(scores.held_out_loss(), held_out), orders.collect());
+    add("median of all", "", none(), numbers(scores.median, Vec::new()), Vec::new());
+    for (at, reading) in scores.readings.iter().enumerate() {
+        add("reading", &reading.name, of(at), numbers(reading.loss(), reading.errors.clone()), kept(at));
+    }
+    add("seeds", &scores.seeds.to_string(), none(), Vec::new(), Vec::new());
+    add("of", &scores.of, none(), Vec::new(), Vec::new());
+    let shares = scores.order_rows.iter().map(|row| {
+        row.shares.iter().filter_map(|at| scores.rows.get(*at)).cloned().collect::<Vec<_>>().join(" ")
+    });
+    add("orders share cells with", "", none(), Vec::new(), shares.collect());
+    written(&rows)
+}
+
+/// A CSV's rows, each as long as the header; at most so many.
+fn rows(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let line = |error: csv::Error| error.to_string().replace('\n', " ");
+    let header = reader.headers().map_err(line)?.iter().map(str::to_owned).collect();
+    let rows = reader
+        .records()
+        .map(|row| row.map(|row| row.iter().map(str::to_owned).collect()).map_err(line))
+        .collect::<Result<_, _>>()?;
+    Ok((header, rows))
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("'{text}' where a number was expected"))
+}
+
+/// Reads a `readings.csv`; what is selected and held out follows from the readings again.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub fn scores(text: &str) -> Result<Scores, String> {
+    let (header, all) = rows(text)?;
+    if header.len() < READING.len() || header[..READING.len()] != READING {
+        return Err("its first columns are not those of readings".to_owned());
+    }
+    let columns = &header[READING.len()..];
+    let count = columns.iter().take_while(|name| !name.starts_with(ORDERS)).count();
+    let (names, order_names) = columns.split_at(count);
+    let of =
+        |what: &'static str| all.iter().find(|row| row[0] == what).ok_or_else(|| format!("no row '{what}'"));
+    let shares = of("orders share cells with")?;
+    let order_rows = order_names.iter().zip(&shares[READING.len() + count..]).map(|(name, shares)| {
+        let at = |name: &str| names.iter().position(|row| row == name);
+        let shares = shares.split(' ').filter(|name| !name.is_empty());
+        let shares = shares.map(|name| at(name).ok_or_else(|| format!("no row '{name}'")));
+        Ok(OrderRow { name: name[ORDERS.len()..].to_owned(), shares: shares.collect::<Result<_, String>>()? })
+    });
+    let order_rows = order_rows.collect::<Result<Vec<_>, String>>()?;
+    let readings = all.iter().filter(|row| row[0] == "reading").map(|row| {
+        let whole = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no whole number"));
+        let pair = |text: &String| -> Result<(usize, usize), String> {
+            let numbers = text.split_once('/').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+            numbers.ok_or_else(|| format!("'{text}' where n/m was expected"))
+        };
+        let (errors, orders) = row[READING.len()..].split_at(count);
+        Ok(Scored {
+            name: row[1].clone(),
+            departures: (whole(&row[2])?, whole(&row[3])?),
+            exploratory: row[4] == "yes",
+            calibrated: row[5].split(' ').filter(|one| !one.is_empty()).map(str::to_owned).collect(),
+            left: if row[6].is_empty() { None } else { Some(number(&row[6])?) },
+            errors: errors.iter().map(|text| number(text)).collect::<Result<_, _>>()?,
+            orders: orders.iter().map(pair).collect::<Result<_, _>>()?,
+        })
+    });
+    let readings = readings.collect::<Result<Vec<_>, String>>()?;
+    let seeds = of("seeds")?[1].parse().map_err(|_| "seeds: no whole number".to_owned())?;
+    let (hash, made_of) = (of("file")?[1].clone(), of("of")?[1].clone());
+    Scores::of(hash, names.to_vec(), order_rows, readings)
+        .map(|scores| Scores { seeds, of: made_of, ..scores })
+        .ok_or_else(|| "no reading that could be chosen".to_owned())
+}
+
+/// The columns of `sensitivity.csv`.
+const HELD: [&str; 7] = ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
+
+/// A row for each order and finding, then one for each change alone and for the errors.
+#[must_use]
+pub fn sensitivity_csv(found: &Sensitivity) -> String {
+    let mut rows = vec![HELD.map(str::to_owned).to_vec()];
+    for held in &found.held {
+        let fragile = if held.is_fragile() { "yes" } else { "no" };
+        let (holds, of) = held.joint;
+        let kind = if held.name.starts_with("finding ") { "finding" } else { "order" };
+        let broken = held.broken_by.join(" ");
+        let row = [&held.name, &holds.to_string(), &of.to_string(), fragile, &broken, kind, ""];
+        rows.push(row.map(str::to_owned).to_vec());
+    }
+    let mut add = |what: &str, kind: &str, error: Option<f64>| {
+        let error = error.map_or(String::new(), |error| error.to_string());
+        rows.push([what, "", "", "", "", kind, &error].map(str::to_owned).to_vec());
+    };
+    for (change, error) in &found.alone {
+        add(change, "alone", *error);
+    }
+    for (what, error) in ["least", "median", "most"].iter().zip(found.joint_error.iter().flatten()) {
+        add(what, "all at once", Some(*error));
+    }
+    add(&found.of, "of", None);
+    written(&rows)
+}
+
+/// Reads a `sensitivity.csv`.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub fn sensitivity(text: &str) -> Result<Sensitivity, String> {
+    let (header, all) = rows(text)?;
+    if header != HELD {
+        return Err("its columns are not those of a sensitivity".to_owned());
+    }
+    let mut found = Sensitivity::default();
+    let mut joint = Vec::new();
+    for row in all {
+        let error = || if row[6].is_empty() { Ok(None) } else { number(&row[6]).map(Some) };
+        match row[5].as_str() {
+            "alone" => found.alone.push((row[0].clone(), error()?)),
+            "all at once" => joint.extend(error()?),
+            "of" => found.of.clone_from(&row[0]),
+            _ => {
+                let count = |text: &str| text.parse().map_err(|_| format!("'{text}' is no whole number"));
+                let broken = row[4].split(' ').filter(|one| !one.is_empty()).map(str::to_owned);
+                let joint = (count(&row[1])?, count(&row[2])?);
+                found.held.push(Held { name: row[0].clone(), broken_by: broken.collect(), joint });
+            }
+        }
+    }
+    found.joint_error = joint.try_into().ok();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let reading = |name: &str, errors: [f64; 2], orders: [(usize, usize); 1]| Scored {
+            name: name.to_owned(),
+            departures: (1, 0),
+            exploratory: name == "c",
+            calibrated: vec!["rate=1mbit".to_owned(), "rtt=2ms".to_owned()],
+            left: (name != "a").then_some(0.125),
+            errors: errors.to_vec(),
+            orders: orders.to_vec(),
+        };
+        let readings = vec![
+            reading("a", [0.1, 0.30000000000000004], [(2, 3)]),
+            reading("b", [0.2, 0.1], [(3, 3)]),
+            reading("c", [0.0, 0.0], [(0, 3)]),
+        ];
+        let order_rows = vec![OrderRow { name: "t/1%".to_owned(), shares: vec![0, 1] }];
+        let rows = vec!["t/one".to_owned(), "t/two".to_owned()];
+        let scores = Scores::of("hash".to_owned(), rows, order_rows, readings).expect("scores");
+        let scores = Scores { seeds: 4, of: "digest".to_owned(), ..scores };
+        let text = readings_csv(&scores);
+        assert_eq!(super::scores(&text), Ok(scores));
+        for (from, to, told) in [
+            ("what,", "who,", "first columns"),
+            ("reading,b,1", "reading,b,x", "no whole number"),
+            ("3/3", "3", "n/m"),
+            ("seeds", "seed", "no row 'seeds'"),
+            ("reading,", "other,", "no reading"),
+        ] {
+            let error = super::scores(&text.replace(from, to)).expect_err(told);
+            assert!(error.contains(told) && error.lines().count() == 1, "{told}: {error}");
+        }
+        let held =
+            |name: &str, joint| Held { name: name.to_owned(), broken_by: vec!["rtt=1ms".to_owned()], joint };
+        let found = Sensitivity {
+            of: "digest".to_owned(),
+            alone: vec![("rtt=1ms".to_owned(), Some(0.25)), ("rtt=2ms".to_owned(), None)],
+            joint_error: Some([0.1, 0.2, 0.5]),
+            held: vec![held("finding x", (3, 64)), held("order of a and b at 1%", (64, 64))],
+        };
+        assert_eq!(sensitivity(&sensitivity_csv(&found)), Ok(found));
+        assert!(sensitivity("a,b\n").is_err());
+    }
+}

@@ -367,7 +367,8 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
 #[test]
 fn who_reads_nothing_is_held_little_for() {
     let memory = Budget::new(16 << 20, 100);
-    let served = Config { memory: Some(memory.clone()), ..Config::default() };
+    let mut served = Config::profile("modern").expect("a profile");
+    served.memory = Some(memory.clone());
     let mut reads = Config::default();
     for key in ["stream_window", "window"] {
         reads.set(key, "16kB").expect("a size");

@@ -142,12 +142,14 @@ pub(crate) struct Pipe<T: Stream> {
     /// Bytes that h3 was given, and that were taken out of it as bodies.
     given: u64,
     taken: u64,
+    /// How often in a row h3 was told to use what it holds.
+    put_off: u32,
     traffic: Option<Rc<Cell<Traffic>>>,
 }
 
 impl<T: Stream> Pipe<T> {
     fn new(stream: T, traffic: Option<Rc<Cell<Traffic>>>) -> Self {
-        Self { stream, waiting: None, finished: false, ended: false, given: 0, taken: 0, traffic }
+        Self { stream, waiting: None, finished: false, ended: false, given: 0, taken: 0, put_off: 0, traffic }
     }
 
     /// Ready when the transport has all that h3 has written.
@@ -211,6 +213,14 @@ impl<T: Stream> Pipe<T> {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
+        // h3 reads once for each piece of a body that it hands out, and a piece ends with its frame: what comes fast would pile
+        // up there. So it is to use what it holds, and is asked again at once, in case that is no whole frame.
+        if self.given - self.taken > 2 * READ as u64 && self.put_off < MOST_PUT_OFF {
+            self.put_off += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.put_off = 0;
         // Heads, and of bodies what is no payload; more than what honest peers need.
         let most = if self.stream.number() & ONE_WAY == 0 { MOST_HELD } else { MOST_SAID };
         if self.given - self.taken > most + self.taken / 16 {
@@ -348,6 +358,8 @@ fn of_connection(reason: CloseReason) -> StreamErrorIncoming {
 
 /// The most that is read at once, bytes.
 const READ: usize = 8 * 1024;
+/// How often h3 is told to use what it holds before it is given more.
+const MOST_PUT_OFF: u32 = 8;
 /// What h3 may hold of a stream both ways beyond bodies, bytes: a head that is taken, and its frame.
 const MOST_HELD: u64 = 2 * super::MAX_HEAD;
 /// What may come on a stream of one way: settings, and what is to be ignored.

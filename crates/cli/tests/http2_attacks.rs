@@ -207,7 +207,7 @@ fn a_head_without_end_is_not_waited_for() {
             count += 1;
         }
         let (kinds, code) = read_all(&mut stream);
-        assert!(count < 4000, "64,000 frames are taken: {kinds:?} {code:?}");
+        assert!(said.is_err() || code == Some(CALM), "64,000 frames are taken: {kinds:?} {code:?}");
         assert!(!kinds.contains(&HEADERS), "it was answered: {kinds:?}");
     }
     target.has_borne("CONTINUATION", 20_000, 10.0);

@@ -239,7 +239,8 @@ pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) 
         "rsa:2048",
         "-nodes",
         "-subj",
-        "/CN=localhost",
+        // Some system may trust a `localhost`.
+        &format!("/CN=test of {name}"),
         "-keyout",
         &key,
         "-out",

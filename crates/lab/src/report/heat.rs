@@ -54,9 +54,13 @@ fn map(out: &mut String, sheet: &Sheet, panel: &Panel) {
 }
 
 fn cell(out: &mut String, own: f64, ratio: f64) {
-    let shown = if own >= 10.0 { plain(own) } else { format!("{own:.2}") };
+    let shown = match own {
+        own if own >= 100.0 => plain(own),
+        own if own >= 10.0 => format!("{own:.1}"),
+        own => format!("{own:.2}"),
+    };
     let (class, share) = if ratio <= LEVEL {
-        ("first", 0.0)
+        ("least", 0.0)
     } else {
         ("", (ratio.ln() / f64::ln(DARKEST)).clamp(0.0, 1.0))
     };
@@ -96,10 +100,10 @@ mod tests {
         let mut out = String::new();
         draw(&mut out, &sheet);
         for said in [
-            "<th>dsl</th><td class=\"first\" style=\"--share:10%\"><b>1.00</b> <span>least</span></td>\
-             <td class=\"first\" style=\"--share:10%\"><b>1.02</b> <span>\u{d7}1.02</span></td>",
+            "<th>dsl</th><td class=\"least\" style=\"--share:10%\"><b>1.00</b> <span>least</span></td>\
+             <td class=\"least\" style=\"--share:10%\"><b>1.02</b> <span>\u{d7}1.02</span></td>",
             "<th>&lt;lte&gt;</th><td class=\"\" style=\"--share:65%\"><b>3.00</b> <span>\u{d7}2.00</span></td>",
-            "<b>30</b> <span>\u{d7}20.00</span>",
+            "<b>30.0</b> <span>\u{d7}20.00</span>",
             "Seconds and, in each row",
         ] {
             assert!(out.contains(said), "{said} in {out}");

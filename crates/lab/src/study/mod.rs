@@ -359,7 +359,7 @@ mod tests {
             ("ha-2005", 'h', 29, 7),
             ("rajamani-2002", 'r', 34, 8),
             ("alternative-transport", 'a', 23, 7),
-            ("today", 't', 8, 2),
+            ("today", 't', 9, 3),
         ] {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
             let ids: Vec<&str> = study.claims.iter().map(|claim| claim.id.as_str()).collect();

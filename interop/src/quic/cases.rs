@@ -125,8 +125,8 @@ impl Case {
             Self::Multiconnect => Weather { lost_ppm: 250_000, in_a_row: 2, ..fair },
             Self::TransferLoss => Weather { lost_ppm: 20_000, ..fair },
             Self::TransferCorruption => Weather { damaged_ppm: 20_000, ..fair },
-            Self::RebindPort => Weather { rebind_after: Some(300), ..fair },
-            Self::RebindAddr => Weather { rebind_after: Some(300), rebind_address: true, ..fair },
+            Self::RebindPort => Weather { rebind_after: Some(150), ..fair },
+            Self::RebindAddr => Weather { rebind_after: Some(150), rebind_address: true, ..fair },
             _ => fair,
         }
     }

@@ -143,7 +143,8 @@ impl Place {
                     }
                     _ => {
                         command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));
-                        command.arg("-o").arg(self.target());
+                        // With a slash at its end: a directory.
+                        command.arg("-o").arg(self.target().join(""));
                     }
                 }
                 command.arg("--trust").arg(self.authority());

@@ -71,7 +71,7 @@ pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
 fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let programs = PathBuf::from(std::env::var_os("QUIC_PROGRAMS").unwrap_or_else(|| ".".into()));
     let place = Place { folder, programs };
-    let files = prepare(&place, case).map_err(|error| format!("{}: {error}", place.folder.display()))?;
+    let files = prepare(&place, case, pair).map_err(|error| format!("{}: {error}", place.folder.display()))?;
     let (server, back) = place.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
     let seed = 1 + Case::ALL.iter().position(|one| *one == case).unwrap_or(0) as u64;
     let weather = case.weather(pair.server);
@@ -119,13 +119,13 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
 }
 
 /// Makes the files; names and contents.
-fn prepare(place: &Place, case: Case) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+fn prepare(place: &Place, case: Case, pair: Pair) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let _ = fs::remove_dir_all(&place.folder);
     fs::create_dir_all(place.site())?;
     fs::create_dir_all(place.target())?;
     let mut rng = Rng::new(7);
     let mut files = Vec::new();
-    for (name, size) in case.files() {
+    for (name, size) in case.files(pair) {
         let mut bytes = vec![0; size];
         rng.fill(&mut bytes);
         fs::write(place.site().join(&name), &bytes)?;

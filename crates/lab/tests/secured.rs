@@ -116,7 +116,8 @@ fn tshark_opens_what_dtls_carries() {
         return;
     }
     let plan = plan(&[NET[0], NET[1], ("objects", "5x10kB"), ("transport", "sctp:dtls=1.2"), ("loss", "1%")]);
-    let scenario = batch::scenario(&plan.expect("a plan"), 0, Some(0), 1);
+    let plan = plan.expect("a plan");
+    let scenario = batch::scenario(&plan, 0, Some(0), 1);
     let hosts = one::capture(&scenario).expect("a capture").1;
     let file = std::env::temp_dir().join(format!("anabranch-dtls-{}.pcapng", std::process::id()));
     std::fs::write(&file, &hosts[0].pcapng).expect("written");
@@ -146,7 +147,7 @@ fn dtls_takes_the_place_of_the_checksum() {
         ("sctp", "no"),
     ] {
         let plan = plan(&[("transport", transport)]).expect("a plan");
-        let knobs = plan.points[0].contestants[0].engine.knobs();
+        let knobs = plan.contestants[0].engine.knobs();
         let knob = knobs.into_iter().find(|knob| knob.key == "zero_checksum").expect("the knob");
         assert_eq!(knob.value, value, "{transport}");
     }

@@ -1,0 +1,30 @@
+//! Each fuzz target takes a few inputs, the same ones everywhere: a target that panics at once, or that nothing runs, fails here.
+
+use std::process::Command;
+
+/// What the program says when it is asked for no target names them all.
+fn targets() -> Vec<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_anabranch-fuzz")).output().expect("the program runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    let (_, names) = said.trim().split_once("targets: ").expect("a list of targets");
+    names.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn each_target_takes_a_few_inputs() {
+    let names = targets();
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        let mut fuzz = Command::new(env!("CARGO_BIN_EXE_anabranch-fuzz"));
+        let output = fuzz.args([&name, "--inputs", "50"]).output().expect("the program runs");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn ci_runs_each_target() {
+    let ci = include_str!("../../.ci/run");
+    for name in targets() {
+        assert!(ci.contains(&format!(" {name}:")), ".ci/run: target {name} is not run");
+    }
+}

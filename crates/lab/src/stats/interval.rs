@@ -64,7 +64,7 @@ fn t_tail(degrees: usize, angle: f64) -> f64 {
     let is_odd = degrees % 2 == 1;
     // 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 .. of even degrees; cos + 2/3 cos^3 + 2 4/(3 5) cos^5 .. of odd ones.
     let (mut term, mut sum) = if is_odd { (cos, 0.0) } else { (1.0, 0.0) };
-    let mut power = if is_odd { 1 } else { 0 };
+    let mut power = usize::from(is_odd);
     while power + 2 <= degrees {
         sum += term;
         term *= cos * cos * (power + 1) as f64 / (power + 2) as f64;

@@ -123,6 +123,7 @@ pub const SHIPPED: &[(&str, &[File])] = &[
         "readings.toml",
         "reasons.toml",
         "room.toml",
+        "sensitivity.csv",
         "single-grid.toml",
         "slide-24.csv",
         "slide-24.toml",

@@ -110,8 +110,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
 
 /// What a cause that is run over its whole table does there, as the end of its sentence; nothing of another.
 pub(super) fn over(findings: &Findings, id: &str) -> String {
-    let all = findings.tables.iter().flat_map(|found| &found.over);
-    let over = all.into_iter().find(|(known, _)| known == id);
+    let mut all = findings.tables.iter().flat_map(|found| &found.over);
+    let over = all.find(|(known, _)| known == id);
     over.map_or(String::new(), |(_, over)| {
         format!(
             " Of the whole table it brings {} near print, and {}.",
@@ -584,14 +584,14 @@ pub fn causes_csv(findings: &Findings) -> String {
         let mut all = findings.tables.iter().flat_map(|found| &found.over);
         let over = all.find(|(id, _)| *id == cause.id).map(|(_, over)| over);
         let of = |of: fn(&Over) -> String| over.map_or(String::new(), of);
-        rows.last_mut().into_iter().for_each(|row| {
+        if let Some(row) = rows.last_mut() {
             row.extend([
                 of(|over| over.brings.to_string()),
                 of(|over| over.takes.join("; ")),
                 of(|over| over.errors[0].to_string()),
                 of(|over| over.errors[1].to_string()),
             ]);
-        });
+        }
     }
     written(&rows)
 }

@@ -16,11 +16,11 @@
 
 mod client;
 mod connector;
+mod distrust;
 mod fault;
 mod host;
 mod identity;
 mod pair;
-mod distrust;
 mod server;
 mod session;
 mod simulation;
@@ -31,11 +31,11 @@ pub use connector::{TlsConnector, TlsListener};
 pub use rustls::crypto::CryptoProvider;
 pub use rustls::{KeyLog, KeyLogFile};
 
+pub use distrust::Distrust;
 pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use pair::{Ends, Pair, Visits};
-pub use distrust::Distrust;
 pub use rustls::pki_types::CertificateDer;
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};

@@ -279,7 +279,10 @@ mod verb {
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
-        out += &dry_run::flags(matches, &["max-sessions", "busy-poll", "trust", "insecure", "http", "early-data", "qlog"]);
+        out += &dry_run::flags(
+            matches,
+            &["max-sessions", "busy-poll", "trust", "insecure", "http", "early-data", "qlog"],
+        );
         if url.carrier.is_kernels() {
             return out;
         }

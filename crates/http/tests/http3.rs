@@ -3,6 +3,7 @@
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_http::fetch::{self, End, Outcome};
+use anabranch_http::get::{Answer, Requests};
 use anabranch_http::http2::priority::Priority;
 use anabranch_http::http3::ALPN;
 use anabranch_http::mapping::{Choices, Policy, Version};
@@ -135,6 +136,39 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             assert!(record.served[&assigned.exchange].written.is_some());
         }
     }
+}
+
+/// What comes as fast as it is taken does not pile up between the transport and who takes it; each byte is counted once.
+#[test]
+fn large_bodies_come_whole_on_a_fast_network() {
+    const BYTES: u64 = 8_000_000;
+    let (came, _) = run(1, "rate=10gbit,rtt=200us", |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page_of(vec![Object::new("/large".to_owned(), BYTES)]);
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let (requests, conversation, traffic) = Requests::begin_http3(session).await.expect("begun");
+        let talking = client.spawn("conversation", conversation);
+        let (mut streams, mut taken) = (Vec::new(), 0);
+        let timeout = Duration::from_secs(20);
+        let take = |_: &Answer, bytes: &[u8]| {
+            taken += bytes.len() as u64;
+            Ok::<_, ()>(())
+        };
+        let got = requests.get(&client, NAME, "/large", timeout, |stream| streams.push(stream), take).await;
+        let (answer, length) = got.expect("an answer");
+        drop(requests);
+        let ended = client.timeout(Some(timeout), talking).await;
+        assert_eq!((answer.head.status, length, ended), (200, BYTES, Some(Ok(()))));
+        (streams, taken, traffic.get())
+    });
+    let (streams, taken, traffic) = came;
+    assert_eq!((streams.as_slice(), taken, traffic.data), (&[0_u64][..], BYTES, BYTES));
+    // A frame has three bytes or five before each 8 KiB, and there is one head.
+    assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
 /// Requests that come together are answered in the order of their urgencies, whatever was asked for first; those that share

@@ -117,15 +117,17 @@ impl Session for Watched {
     }
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.inner.read_handshake(buf).map_err(|error| match self.distrust.as_ref().and_then(Distrust::take) {
-            None => error,
-            // The line that TLS over a stream says, and an alert that says as much.
-            Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
-            Some(line) => TransportError {
-                code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
-                reason: line,
-                ..error
-            },
+        self.inner.read_handshake(buf).map_err(|error| {
+            match self.distrust.as_ref().and_then(Distrust::take) {
+                None => error,
+                // The line that TLS over a stream says, and an alert that says as much.
+                Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
+                Some(line) => TransportError {
+                    code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
+                    reason: line,
+                    ..error
+                },
+            }
         })
     }
 

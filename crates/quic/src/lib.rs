@@ -47,7 +47,7 @@ pub use host::{
     Options, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, Source, start, start_over,
 };
 pub use protocol::Quic;
-pub use sessions::to_close_reason;
 pub use qlog::Logs;
+pub use sessions::to_close_reason;
 pub use shards::{Shard, Steered};
 pub use visits::visit;

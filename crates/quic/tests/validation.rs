@@ -363,47 +363,36 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
     assert!(used.iter().all(|count| *count > 0), "{used:?}");
 }
 
-/// Clients that acknowledge and read nothing: what a server holds for all of them together is within its budget.
+/// Clients that ask and then say nothing more: what a server holds for all of them together is within its budget. (Who
+/// acknowledges and does not read is held nothing for: quinn takes no more than flow control lets go.)
 #[test]
-fn who_reads_nothing_is_held_little_for() {
+fn who_takes_nothing_is_held_little_for() {
     let memory = Budget::new(16 << 20, 100);
     let mut served = Config::profile("modern").expect("a profile");
     served.memory = Some(memory.clone());
-    let mut reads = Config::default();
-    for key in ["stream_window", "window"] {
-        reads.set(key, "16kB").expect("a size");
-    }
     let [near, far] = ends(["test"; 2]);
     let mut server = endpoint(at(2, 443), 2, far, &served, None);
-    let (clients, mut held, mut now) = (40_u16, Vec::new(), Instant::ZERO);
+    let (clients, mut held, now) = (60_u16, Vec::new(), Instant::ZERO);
     for number in 0..clients {
-        let client = endpoint(at(1, 1000 + number), u64::from(number) + 10, near.clone(), &reads, None);
+        let config = Config::default();
+        let client = endpoint(at(1, 1000 + number), u64::from(number) + 10, near.clone(), &config, None);
         let mut both = [client, server];
-        let id = both[0].connect(now, at(2, 443)).expect("begun");
+        let asks = both[0].connect(now, at(2, 443)).expect("begun");
         settle(&mut both, now);
-        both[0].send(now, id, 0, b"GET /").expect("written");
+        both[0].send(now, asks, 0, b"GET /").expect("written");
         settle(&mut both, now);
-        let accepted = events(&mut both[1]).into_iter().find_map(|event| match event {
+        let [_, again] = both;
+        server = again;
+        let accepted = events(&mut server).into_iter().find_map(|event| match event {
             Event::Accepted { id, .. } => Some(id),
             _ => None,
         });
         let id = accepted.expect("accepted");
-        let mut written = 0;
-        // Windows grow, and are taken up, as long as anything is taken.
-        for _ in 0..20 {
-            while let Ok(more @ 1..) = both[1].send(now, id, 0, &[7; 10_000]) {
-                written += more;
-            }
-            settle(&mut both, now);
-            now += Duration::from_millis(30);
-            both.iter_mut().for_each(|end| end.handle_timeout(now));
-        }
-        held.push((id, written));
-        let [client, again] = both;
-        drop(client);
-        server = again;
+        while let Ok(1..) = server.send(now, id, 0, &[7; 10_000]) {}
+        drop(sends(&mut server, now));
+        held.push(server.unacknowledged(id));
     }
-    let all: u64 = held.iter().map(|(id, _)| server.unacknowledged(*id)).sum();
-    assert!(all > 2 << 20 && all < memory.total(), "{all}");
-    assert!(held.iter().all(|(_, written)| *written >= 40_000), "each has its floor: {held:?}");
+    let all: u64 = held.iter().sum();
+    assert!(all > 4 << 20 && all < memory.total(), "{all}: {held:?}");
+    assert!(held.iter().all(|held| *held >= memory.floor() / 2), "each has its floor: {held:?}");
 }

@@ -16,11 +16,11 @@
 
 mod client;
 mod connector;
+mod distrust;
 mod fault;
 mod host;
 mod identity;
 mod pair;
-mod distrust;
 mod server;
 mod session;
 mod simulation;
@@ -31,10 +31,10 @@ pub use connector::{TlsConnector, TlsListener};
 pub use rustls::crypto::CryptoProvider;
 pub use rustls::{KeyLog, KeyLogFile};
 
+pub use distrust::Distrust;
 pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
-pub use distrust::Distrust;
 pub use pair::{Ends, Pair, Secrets, Visits};
 pub use rustls::pki_types::CertificateDer;
 pub use server::{Server, ServerSettings, Shared};

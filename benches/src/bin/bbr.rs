@@ -8,7 +8,8 @@
 //! medians over the runs of the goodput, of the mean time that packets of data waited in the queue, and of packets that
 //! carried a retransmission among all that were sent, in hundredths; and `reno` of ours beside them, to see what a difference
 //! of versions is worth. The wait is the area between what was handed to the path and what arrived, by Little's law, without
-//! the time of propagation and of one packet's transmission; what was lost on the way is taken out evenly.
+//! the time of propagation and of one packet's transmission; what was lost on the way is taken out evenly. It is sampled
+//! once a bucket of the series (100 ms).
 //!
 //! It is shown and not judged. Without arguments five runs, and two at a time a core. `KEY=VALUES` narrows the grid. Needs
 //! namespaces: root, or user namespaces; and the kernel's module `tcp_bbr`.

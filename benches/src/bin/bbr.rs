@@ -8,7 +8,8 @@
 //! medians over the runs of the goodput, of the mean time that packets of data waited in the queue, and of packets that
 //! carried a retransmission among all that were sent, in hundredths; and `reno` of ours beside them, to see what a difference
 //! of versions is worth. The wait is the area between what was handed to the path and what arrived, by Little's law, without
-//! the time of propagation and of one packet's transmission; what was lost on the way is taken out evenly.
+//! the time of propagation and of one packet's transmission; what was lost on the way is taken out evenly. It is sampled
+//! once a bucket of the series (100 ms).
 //!
 //! It is shown and not judged. Without arguments five runs, and two at a time a core. `KEY=VALUES` narrows the grid. Needs
 //! namespaces: root, or user namespaces; and the kernel's module `tcp_bbr`.
@@ -69,8 +70,9 @@ fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
 }
 
 /// Goodput in Mbit/s, wait in ms, retransmissions in hundredths of packets sent.
-fn measured(contestant: &Contestant, point: &Point, bytes: f64) -> [f64; 3] {
-    let factor = |key: &str| point.factors.get(key).map_or(f64::NAN, |value| number(value));
+fn measured(contestant: &Contestant, point: &Point, bytes: f64, given: impl Fn(&str) -> f64) -> [f64; 3] {
+    // What has one value is no factor.
+    let factor = |key: &str| point.factors.get(key).map_or_else(|| given(key), |value| number(value));
     let of = |what: &dyn Fn(&Run) -> Option<f64>| median(contestant.runs.iter().filter_map(what).collect());
     [
         of(&|run| Some(bytes * 8.0 / (run.page_ns? as f64 / 1e3))),
@@ -95,6 +97,11 @@ fn main() -> ExitCode {
         }
     }
     let bulk = flags.iter().find(|(key, _)| *key == "bulk").map_or("", |(_, value)| *value);
+    let values: Vec<_> = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let given = |key: &str| {
+        let value = values.iter().find(|(name, _)| name == key).map(|(_, value)| number(value));
+        value.unwrap_or(f64::NAN)
+    };
     let bytes = match bulk.strip_suffix("MB") {
         Some(count) => number(count) * 1e6,
         None => panic!("bulk={bulk}: megabytes are wanted, as 10MB"),
@@ -118,7 +125,7 @@ fn main() -> ExitCode {
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
         for (seen, said) in real.contestants.iter().zip(&model.contestants) {
-            let (kernel, ours) = (measured(seen, real, bytes), measured(said, model, bytes));
+            let (kernel, ours) = (measured(seen, real, bytes, given), measured(said, model, bytes, given));
             println!(
                 "{:<44} {:<13} {:>8.2} {:>8.2} {:>6.2} {:>10.1} {:>9.1} {:>10.2} {:>9.2}",
                 name.join(" "),

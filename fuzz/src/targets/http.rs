@@ -28,7 +28,9 @@ pub fn http1(input: &[u8]) {
             0 => said.extend(b"GET / HTTP/1.1\r\nHost: a\r\n"),
             1 => said.extend(b"\r\n"),
             2 => said.extend(source.pick(&FIELDS)),
-            3 => said.extend(b"POST /object-1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+            3 => said.extend(
+                b"POST /object-1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+            ),
             _ => said.extend(source.bytes(60)),
         }
     }
@@ -139,7 +141,11 @@ pub fn http3(input: &[u8]) {
             said.extend([kind, length, payload].concat());
         }
         let number = if one_way { ONE_WAY | one } else { both };
-        if one_way { one += 1 } else { both += 1 }
+        if one_way {
+            one += 1
+        } else {
+            both += 1
+        }
         streams.push((number, said));
     }
     serve(manner, streams, Versions::Http3);
@@ -203,7 +209,8 @@ fn serve(manner: Manner, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
     let world = network.world(host);
     let session = Script(Rc::new(RefCell::new(Inner::default())));
     for (number, said) in streams {
-        let stream = ScriptStream { script: session.clone(), number, manner, said, at: 0, taken: 0, turn: false };
+        let stream =
+            ScriptStream { script: session.clone(), number, manner, said, at: 0, taken: 0, turn: false };
         let mut inner = session.0.borrow_mut();
         if number & ONE_WAY == 0 { inner.both.push_back(stream) } else { inner.one.push_back(stream) }
     }
@@ -215,7 +222,7 @@ fn serve(manner: Manner, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
         versions,
         ..Options::default()
     };
-    let page = Page::from_sizes("300,40kB").expect("a page");
+    let page = Page::from_sizes("300B,40kB").expect("a page");
     let server = serve::run(
         world.clone(),
         Once(Some(session.clone())),
@@ -328,7 +335,15 @@ impl Session for Script {
         inner.begun += 1;
         let manner = Manner { piece: 1, ends: false, takes: usize::MAX };
         drop(inner);
-        Poll::Ready(Ok(ScriptStream { script: self.clone(), number, manner, said: Vec::new(), at: 0, taken: 0, turn: false }))
+        Poll::Ready(Ok(ScriptStream {
+            script: self.clone(),
+            number,
+            manner,
+            said: Vec::new(),
+            at: 0,
+            taken: 0,
+            turn: false,
+        }))
     }
 
     fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<ScriptStream, CloseReason>> {
@@ -411,7 +426,11 @@ impl Stream for ScriptStream {
         Poll::Ready(Ok(length))
     }
 
-    fn poll_write_message(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<Result<usize, CloseReason>> {
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
         self.poll_write(cx, message)
     }
 

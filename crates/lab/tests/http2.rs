@@ -67,7 +67,7 @@ fn blocking_is_across_streams() {
 fn what_is_blocked_is_what_the_packets_show() {
     for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {
         let flags =
-            [NET[0], NET[1], ("objects", "6x10kB"), ("down-loss", "list:14"), ("transport", transport)];
+            [NET[0], NET[1], ("objects", "20x10kB"), ("down-loss", "list:45"), ("transport", transport)];
         let plan = plan(&flags).expect("a plan");
         let (runs, hosts) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture");
         let client = hosts.iter().find(|host| host.host == "client").expect("it is there");
@@ -87,8 +87,6 @@ fn what_is_blocked_is_what_the_packets_show() {
         let behind = behind.expect("a hole") + 1;
         let missing = segments[behind - 1].1.wrapping_add(segments[behind - 1].2);
         let filled = segments.iter().find(|segment| segment.1 == missing).expect("sent again").0;
-        let holes = segments[..behind].iter().chain(&segments[behind + 1..]);
-        assert!(holes.map(|segment| segment.0).is_sorted(), "{transport}");
         let mut blocked = 0;
         for object in &runs[0].objects {
             let (why, instants) = (object.why.expect("delivered"), object.instants.expect("known"));

@@ -171,7 +171,8 @@ impl Transports {
         };
         let there = |text: &str| {
             let spec = label::split(text).1;
-            self.find(spec.split(':').next().unwrap_or(spec)).is_some_and(|one| !bare.emulated || one.in_emulation().is_some())
+            self.find(spec.split(':').next().unwrap_or(spec))
+                .is_some_and(|one| !bare.emulated || one.in_emulation().is_some())
         };
         all.iter().copied().filter(|text| there(text)).collect()
     }

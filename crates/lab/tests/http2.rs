@@ -66,7 +66,8 @@ fn blocking_is_across_streams() {
 #[test]
 fn what_is_blocked_is_what_the_packets_show() {
     for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {
-        let flags = [NET[0], NET[1], ("objects", "6x10kB"), ("down-loss", "list:14"), ("transport", transport)];
+        let flags =
+            [NET[0], NET[1], ("objects", "20x10kB"), ("down-loss", "list:45"), ("transport", transport)];
         let plan = plan(&flags).expect("a plan");
         let (runs, hosts) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture");
         let client = hosts.iter().find(|host| host.host == "client").expect("it is there");
@@ -75,7 +76,8 @@ fn what_is_blocked_is_what_the_packets_show() {
         let mut reader = Reader::new(&client.pcapng).expect("a capture");
         while let Some(record) = reader.next_packet().expect("whole") {
             let (ip, packet) = (usize::from(record.packet[0] & 15) * 4, record.packet);
-            let (tcp, number) = (&packet[ip..], |at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap()));
+            let (tcp, number) =
+                (&packet[ip..], |at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().expect("four bytes")));
             let length = packet.len() - ip - usize::from(tcp[12] >> 4) * 4;
             if u16::from_be_bytes([tcp[0], tcp[1]]) == 8000 && length > 0 {
                 segments.push((record.at_nanos, number(ip + 4), length as u32));
@@ -85,8 +87,6 @@ fn what_is_blocked_is_what_the_packets_show() {
         let behind = behind.expect("a hole") + 1;
         let missing = segments[behind - 1].1.wrapping_add(segments[behind - 1].2);
         let filled = segments.iter().find(|segment| segment.1 == missing).expect("sent again").0;
-        let holes = segments[..behind].iter().chain(&segments[behind + 1..]);
-        assert!(holes.map(|segment| segment.0).is_sorted(), "{transport}");
         let mut blocked = 0;
         for object in &runs[0].objects {
             let (why, instants) = (object.why.expect("delivered"), object.instants.expect("known"));
@@ -94,9 +94,17 @@ fn what_is_blocked_is_what_the_packets_show() {
                 continue;
             }
             blocked += 1;
-            assert_eq!(object.delivered_ns, Some(filled), "{transport} {}: it waited for the hole", object.name);
+            assert_eq!(
+                object.delivered_ns,
+                Some(filled),
+                "{transport} {}: it waited for the hole",
+                object.name
+            );
             let last = segments.iter().filter(|segment| segment.0 == instants.complete_ns);
-            assert!(last.clone().all(|segment| segment.1 > missing), "{transport}: what completed it came behind");
+            assert!(
+                last.clone().all(|segment| segment.1 > missing),
+                "{transport}: what completed it came behind"
+            );
             assert_eq!(last.count(), 1, "{transport} {}: a packet completed it", object.name);
             assert_eq!(why.blocked_ns, Some(filled - instants.complete_ns));
             assert_eq!((why.recovery_ns, why.timeout_ns), (Some(0), Some(0)), "it lost nothing itself");

@@ -10,7 +10,13 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
 }
 
 fn run(transport: &str) -> Run {
-    let plan = plan(&[("rate", "10mbit"), ("rtt", "100ms"), ("loss", "0"), ("page", "news"), ("transport", transport)]);
+    let plan = plan(&[
+        ("rate", "10mbit"),
+        ("rtt", "100ms"),
+        ("loss", "0"),
+        ("page", "news"),
+        ("transport", transport),
+    ]);
     let run = one::run(&batch::scenario(&plan.expect("a plan"), 0, Some(0), 1)).expect("a run").remove(0);
     assert_eq!(run.outcome, Outcome::Done, "{transport}");
     run
@@ -72,7 +78,10 @@ fn what_waits_for_a_connection_goes_by_urgency() {
 #[test]
 fn what_does_not_go_together_is_refused_in_one_line() {
     for (transport, line) in [
-        ("sctp:priority=yes,scheduler=fcfs", "priority=yes: needs scheduler=priority, which it implies, and not fcfs"),
+        (
+            "sctp:priority=yes,scheduler=fcfs",
+            "priority=yes: needs scheduler=priority, which it implies, and not fcfs",
+        ),
         ("tcp:priority=high", "priority=high: write yes or no"),
     ] {
         let error = plan(&[("transport", transport)]).expect_err(transport);

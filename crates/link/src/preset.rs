@@ -176,7 +176,11 @@ mod tests {
         for rate in ["rate=1mbit", "down-rate=1mbit"] {
             let link = link(&format!("{rate},preset=lte-recorded"));
             assert!(link.down.trace.is_none(), "{rate}");
-            assert_eq!(link.down.mean_rate(), Some(anabranch_base::BitRate::from_bits_per_second(1_000_000)), "{rate}");
+            assert_eq!(
+                link.down.mean_rate(),
+                Some(anabranch_base::BitRate::from_bits_per_second(1_000_000)),
+                "{rate}"
+            );
         }
         assert!(link("preset=lte-recorded,up-rate=1mbit").down.trace.is_some());
     }

@@ -60,7 +60,9 @@ mod tests {
     #[test]
     fn every_size_that_can_be_met_is_met_exactly_and_parses() {
         let priority = Priority::of_type("text/javascript");
-        for (close, priority) in [(false, None), (true, None), (false, Some(priority)), (true, Some(priority))] {
+        for (close, priority) in
+            [(false, None), (true, None), (false, Some(priority)), (true, Some(priority))]
+        {
             let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, priority, 0);
             let urgency = priority.map_or(0, |_| "priority: u=1\r\n".len());
             assert_eq!(least, least_head("/a?b=c", "host", close) + urgency);

@@ -183,7 +183,8 @@ mod tests {
         let last = Priority { urgency: 7, incremental: true };
         assert!(last.rank(0) < 1 << 31 && last.short_rank(0) <= u16::MAX.into());
         let short = |kind: &str, before: u64| Priority::of_type(kind).short_rank(before);
-        let ranks = [short("text/css", 3), short("text/css", 4), short("text/javascript", 0), short("image/png", 0)];
+        let ranks =
+            [short("text/css", 3), short("text/css", 4), short("text/javascript", 0), short("image/png", 0)];
         assert!(ranks.is_sorted() && ranks[0] < ranks[1] && short("image/png", 9) == ranks[3], "{ranks:?}");
         assert!(short("text/css", 8_189) < short("text/javascript", 8_190));
         turns.written(5);

@@ -106,7 +106,8 @@ fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<
     }
     let [one, other] = contestants;
     let [clear_one, clear_other] = clear;
-    let contestants = [clear_one.unwrap_or_else(|| one.clone()), clear_other.unwrap_or_else(|| other.clone())];
+    let contestants =
+        [clear_one.unwrap_or_else(|| one.clone()), clear_other.unwrap_or_else(|| other.clone())];
     Some(Without { name: "security", point: point.clone(), contestants })
 }
 

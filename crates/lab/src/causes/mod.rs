@@ -44,7 +44,9 @@ impl Causes {
         match self {
             _ if contestants < 2 => 0,
             Self::Quick => Self::BUDGET * contestants,
-            Self::Full => contestants * (contestants - 1) / 2 * (2 * (1 << factors::MOST_GROUPS) + conditions::MOST),
+            Self::Full => {
+                contestants * (contestants - 1) / 2 * (2 * (1 << factors::MOST_GROUPS) + conditions::MOST)
+            }
             Self::Off => 0,
         }
     }

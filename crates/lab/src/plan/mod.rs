@@ -334,7 +334,9 @@ const DEFAULT: &str = "default";
 
 /// What decides who races where none is named.
 fn bare(draft: &Draft) -> Bare {
-    let is = |name: &str, value: &str| draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value));
+    let is = |name: &str, value: &str| {
+        draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value))
+    };
     Bare {
         cleartext: is("cleartext", "yes"),
         several_paths: draft.paths.len() > 1 || draft.value("handover").is_some(),

@@ -49,7 +49,9 @@ fn plainly(change: &str, was: &str) -> Option<String> {
         ("priority", "no") => return Some("requests and answers in the order of the page".to_owned()),
         ("tls" | "dtls", "no") => return Some("no encryption".to_owned()),
         ("tls" | "dtls", _) => return Some("encryption".to_owned()),
-        ("resume", "0rtt") => return Some("requests that leave with the first packet of a known client".to_owned()),
+        ("resume", "0rtt") => {
+            return Some("requests that leave with the first packet of a known client".to_owned());
+        }
         ("resume", "session") => return Some("a session taken up from an earlier visit".to_owned()),
         ("connections", _) => return Some(format!("{} in place of {}", connections(value), escape(was))),
         ("streams", _) => "streams",

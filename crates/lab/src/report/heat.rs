@@ -59,11 +59,8 @@ fn cell(out: &mut String, own: f64, ratio: f64) {
         own if own >= 10.0 => format!("{own:.1}"),
         own => format!("{own:.2}"),
     };
-    let (class, share) = if ratio <= LEVEL {
-        ("least", 0.0)
-    } else {
-        ("", (ratio.ln() / f64::ln(DARKEST)).clamp(0.0, 1.0))
-    };
+    let (class, share) =
+        if ratio <= LEVEL { ("least", 0.0) } else { ("", (ratio.ln() / f64::ln(DARKEST)).clamp(0.0, 1.0)) };
     let times = if ratio < 1.005 { "least".to_owned() } else { format!("\u{d7}{ratio:.2}") };
     let _ = write!(
         out,

@@ -11,7 +11,8 @@ use std::fmt::Write;
 /// The contestants of a point in words, in order, no two alike: `six TCP connections`, `one SCTP connection`. Those that words do not
 /// tell apart have their nickname or their settings behind.
 pub(super) fn names(point: &Point) -> Vec<String> {
-    let plain: Vec<String> = point.contestants.iter().map(in_words).collect();
+    let requests = !point.workload.messages && !point.workload.is_bulk();
+    let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, requests)).collect();
     let distinct = |(i, name): (usize, &String)| {
         let alike = plain.iter().filter(|other| *other == name).count() > 1;
         match label::split(&point.contestants[i].name) {
@@ -33,12 +34,15 @@ pub(super) fn names(point: &Point) -> Vec<String> {
     names
 }
 
-fn in_words(contestant: &Contestant) -> String {
+/// `requests`: what is carried is HTTP, whose version says more than what is beneath it.
+fn in_words(contestant: &Contestant, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
     let (_, name) = label::split(&contestant.name);
     let bare = name.split(':').next().unwrap_or(name);
     let typed = setting("transport").unwrap_or(bare);
+    let version = setting("http").filter(|version| requests && ["2", "3"].contains(version));
     let transport = match typed.strip_suffix("-kernel") {
+        _ if version.is_some() => format!("HTTP/{}", version.unwrap_or_default()),
         Some(own) => format!("the kernel's {}", own.to_uppercase()),
         None => typed.to_uppercase(),
     };

@@ -182,9 +182,9 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
             None => groups.push((value, vec![contestant])),
         }
     }
-    let all = groups
-        .iter()
-        .map(|(value, whose)| format!("{} ({})", value.as_deref().unwrap_or("no such setting"), whose.join(", ")));
+    let all = groups.iter().map(|(value, whose)| {
+        format!("{} ({})", value.as_deref().unwrap_or("no such setting"), whose.join(", "))
+    });
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 

@@ -143,10 +143,11 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// The largest datagram from this address that its interface takes in one piece.
+    /// The largest datagram of a handshake from this address: what its interface takes in one piece, and no more than usual
+    /// interfaces do. The library fills its hello up to that, and programs that take 64 KiB of a loopback interface are few.
     fn datagram(&self, source: IpAddr) -> usize {
         let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
-        self.below.mtu(source).saturating_sub(headers).max(MIN_DATAGRAM) as usize
+        self.below.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
     /// Has the timer wake us when something is due; true when it already is.
@@ -689,5 +690,7 @@ const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
 /// What the library may give at once: it wants room for a certificate as large as the datagrams that it keeps of one
 /// handshake (30, RFC 768's 64 KiB each), and panics without. Memory that is never written costs nothing.
 pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
+/// What most interfaces take.
+const USUAL_MTU: u32 = 1_500;
 /// A datagram of a handshake may be so small, whatever the interface says.
 const MIN_DATAGRAM: u32 = 256;

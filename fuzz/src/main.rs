@@ -75,7 +75,11 @@ fn fuzz(
             std::fs::create_dir_all(findings).expect("a folder");
             let file = findings.join(format!("{}-{seed}-{count}", target.name));
             std::fs::write(&file, &input).expect("a file");
-            eprintln!("replay: cargo run --profile test -p anabranch-fuzz -- {} {}", target.name, file.display());
+            eprintln!(
+                "replay: cargo run --profile test -p anabranch-fuzz -- {} {}",
+                target.name,
+                file.display()
+            );
             return ExitCode::FAILURE;
         }
         largest = largest.max(held().saturating_sub(before));

@@ -74,8 +74,11 @@ pub enum ListenSpec {
 impl ListenSpec {
     /// Whether clients come over TLS or DTLS.
     pub fn is_secure(&self) -> bool {
-        let (Self::Place(place, _) | Self::Kernel { place, .. } | Self::Shared { place, .. }
-            | Self::SharedHttp3 { place, .. } | Self::SharedDtls { place, .. }) = self;
+        let (Self::Place(place, _)
+        | Self::Kernel { place, .. }
+        | Self::Shared { place, .. }
+        | Self::SharedHttp3 { place, .. }
+        | Self::SharedDtls { place, .. }) = self;
         place.carrier.is_secure()
     }
 }
@@ -299,7 +302,8 @@ impl Servers {
                 .await
                 .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
             // All addresses of a place have its port, also where the host chooses it.
-            place.port = host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
+            place.port =
+                host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
             hosts.push((here, host));
         }
         let open = |(here, host)| self.take_in(here, host, &place, sctp_port, limit.clone());

@@ -10,8 +10,7 @@ use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
 use anabranch_http::http3;
 use anabranch_tls::{
-    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust,
-    Versions,
+    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust, Versions,
 };
 use clap::ArgMatches;
 use std::cell::OnceCell;

@@ -149,9 +149,8 @@ impl<'a> Hello<'a> {
     /// The first of its suites that is spoken, as the library has it.
     fn suite(&self, spoken: &Spoken) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
-        let known = |suite: &[u8; 2]| {
-            spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite))
-        };
+        let known =
+            |suite: &[u8; 2]| spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite));
         suites.into_iter().find(known)
     }
 
@@ -196,11 +195,16 @@ impl<'a> Hello<'a> {
             }
             Some((opens, closes)) => {
                 let padding = u16::try_from(closes - opens - 4 + cookie).unwrap_or_default().to_be_bytes();
-                let longer = [&[0, 21][..], &padding, &self.body[opens + 4..closes], &vec![0; cookie]].concat();
+                let longer =
+                    [&[0, 21][..], &padding, &self.body[opens + 4..closes], &vec![0; cookie]].concat();
                 let from = self.extensions;
                 let pieces = match begins < opens {
-                    true => [&self.body[from..begins], &self.body[ends..opens], &longer, &self.body[closes..]],
-                    false => [&self.body[from..opens], &longer, &self.body[closes..begins], &self.body[ends..]],
+                    true => {
+                        [&self.body[from..begins], &self.body[ends..opens], &longer, &self.body[closes..]]
+                    }
+                    false => {
+                        [&self.body[from..opens], &longer, &self.body[closes..begins], &self.body[ends..]]
+                    }
                 };
                 body.extend(pieces.concat());
             }
@@ -297,7 +301,14 @@ mod tests {
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
         let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
         let (mut buffer, mut first) = (vec![0; crate::layer::MAX_OUTPUT], Vec::new());
-        client.receive(&ends, Instant::from_millis(5), None, &mut buffer, |sent| first = sent.to_vec(), |_| {});
+        client.receive(
+            &ends,
+            Instant::from_millis(5),
+            None,
+            &mut buffer,
+            |sent| first = sent.to_vec(),
+            |_| {},
+        );
         first
     }
 
@@ -314,7 +325,13 @@ mod tests {
         let answers = |version, versions: [bool; 2]| {
             let said = said(version);
             match Hello::read(&said).expect("a hello").answer(&spoken(versions)) {
-                Answer::Ask(newer) => if newer { "1.3" } else { "1.2" },
+                Answer::Ask(newer) => {
+                    if newer {
+                        "1.3"
+                    } else {
+                        "1.2"
+                    }
+                }
                 Answer::Nothing => "nothing",
                 other => panic!("{other:?}"),
             }
@@ -376,7 +393,8 @@ mod tests {
             assert_eq!(hello.first(true, false), new);
         }
         // Our own client pads, and takes the room for the cookie from its padding.
-        let (opens, closes) = hello.padding.map(|(opens, closes)| (HEADERS + opens, HEADERS + closes)).expect("padding");
+        let (opens, closes) =
+            hello.padding.map(|(opens, closes)| (HEADERS + opens, HEADERS + closes)).expect("padding");
         let mut shorter = new.clone();
         shorter.drain(closes - 38..closes);
         let length = (be(&new[opens + 2..opens + 4]) - 38) as u16;

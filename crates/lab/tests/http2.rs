@@ -76,8 +76,9 @@ fn what_is_blocked_is_what_the_packets_show() {
         let mut reader = Reader::new(&client.pcapng).expect("a capture");
         while let Some(record) = reader.next_packet().expect("whole") {
             let (ip, packet) = (usize::from(record.packet[0] & 15) * 4, record.packet);
-            let (tcp, number) =
-                (&packet[ip..], |at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().expect("four bytes")));
+            let (tcp, number) = (&packet[ip..], |at: usize| {
+                u32::from_be_bytes(packet[at..at + 4].try_into().expect("four bytes"))
+            });
             let length = packet.len() - ip - usize::from(tcp[12] >> 4) * 4;
             if u16::from_be_bytes([tcp[0], tcp[1]]) == 8000 && length > 0 {
                 segments.push((record.at_nanos, number(ip + 4), length as u32));

@@ -128,7 +128,9 @@ fn open_udp(
         setsockopt(&socket, sockopt::ReusePort, &true)?;
         let others = (1..count).map(|_| bind::one(SocketAddr::new(ip, port), true));
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        if count > 1 && let Some(mark) = mark {
+        if count > 1
+            && let Some(mark) = mark
+        {
             match mark {
                 Mark::VerificationTag => steer::by_tag(&socket, count as u32)?,
                 Mark::ConnectionId => steer::by_connection_id(&socket, count as u32)?,

@@ -5,10 +5,10 @@
 //! 20 Mbit/s, not 10 MB at 10), and all use HTTP/3. A dozen connections are
 //! made side by side where the runner makes fifty, at 25 % loss each way.
 
-use super::{Pair, Stack};
 use super::headers::Kind;
 use super::meeting::Meeting;
 use super::relay::Weather;
+use super::{Pair, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -71,7 +71,8 @@ pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
 fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let programs = PathBuf::from(std::env::var_os("QUIC_PROGRAMS").unwrap_or_else(|| ".".into()));
     let place = Place { folder, programs };
-    let files = prepare(&place, case, pair).map_err(|error| format!("{}: {error}", place.folder.display()))?;
+    let files =
+        prepare(&place, case, pair).map_err(|error| format!("{}: {error}", place.folder.display()))?;
     let (server, back) = place.server(pair.server, case, pair.client).map_err(|error| error.to_string())?;
     let seed = 1 + Case::ALL.iter().position(|one| *one == case).unwrap_or(0) as u64;
     let weather = case.weather(pair.server);

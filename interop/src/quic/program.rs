@@ -139,7 +139,11 @@ impl Place {
                         }
                     }
                     (None, [file]) => {
-                        command.arg("get").arg(format!("h3://{at}/{file}")).arg("-o").arg(self.target().join(file));
+                        command
+                            .arg("get")
+                            .arg(format!("h3://{at}/{file}"))
+                            .arg("-o")
+                            .arg(self.target().join(file));
                     }
                     _ => {
                         command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));

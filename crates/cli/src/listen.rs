@@ -249,7 +249,8 @@ impl Servers {
                 .await
                 .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
             // All addresses of a place have its port, also where the host chooses it.
-            place.port = host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
+            place.port =
+                host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
             hosts.push((here, host));
         }
         let open = |(here, host)| self.take_in(here, host, &place, sctp_port, limit.clone());

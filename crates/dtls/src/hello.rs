@@ -145,9 +145,8 @@ impl<'a> Hello<'a> {
     /// The first of its suites that is spoken, as the library has it.
     fn suite(&self, spoken: &Spoken) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
-        let known = |suite: &[u8; 2]| {
-            spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite))
-        };
+        let known =
+            |suite: &[u8; 2]| spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite));
         suites.into_iter().find(known)
     }
 
@@ -336,7 +335,14 @@ mod tests {
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
         let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
         let (mut buffer, mut first) = (vec![0; crate::layer::MAX_OUTPUT], Vec::new());
-        client.receive(&ends, Instant::from_millis(5), None, &mut buffer, |sent| first = sent.to_vec(), |_| {});
+        client.receive(
+            &ends,
+            Instant::from_millis(5),
+            None,
+            &mut buffer,
+            |sent| first = sent.to_vec(),
+            |_| {},
+        );
         first
     }
 
@@ -353,7 +359,13 @@ mod tests {
         let answers = |version, versions: [bool; 2]| {
             let said = said(version);
             match Hello::read(&said).expect("a hello").answer(&spoken(versions)) {
-                Answer::Ask(newer) => if newer { "1.3" } else { "1.2" },
+                Answer::Ask(newer) => {
+                    if newer {
+                        "1.3"
+                    } else {
+                        "1.2"
+                    }
+                }
                 Answer::Nothing => "nothing",
                 other => panic!("{other:?}"),
             }

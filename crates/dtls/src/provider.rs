@@ -6,9 +6,9 @@
 //! a connection are results of [`HmacProvider::hmac`] whose input holds their label (RFC 8446 §7.1, RFC 7627 §4).
 
 use dimpl::crypto::{
-    Aad, ActiveKeyExchange, Buf, Cipher, CryptoProvider, Dtls12CipherSuite, Dtls13CipherSuite,
-    HashAlgorithm, HmacProvider, KeyProvider, NamedGroup, Nonce, SignatureAlgorithm, SigningKey,
-    SupportedDtls12CipherSuite, SupportedDtls13CipherSuite, SupportedKxGroup, TmpBuf, rust_crypto,
+    Aad, ActiveKeyExchange, Buf, Cipher, CryptoProvider, Dtls12CipherSuite, Dtls13CipherSuite, HashAlgorithm,
+    HmacProvider, KeyProvider, NamedGroup, Nonce, SignatureAlgorithm, SigningKey, SupportedDtls12CipherSuite,
+    SupportedDtls13CipherSuite, SupportedKxGroup, TmpBuf, rust_crypto,
 };
 use dimpl::{CryptoError, CryptoOperation};
 use ring::aead::{self, LessSafeKey, UnboundKey};
@@ -19,11 +19,7 @@ use std::cell::RefCell;
 
 /// For a real network.
 pub(crate) fn real() -> CryptoProvider {
-    CryptoProvider {
-        kx_groups: GROUPS,
-        key_provider: &Keys,
-        ..common()
-    }
+    CryptoProvider { kx_groups: GROUPS, key_provider: &Keys, ..common() }
 }
 
 /// What both worlds have.

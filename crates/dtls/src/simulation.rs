@@ -7,9 +7,7 @@
 use crate::provider;
 use anabranch_base::time::Duration;
 use anabranch_tls::draw_seeded;
-use dimpl::crypto::{
-    ActiveKeyExchange, Buf, CryptoProvider, NamedGroup, SecureRandom, SupportedKxGroup,
-};
+use dimpl::crypto::{ActiveKeyExchange, Buf, CryptoProvider, NamedGroup, SecureRandom, SupportedKxGroup};
 use dimpl::{CryptoError, CryptoOperation};
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime};
@@ -17,11 +15,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 
 /// The library's, with the source of randomness and the key exchange replaced.
 pub(crate) fn provider() -> CryptoProvider {
-    CryptoProvider {
-        kx_groups: &[&SeededX25519],
-        secure_random: &SeededRandom,
-        ..provider::common()
-    }
+    CryptoProvider { kx_groups: &[&SeededX25519], secure_random: &SeededRandom, ..provider::common() }
 }
 
 /// What the library is told is the instant at which virtual time begins.

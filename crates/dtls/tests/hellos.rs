@@ -29,7 +29,8 @@ async fn receive(socket: &Socket) -> Vec<u8> {
 /// The first thing that a client says.
 async fn hello(here: &SimWorld, there: &SimWorld, version: Version) -> Vec<u8> {
     let sink = there.bind(Local::Udp { port: 9 }).await.expect("a socket");
-    let client = host(here, Settings { version, identity: None, trust: Some(identity().1), key_log: None }, 0).await;
+    let client =
+        host(here, Settings { version, identity: None, trust: Some(identity().1), key_log: None }, 0).await;
     let to = SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), 9)], port: 7 };
     let session = client.connect_to(&to).expect("begun");
     let hello = receive(&sink).await;
@@ -153,7 +154,12 @@ fn a_server_outlives_whatever_is_sent_to_it() {
                 send(&socket, to, &datagram).await;
                 here.sleep_until(here.now() + Duration::from_millis(1)).await;
             }
-            let settings = Settings { version: Version::From12, identity: None, trust: Some(identity().1), key_log: None };
+            let settings = Settings {
+                version: Version::From12,
+                identity: None,
+                trust: Some(identity().1),
+                key_log: None,
+            };
             talk(&here, &host(&here, settings, 0).await, 1).await.expect("met");
         };
         assert!(network.run(program, LIMIT).done().is_some(), "SEED={seed}");

@@ -113,8 +113,12 @@ fn met(
     let [here, there] = nodes.map(|node| network.world(node));
     let program = async move {
         let _server = server(&there, versions[1]).await;
-        let client =
-            host(&here, Settings { version: versions[0], identity: None, trust: Some(trust), key_log: None }, 0).await;
+        let client = host(
+            &here,
+            Settings { version: versions[0], identity: None, trust: Some(trust), key_log: None },
+            0,
+        )
+        .await;
         talk(&here, &client, times).await
     };
     let came = network.run(program, LIMIT).done();
@@ -191,7 +195,12 @@ fn a_connection_without_associations_ends_with_an_alert() {
         let [here, there] = nodes.map(|node| network.world(node));
         let program = async move {
             let _server = server(&there, Version::Only12).await;
-            let settings = Settings { version: Version::Only12, identity: None, trust: Some(identity().1), key_log: None };
+            let settings = Settings {
+                version: Version::Only12,
+                identity: None,
+                trust: Some(identity().1),
+                key_log: None,
+            };
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;

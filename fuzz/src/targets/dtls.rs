@@ -121,7 +121,8 @@ impl End {
 /// Runs what `input` decides.
 pub fn run(input: &[u8]) {
     static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
-        [Version::Only13, Version::Only12, Version::From12].map(|version| Pair::new(version, 1_500).expect("a pair"))
+        [Version::Only13, Version::Only12, Version::From12]
+            .map(|version| Pair::new(version, 1_500).expect("a pair"))
     });
     let mut source = Source::new(input);
     let seed = u64::from(source.byte());
@@ -179,7 +180,10 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
         for end in 0..2 {
             for (from, packet) in ends[end].take().await {
                 let peer = &ends[1 - end];
-                assert!(from != peer.at || peer.sent.contains(&packet), "a packet that nobody has sent: {packet:02x?}");
+                assert!(
+                    from != peer.at || peer.sent.contains(&packet),
+                    "a packet that nobody has sent: {packet:02x?}"
+                );
                 assert!([client, server].contains(&from), "a packet of a stranger");
             }
         }

@@ -41,8 +41,18 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
             places.iter().for_each(|(made, _)| made.warn());
-            let names =
-                ["listen", "once", "ppid", "sctp-port", "key-file", "cert", "key", "timeout", "no-offload", "busy-poll"];
+            let names = [
+                "listen",
+                "once",
+                "ppid",
+                "sctp-port",
+                "key-file",
+                "cert",
+                "key",
+                "timeout",
+                "no-offload",
+                "busy-poll",
+            ];
             say(&(dry_run::flags(matches, &names)
                 + &dry_run_knobs(places.iter().map(|(made, _)| made), true)))?;
             return Ok(Done::Well);

@@ -143,7 +143,9 @@ impl Case {
     #[must_use]
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
-            (Kind::Pion, Self::HttpGet) if matches!(column.carrier, Carrier::Udp) => Some((7, "no connection within")),
+            (Kind::Pion, Self::HttpGet) if matches!(column.carrier, Carrier::Udp) => {
+                Some((7, "no connection within"))
+            }
             (Kind::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
             (Kind::Usrsctp, Self::Asconf(By::Them)) if matches!(column.carrier, Carrier::Udp) => {
                 Some((8, "closed Some(Aborted(None))"))

@@ -13,8 +13,8 @@ use anabranch_lab::run::batch::scenario;
 use anabranch_lab::run::one;
 use anabranch_lab::stats::interval::geometric_mean;
 use anabranch_lab::stats::{describe, ratio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
@@ -40,16 +40,21 @@ fn main() {
         let pairs: Vec<_> = own.iter().zip(&times[0]).map(|(a, b)| (Some(*a), Some(*b))).collect();
         let truth = ratio(&pairs).ratio.expect("pairs");
         let found: Vec<_> = pairs.chunks_exact(seeds).map(ratio).collect();
-        let held = found.iter().filter(|one| one.ci95.is_some_and(|[low, high]| low <= truth && truth <= high));
+        let held =
+            found.iter().filter(|one| one.ci95.is_some_and(|[low, high]| low <= truth && truth <= high));
         let covered = share(held.count(), sets);
         let ratios: Vec<f64> = found.iter().filter_map(|one| one.ratio).collect();
         println!("{name:<22} {truth:>10.3} {covered:>10} {:>12}", middle(&ratios, 3));
     }
-    println!("\n{:<22} {:>10} {:>10} {:>12}   geometric mean, ms", "median, ms", "truth", "covered", "90 % of sets");
+    println!(
+        "\n{:<22} {:>10} {:>10} {:>12}   geometric mean, ms",
+        "median, ms", "truth", "covered", "90 % of sets"
+    );
     for (name, own) in names.iter().zip(&times) {
         let truth = describe(own, 0).median.expect("runs");
         let found: Vec<_> = own.chunks_exact(seeds).map(|set| describe(set, 0)).collect();
-        let held = found.iter().filter(|one| one.ci95.is_some_and(|[low, high]| low <= truth && truth <= high));
+        let held =
+            found.iter().filter(|one| one.ci95.is_some_and(|[low, high]| low <= truth && truth <= high));
         let covered = share(held.count(), sets);
         let medians: Vec<f64> = found.iter().filter_map(|one| one.median).collect();
         let means: Vec<f64> = found.iter().filter_map(|one| one.geometric_mean).collect();

@@ -157,11 +157,16 @@ fn main() {
             let size = 1_472 - version.overhead() as usize;
             let alone = gigabytes(alone(cipher, size));
             let all = gigabytes(through(&world, version, size));
-            println!("{name}, packets of {size} B: sealing and opening {alone:.2} GB/s alone, {all:.2} through the layer: {:.2}", all / alone);
+            println!(
+                "{name}, packets of {size} B: sealing and opening {alone:.2} GB/s alone, {all:.2} through the layer: {:.2}",
+                all / alone
+            );
         }
         for (version, name) in [(Version::Only13, "1.3"), (Version::Only12, "1.2")] {
             let (rate, [near, far]) = many(&world, version);
-            println!("DTLS {name}: {rate:.0} handshakes in a second of one core, both ends; {near} and {far} bytes a connection, client and server, of {MANY}");
+            println!(
+                "DTLS {name}: {rate:.0} handshakes in a second of one core, both ends; {near} and {far} bytes a connection, client and server, of {MANY}"
+            );
         }
     };
     network.run(program, Instant::from_millis(1 << 40)).done().expect("to the end");

@@ -6,7 +6,7 @@
 //! Prints CPU time (wall time of a busy thread) a packet; compare runs on one
 //! machine only.
 
-use anabranch_base::{SendBatch, Instant, RecvBatch};
+use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
 use anabranch_world::{Datagrams, Local, World};

@@ -5,7 +5,7 @@
 //! benchmark. What this takes a transmission is executor, socket, IP header and
 //! link; the rest of what `speed` shows is engine, driver and application.
 
-use anabranch_base::{SendBatch, Instant, RecvBatch};
+use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimSocket};

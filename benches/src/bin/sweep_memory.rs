@@ -38,7 +38,8 @@ fn measure(program: &Path, place: &Path, points: usize, seeds: usize) -> Result<
     command.args(["race", "--quiet", "--objects", "1x1kB", "--transport", "tcp,sctp", "--pcap", "off"]);
     command.args(["--loss", "0,1%,2%,3%,4%,5%,6%,7%,8%,9%", "--rtt", &rtt.join(",")]);
     command.args(["--runs", &seeds.to_string()]).arg("--out").arg(place);
-    let mut child = command.stdout(Stdio::null()).spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+    let mut child =
+        command.stdout(Stdio::null()).spawn().map_err(|error| format!("{}: {error}", program.display()))?;
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     let ended = loop {

@@ -2,7 +2,7 @@
 
 use super::{BUFFER, Duo};
 use anabranch_base::time::Duration;
-use anabranch_base::{SendBatch, Engine, Instant, Rng};
+use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, SendError};
 use std::net::SocketAddr;
 

@@ -1,6 +1,7 @@
 //! Cookies that nothing is kept of (RFC 6347 §4.2.1, RFC 9147 §5.1): when one was given, and a code over that, the
-//! addresses and the hello, by a secret of this socket alone.
+//! addresses and the hello, by a secret of this socket alone; and what has to be known of the hello to have it again.
 
+use crate::hello::{ORDER, Order};
 use crate::provider::Cookie;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -18,8 +19,8 @@ impl Secret {
     }
 
     /// The cookie of this time for a hello of this peer.
-    pub fn make(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8]) -> Cookie {
-        self.at(span(now), place, hello)
+    pub fn make(&self, now: Instant, place: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
+        self.at(span(now), place, order, hello)
     }
 
     /// Whether it is one that was made here for this peer and this hello, not long ago.
@@ -31,14 +32,15 @@ impl Secret {
         if now.wrapping_sub(made) > 1 {
             return false;
         }
-        let right = self.at(made, place, hello);
+        let right = self.at(made, place, order(cookie), hello);
         // In constant time, so that nobody finds a code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
-    fn at(&self, span: u32, (local, peer): (IpAddr, SocketAddr), hello: &[u8]) -> Cookie {
+    fn at(&self, span: u32, (local, peer): (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
         let mut code = hmac::Context::with_key(&self.0);
         code.update(&span.to_be_bytes());
+        code.update(&order);
         for address in [local, peer.ip()] {
             match address {
                 IpAddr::V4(address) => code.update(&address.to_ipv6_mapped().octets()),
@@ -50,10 +52,21 @@ impl Secret {
         let code = code.sign();
         let mut cookie = [0; 32];
         cookie[..4].copy_from_slice(&span.to_be_bytes());
-        cookie[4..].copy_from_slice(&code.as_ref()[..28]);
+        cookie[4..CODE].copy_from_slice(&order);
+        cookie[CODE..].copy_from_slice(&code.as_ref()[..32 - CODE]);
         cookie
     }
 }
+
+/// The order of the first hello's extensions.
+pub(crate) fn order(cookie: &Cookie) -> Order {
+    let mut order = [0; ORDER];
+    order.copy_from_slice(&cookie[4..CODE]);
+    order
+}
+
+/// Where the code begins: twenty bytes of one.
+const CODE: usize = 4 + ORDER;
 
 /// The number of the span of time that it is in.
 fn span(now: Instant) -> u32 {
@@ -72,7 +85,7 @@ mod tests {
         let secret = Secret::new(&[7; 32]);
         let place = |port| (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, 2], port)));
         let at = |seconds: u64| Instant::from_millis(seconds * 1_000);
-        let cookie = secret.make(at(59), place(5), b"hello");
+        let cookie = secret.make(at(59), place(5), [3; ORDER], b"hello");
         let is_good = |seconds, port, hello: &[u8]| secret.is_good(at(seconds), place(port), hello, &cookie);
         assert!(is_good(59, 5, b"hello") && is_good(60, 5, b"hello") && is_good(89, 5, b"hello"));
         assert!(!is_good(90, 5, b"hello"), "too old");

@@ -32,8 +32,6 @@ pub(crate) struct Hello<'a> {
     extensions: usize,
     /// Where the cookie of DTLS 1.3 is, with its headers.
     cookie: Option<(usize, usize)>,
-    /// And where its padding (RFC 7685).
-    padding: Option<(usize, usize)>,
     versions: &'a [u8],
     shares: &'a [u8],
 }
@@ -83,7 +81,6 @@ impl<'a> Hello<'a> {
             suites,
             extensions: at + 2,
             cookie: None,
-            padding: None,
             versions: &[],
             shares: &[],
         };
@@ -101,9 +98,8 @@ impl<'a> Hello<'a> {
             at += 2;
             let value = vector(body, &mut at, 2)?;
             match kind {
-                21 => hello.padding = Some((begins, at)),
                 43 => hello.versions = vector(value, &mut 0, 1)?,
-                44 => hello.cookie = Some((begins, at)),
+                COOKIE => hello.cookie = Some((begins, at)),
                 51 => hello.shares = vector(value, &mut 0, 2)?,
                 _ => {}
             }
@@ -130,7 +126,7 @@ impl<'a> Hello<'a> {
             },
             None => None,
         };
-        if !self.has_share(spoken) {
+        if !self.has_share(spoken) || self.order().is_none() {
             return Answer::More;
         }
         given.map_or(Answer::Ask(true), |cookie| Answer::Look(true, cookie))
@@ -169,52 +165,82 @@ impl<'a> Hello<'a> {
         false
     }
 
+    /// Its extensions but for a cookie, each with its kind and its headers, by their kinds.
+    fn sorted(&self) -> Vec<(usize, &'a [u8])> {
+        let (mut at, mut all) = (self.extensions, Vec::new());
+        while let Some(kind) = self.body.get(at..at + 2).map(be) {
+            let begins = at;
+            at += 2;
+            if vector(self.body, &mut at, 2).is_none() {
+                break;
+            }
+            if kind != COOKIE {
+                all.push((kind, &self.body[begins..at]));
+            }
+        }
+        all.sort_by_key(|(kind, bytes)| (*kind, bytes.as_ptr() as usize));
+        all
+    }
+
+    /// The order of its extensions: of each, in turn, which it is by their kinds. Clients may put them in another order in
+    /// the next hello, wolfSSL does. `None`: there are too many.
+    pub fn order(&self) -> Option<Order> {
+        let sorted = self.sorted();
+        if sorted.len() > 2 * ORDER {
+            return None;
+        }
+        let mut places: Vec<(usize, u8)> = Vec::new();
+        for ((_, bytes), number) in sorted.iter().zip(0_u8..) {
+            places.push((bytes.as_ptr() as usize, number));
+        }
+        places.sort_unstable();
+        let mut order = [0; ORDER];
+        for (at, (_, number)) in places.into_iter().enumerate() {
+            order[at / 2] |= number << (4 * (at % 2));
+        }
+        Some(order)
+    }
+
     /// What a cookie holds for: RFC 6347 §4.2.1: what a client does not change of its hello; in DTLS 1.3, where both are
-    /// part of what is signed, all of it but the cookie. `padded`: a client that makes its hellos equally long has taken from
-    /// its padding what the cookie needs (RFC 8446 §4.1.2).
-    pub fn lasting(&self, newer: bool, padded: bool) -> Vec<u8> {
-        if newer { self.without_cookie(true, padded) } else { self.body[..self.legacy.0 - 1].to_vec() }
+    /// part of what is signed, all of the one without a cookie. `order`: that of its extensions. `padded`: a client that makes
+    /// its hellos equally long has taken from its padding (RFC 7685) what the cookie needs (RFC 8446 §4.1.2).
+    pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
+        match newer {
+            true => self.without_cookie(true, order, padded),
+            false => self.body[..self.legacy.0 - 1].to_vec(),
+        }
     }
 
     /// Its body as it was without the cookie.
-    fn without_cookie(&self, newer: bool, padded: bool) -> Vec<u8> {
+    fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, ends) = self.legacy;
             return [&self.body[..begins - 1], &[0], &self.body[ends..]].concat();
         }
-        let Some((begins, ends)) = self.cookie else { return self.body.to_vec() };
-        let cookie = ends - begins;
-        let padding = self.padding.filter(|_| padded);
-        let length = self.body.len() - self.extensions - if padding.is_some() { 0 } else { cookie };
-        let mut body = self.body[..self.extensions - 2].to_vec();
-        body.extend(u16::try_from(length).unwrap_or_default().to_be_bytes());
-        match padding {
-            None => {
-                body.extend(&self.body[self.extensions..begins]);
-                body.extend(&self.body[ends..]);
-            }
-            Some((opens, closes)) => {
-                let padding = u16::try_from(closes - opens - 4 + cookie).unwrap_or_default().to_be_bytes();
-                let longer =
-                    [&[0, 21][..], &padding, &self.body[opens + 4..closes], &vec![0; cookie]].concat();
-                let from = self.extensions;
-                let pieces = match begins < opens {
-                    true => {
-                        [&self.body[from..begins], &self.body[ends..opens], &longer, &self.body[closes..]]
-                    }
-                    false => {
-                        [&self.body[from..opens], &longer, &self.body[closes..begins], &self.body[ends..]]
-                    }
-                };
-                body.extend(pieces.concat());
+        let sorted = self.sorted();
+        let cookie = self.cookie.map_or(0, |(begins, ends)| ends - begins);
+        let mut extensions = Vec::with_capacity(self.body.len());
+        for at in 0..sorted.len() {
+            let number = order.get(at / 2).map_or(0, |two| two >> (4 * (at % 2)) & 15);
+            let Some((kind, bytes)) = sorted.get(usize::from(number)) else { continue };
+            if *kind == PADDING && padded {
+                let length = u16::try_from(bytes.len() - 4 + cookie).unwrap_or_default().to_be_bytes();
+                extensions.extend([0, 21]);
+                extensions.extend(length);
+                extensions.extend(&bytes[4..]);
+                extensions.resize(extensions.len() + cookie, 0);
+            } else {
+                extensions.extend_from_slice(bytes);
             }
         }
-        body
+        let length = u16::try_from(extensions.len()).unwrap_or_default().to_be_bytes();
+        let head = &self.body[..(self.extensions - 2).min(self.body.len())];
+        [head, &length, &extensions].concat()
     }
 
     /// The datagram with the hello that came before this one, which has a cookie.
-    pub fn first(&self, newer: bool, padded: bool) -> Vec<u8> {
-        let body = self.without_cookie(newer, padded);
+    pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
+        let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
@@ -276,6 +302,14 @@ fn vector<'a>(bytes: &'a [u8], at: &mut usize, width: usize) -> Option<&'a [u8]>
 fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
+
+/// In which order extensions stand: four bits for each, which of them it is by their kinds.
+pub(crate) type Order = [u8; ORDER];
+pub(crate) const ORDER: usize = 8;
+
+/// Kinds of extensions (RFC 7685 §3, RFC 8446 §4.2).
+const PADDING: usize = 21;
+const COOKIE: usize = 44;
 
 /// A message's header (RFC 6347 §4.2.2), and a record's before it.
 const MESSAGE: usize = 12;
@@ -378,10 +412,11 @@ mod tests {
         let hello = Hello::read(&second).expect("a hello");
         let answer = hello.answer(&spoken([true, true]));
         assert!(matches!(answer, Answer::Look(false, cookie) if cookie == [9; 32]), "{answer:?}");
-        assert_eq!(hello.first(false, false), old);
+        assert_eq!(hello.first(false, &[0; ORDER], false), old);
 
         let new = said(Version::Only13);
         let hello = Hello::read(&new).expect("a hello");
+        let order = hello.order().expect("not too many");
         // Between two other extensions, or behind the last.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
@@ -390,11 +425,22 @@ mod tests {
             let hello = Hello::read(&second).expect("a hello");
             let answer = hello.answer(&spoken([true, true]));
             assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
-            assert_eq!(hello.first(true, false), new);
+            assert_eq!(hello.first(true, &order, false), new);
         }
+        // wolfSSL puts the versions and the cookie before all others.
+        let first = HEADERS + hello.extensions;
+        let length = 4 + be(&new[first + 2..first + 4]);
+        let cookie = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
+        let turned = [&new[..first], &new[first + length..], &cookie, &new[first..first + length]].concat();
+        let mut turned = with(&turned, (first, first), &[], &[]);
+        for at in [11, 15, 23, first - 2] {
+            let length = be(&turned[at..at + 2]) + cookie.len();
+            turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+        }
+        assert_eq!(Hello::read(&turned).expect("a hello").first(true, &order, false), new);
         // Our own client pads, and takes the room for the cookie from its padding.
-        let (opens, closes) =
-            hello.padding.map(|(opens, closes)| (HEADERS + opens, HEADERS + closes)).expect("padding");
+        let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
+        let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();
         shorter.drain(closes - 38..closes);
         let length = (be(&new[opens + 2..opens + 4]) - 38) as u16;
@@ -404,7 +450,7 @@ mod tests {
             let mut second = [&shorter[..at], &extension, &shorter[at..]].concat();
             (second[18], second[10]) = (1, 1);
             let hello = Hello::read(&second).expect("a hello");
-            assert_eq!(hello.first(true, true), new);
+            assert_eq!(hello.first(true, &order, true), new);
         }
     }
 

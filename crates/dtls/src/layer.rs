@@ -11,7 +11,7 @@
 //! replaces its old connection only when it has finished.
 
 use crate::connection::{Came, Connection};
-use crate::cookie::Secret;
+use crate::cookie::{Secret, order};
 use crate::ends::Ends;
 use crate::hello::{Answer, Hello};
 use crate::outbox::{Label, Outbox};
@@ -374,13 +374,15 @@ impl State {
             Answer::Look(newer, cookie) => (newer, Some(cookie)),
         };
         let is_good = |cookie: &Cookie, padded: bool| {
-            secret.is_good(now, key, &hello.lasting(newer, padded), cookie).then_some((*cookie, padded))
+            let lasting = hello.lasting(newer, &order(cookie), padded);
+            secret.is_good(now, key, &lasting, cookie).then_some((*cookie, padded))
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
             // RFC 6347 §4.2.1: a client with a cookie of no use is asked again; in DTLS 1.3 it cannot be (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
-                let cookie = secret.make(now, key, &hello.lasting(newer, false));
+                let order = hello.order().unwrap_or_default();
+                let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
                 let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
                 self.outbox.push(label, &asked);
             }
@@ -394,7 +396,7 @@ impl State {
             return Heard::Done;
         }
         let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
-        let before = (cookie, &hello.first(newer, padded)[..], &asked[..]);
+        let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &asked[..]);
         match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
             Ok(connection) => {
                 self.remove(true, key);

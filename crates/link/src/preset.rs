@@ -178,7 +178,7 @@ mod tests {
             assert!(link.down.trace.is_none(), "{rate}");
             assert_eq!(
                 link.down.mean_rate(),
-                Some(anabranch_base::BitRate::from_bits_per_second(1_000_000)),
+                anabranch_base::BitRate::from_bits_per_second(1_000_000),
                 "{rate}"
             );
         }

@@ -321,8 +321,10 @@ func secured(local, peer *net.UDPAddr) net.Conn {
 		fail("certificate", err)
 	}
 	var conn net.Conn
+	// As its WebRTC has it: a client may offer SRTP, whether or not there will be any.
+	profiles := dtls.WithSRTPProtectionProfiles(dtls.SRTP_AEAD_AES_128_GCM, dtls.SRTP_AES128_CM_HMAC_SHA1_80)
 	if peer == nil {
-		listener, listening := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate))
+		listener, listening := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate), profiles)
 		if listening != nil {
 			fail("bind", listening)
 		}

@@ -29,7 +29,13 @@ use std::time::Duration;
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        places.push(Listen::parse(text).map_err(Failure::Usage)?);
+        let place = Listen::parse(text).map_err(Failure::Usage)?;
+        if place.carrier.is_http3() {
+            return Err(Failure::Usage(format!(
+                "--listen {text}: a gateway speaks HTTP/1.1; write https:// instead of h3://"
+            )));
+        }
+        places.push(place);
     }
     let settings = Settings::read(matches)?;
     settings.onward.check_flags(matches)?;
@@ -237,6 +243,11 @@ impl Onward {
         let url = |name: &str| -> Result<Option<Url>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
             let url = Url::parse(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            if url.carrier.is_http3() {
+                return Err(Failure::Usage(format!(
+                    "--{name} {text}: a gateway speaks HTTP/1.1; write https:// instead of h3://"
+                )));
+            }
             if url.target != "/" {
                 return Err(Failure::Usage(format!("--{name} {text}: a path is not allowed")));
             }

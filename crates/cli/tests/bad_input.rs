@@ -79,13 +79,15 @@ const WRONG: &[(&str, &str)] = &[
         "get http://[::1",
         "http://[::1: an IPv6 address is written in brackets, as [::1]; write http://HOST[:PORT]/PATH, \
          https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
-         http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132) or https+sctp://HOST[:PORT]/PATH (SCTP over DTLS)",
+         http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) \
+         or h3://HOST[:PORT]/PATH (HTTP/3)",
     ),
     (
         "get http+sctp://127.0.0.1:0/",
         "http+sctp://127.0.0.1:0/: port 0 is nobody's; write http://HOST[:PORT]/PATH, \
          https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
-         http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132) or https+sctp://HOST[:PORT]/PATH (SCTP over DTLS)",
+         http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) \
+         or h3://HOST[:PORT]/PATH (HTTP/3)",
     ),
     // Two objects, one file.
     (
@@ -272,8 +274,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "link --preset 4g -- true",
-        "--preset: '4g' is unknown (did you mean 'lte'?); write one of gprs, edge, 3g, lte, 5g, dialup, dsl-poor, dsl, \
-         vdsl, cable, fibre, wifi, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128",
+        "--preset: '4g' is unknown (did you mean 'lte'?); write one of gprs, edge, 3g, lte, lte-recorded, 5g, dialup, dsl-poor, dsl, \
+         vdsl, cable, fibre, wifi, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128",
     ),
     (
         "load http://127.0.0.1/ -n 100",
@@ -305,7 +307,7 @@ const WRONG: &[(&str, &str)] = &[
     ("rcae", "unrecognized subcommand 'rcae'; a similar subcommand exists: 'race' (see --help)"),
     (
         "study run nothing",
-        "no study 'nothing'; there are osterdahl-2005, sasikala-2008, ha-2005, rajamani-2002, alternative-transport, and folders with a study.toml",
+        "no study 'nothing'; there are osterdahl-2005, sasikala-2008, ha-2005, rajamani-2002, alternative-transport, today, and folders with a study.toml",
     ),
 ];
 

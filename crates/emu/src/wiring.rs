@@ -337,10 +337,10 @@ impl Wiring {
                 End::Near => (self.place.address(number, end), link.up.mtu),
                 End::Far => (self.place.address(number, end), link.down.mtu),
             };
-            // Packets go one by one: what a large segment would spare, a link could not count. Not more than the
-            // link's own queue should wait in front of it, but what comes at once must have room.
-            let one_by_one = if ethernet { " arp off gso_max_segs 1" } else { "" };
-            let _ = writeln!(text, "link set {name}{one_by_one} mtu {mtu} txqueuelen 10000");
+            // Packets go one by one: what a large segment would spare, neither a link nor a rule of iptables could count.
+            // Not more than the link's own queue should wait in front of it, but what comes at once must have room.
+            let no_arp = if ethernet { " arp off" } else { "" };
+            let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
             if self.links > 1 {
                 let table = self.place.table(number);

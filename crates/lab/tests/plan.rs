@@ -347,7 +347,7 @@ fn wrong_networks() {
             --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)
             --mtu: '20': write bytes from 68 to 65535, such as 1500
             --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it came
-            --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, lte, 5g, dialup, dsl-poor, dsl, vdsl, cable, fibre, wifi, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128
+            --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, lte, lte-recorded, 5g, dialup, dsl-poor, dsl, vdsl, cable, fibre, wifi, wifi-lossy, starlink, satellite, serial-14.4, serial-32, serial-64, serial-128
             --trace: trace '/nonexistent': No such file or directory (os error 2)
             --path 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             --path 1: 'rtt' where key=value was expected
@@ -511,12 +511,12 @@ fn wrong_plan_files() {
             "[[fail]]\npath = 3\nat = '1s'",
             "runs = [1, 2]",
             "[[expect]]\nmetric = 'page_ms'",
-            "[[expect]]\nmetric = 'page'\nof = 'tcp'\nmax = 1",
+            "[[expect]]\nmetric = 'page'\nof = 'http1'\nmax = 1",
             "[[expect]]\nof = 'quic'\nmax = 1",
-            "[[expect]]\nof = 'sctp'\nversus = 'tcp'\nmax = 1",
-            "[[expect]]\nof = 'sctp'\nversus = 'tcp'",
-            "[[expect]]\nof = 'sctp'\nversus = 'tcp'\nratio_max = 'one'",
-            "[[expect]]\nof = 'sctp'\nmax = 1\nrate = '1mbit'",
+            "[[expect]]\nof = 'http3'\nversus = 'http1'\nmax = 1",
+            "[[expect]]\nof = 'http3'\nversus = 'http1'",
+            "[[expect]]\nof = 'http3'\nversus = 'http1'\nratio_max = 'one'",
+            "[[expect]]\nof = 'http3'\nmax = 1\nrate = '1mbit'",
             "out = 'somewhere'",
         ],
         expect![[r#"
@@ -532,7 +532,7 @@ fn wrong_plan_files() {
             plan.toml: runs: takes one value, not a list
             plan.toml: [[expect]] 1: 'of' names the contestant; it is missing
             plan.toml: [[expect]] 1: metric: unknown metric 'page'; accepted: page_ms, object_ms, ...
-            plan.toml: [[expect]] 1: of: unknown contestant 'quic'; accepted: six, tcp, sctp, six-sctp
+            plan.toml: [[expect]] 1: of: unknown contestant 'quic'; accepted: http1, http2, http3, sctp-dtls
             plan.toml: [[expect]] 1: max: goes with an expectation without 'versus'
             plan.toml: [[expect]] 1: no bound is given; write ratio_min, ratio_max or failed_max
             plan.toml: [[expect]] 1: ratio_max: 'one' is not a number

@@ -106,8 +106,8 @@ fn captures_show_dtls_and_repeat() {
     }
 }
 
-/// With the secrets that are in the capture tshark opens the records of DTLS 1.2 and finds SCTP in them; of 1.3 the versions
-/// of tshark before 4.2 know nothing.
+/// With the secrets that are in the capture tshark opens the records of DTLS 1.2; of 1.3 the versions of tshark before 4.2 know
+/// nothing.
 #[test]
 fn tshark_opens_what_dtls_carries() {
     if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -123,15 +123,15 @@ fn tshark_opens_what_dtls_carries() {
     std::fs::write(&file, &hosts[0].pcapng).expect("written");
     let said = |filter: &str| {
         let mut command = Command::new("tshark");
-        command.arg("-r").arg(&file).args(["-d", "dtls.port==4433,sctp", "-Y", filter]);
+        command.arg("-r").arg(&file).args(["-x", "-Y", filter]);
         let told = command.output().expect("tshark runs");
         String::from_utf8_lossy(&told.stdout).into_owned()
     };
-    let (records, data) = (said("dtls.record.content_type == 23"), said("sctp.data_b_bit"));
+    let records = said("dtls.record.content_type == 23");
     let bad = said("_ws.malformed || udp.checksum.status == \"Bad\"");
     std::fs::remove_file(&file).expect("removed");
-    assert!(records.lines().count() > 20, "{records}");
-    assert!(data.lines().count() > 20, "{data}");
+    let opened = records.matches("Decrypted DTLS").count();
+    assert!(opened > 40, "{opened}: {records}");
     assert_eq!(bad, "");
 }
 

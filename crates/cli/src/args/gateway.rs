@@ -34,7 +34,7 @@ fn flags() -> Command {
              One server, for SCTP clients or behind SCTP:\n  \
              anabranch gateway --listen sctp://192.0.2.1 --origin http://127.0.0.1:80\n  \
              anabranch gateway --listen tcp://127.0.0.1:8080 --origin http+sctp://192.0.2.1\n  \
-             anabranch gateway --listen https://192.0.2.1 --cert c.pem --key k.pem --origin http://127.0.0.1:8080\n\n\
+             anabranch gateway --listen https://192.0.2.1 --origin http://127.0.0.1:8080\n\n\
              A rule with * instead of a name permits public addresses only, and without a port only 80, 443, 8080 and 8443. \
              Private networks need a rule with the exact name or the address. Loopback, link-local and cloud metadata \
              addresses need a rule with the address, or with localhost; other addresses of this host need a rule with \

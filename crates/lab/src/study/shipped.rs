@@ -156,6 +156,7 @@ pub const SHIPPED: &[(&str, &[File])] = &[
     folder!("today":
         "causes.toml",
         "claims.csv",
+        "handshakes.toml",
         "networks.toml",
         "page.md",
         "study.toml",

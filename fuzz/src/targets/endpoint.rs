@@ -114,16 +114,7 @@ pub fn run(input: &[u8]) {
 fn configuration(source: &mut Source<'_>) -> Config {
     let mut config = Config::default();
     let bits = u32::from(source.byte());
-    let keys = [
-        "partial_reliability",
-        "interleaving",
-        "auth",
-        "asconf",
-        "reconfig",
-        "zero_checksum",
-        "ecn",
-        "nr_sack",
-    ];
+    let keys = ["partial_reliability", "interleaving", "auth", "asconf", "reconfig", "zero_checksum", "ecn", "nr_sack"];
     for (n, key) in keys.iter().enumerate() {
         if *key != "asconf" || bits & 4 != 0 {
             config.set(key, if bits >> n & 1 == 1 { "yes" } else { "no" }).expect("a knob");

@@ -80,6 +80,7 @@ struct End {
 fn ends(world: &SimWorld, version: Version) -> [End; 2] {
     let identity = Identity::self_signed(&["10.0.0.2".to_owned()]).expect("a certificate");
     let [up, down]: [Lane; 2] = Default::default();
+    let spare: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
     let end = |server: bool| {
         let settings = Settings {
             version,
@@ -89,7 +90,7 @@ fn ends(world: &SimWorld, version: Version) -> [End; 2] {
         };
         let at = SocketAddr::from(([10, 0, 0, 1 + u8::from(server)], 4433));
         let (out, back) = if server { (down.clone(), up.clone()) } else { (up.clone(), down.clone()) };
-        let wire = Wire { at, out, back, spare: Rc::default() };
+        let wire = Wire { at, out, back, spare: spare.clone() };
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
         End { socket: DtlsLayer::new(world.clone(), ends, None).over(Box::new(wire)), at }
     };
@@ -131,9 +132,9 @@ fn packet(kind: u8, size: usize) -> Vec<u8> {
     packet
 }
 
-/// A handshake from this port of the client.
-fn meet([client, server]: &[End; 2], port: u16, send: &mut SendBatch, receive: &mut RecvBatch) {
-    let (from, init) = (SocketAddr::new(client.at.ip(), port), packet(INIT, 32));
+/// A handshake from this address of the client.
+fn meet([client, server]: &[End; 2], from: SocketAddr, send: &mut SendBatch, receive: &mut RecvBatch) {
+    let init = packet(INIT, 32);
     for _ in 0..8 {
         if client.send(send, from, server, &init, 1) {
             server.take(receive);
@@ -190,8 +191,8 @@ fn alone(algorithm: &'static Algorithm, size: usize) -> f64 {
 fn through(world: &SimWorld, version: Version, size: usize) -> f64 {
     let ends = ends(world, version);
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
-    meet(&ends, 50_000, &mut send, &mut receive);
-    let (from, data) = (SocketAddr::new(ends[0].at.ip(), 50_000), packet(DATA, size));
+    let (from, data) = (ends[0].at, packet(DATA, size));
+    meet(&ends, from, &mut send, &mut receive);
     rate(size * SEGMENTS, || {
         assert!(ends[0].send(&mut send, from, &ends[1], &data, SEGMENTS));
         ends[1].take(&mut receive)
@@ -218,8 +219,9 @@ fn many(world: &SimWorld, version: Version) -> (f64, [usize; 2]) {
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
     let held = || GLOBAL.stats().bytes_allocated - GLOBAL.stats().bytes_deallocated;
     let (before, began) = (held(), thread_cpu());
-    for port in 0..MANY {
-        meet(&ends, 10_000 + port, &mut send, &mut receive);
+    for number in 0..MANY {
+        let [high, low] = number.to_be_bytes();
+        meet(&ends, SocketAddr::from(([10, 1, high, low], 4433)), &mut send, &mut receive);
     }
     let (taken, both) = (thread_cpu() - began, held() - before);
     let [client, server] = ends;

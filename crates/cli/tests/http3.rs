@@ -174,7 +174,10 @@ fn what_makes_no_sense_is_refused_in_one_line() {
             "of SCTP or of QUIC? both are used",
         ),
         (&["load", "http+sctp://127.0.0.1/", "-c", "1", "--http", "3"], "HTTP/3 is for https:// and h3://"),
-        (&["gateway", "--listen", "h3://127.0.0.1:0", "--allow", "*"], "a gateway speaks HTTP/1.1; write https://"),
+        (
+            &["gateway", "--listen", "h3://127.0.0.1:0", "--allow", "*"],
+            "a gateway speaks HTTP/1.1; write https://",
+        ),
         (&["serve", ".", "--listen", "h3://127.0.0.1:0", "--set", "window=1kB"], "window: '1kB' is not from"),
     ] {
         let output = run(anabranch().args(words));

@@ -751,7 +751,8 @@ fn the_packet_table_is_met_row_by_row() {
 }
 
 /// The studies whose readings were never scored, and those of which no assumption was varied.
-const NEVER_SCORED: [&[&str]; 2] = [&["osterdahl-2005", "today"], &["osterdahl-2005", "sasikala-2008", "ha-2005", "today"]];
+const NEVER_SCORED: [&[&str]; 2] =
+    [&["osterdahl-2005", "today"], &["osterdahl-2005", "sasikala-2008", "ha-2005", "today"]];
 
 /// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
 /// is what scoring it again gives.

@@ -193,6 +193,7 @@ pub const SETTINGS: &[Setting] = &[
     row("udp_apart", UNUSED),
     row("adaptation", UNUSED),
     row("asconf", No("a host that moves has it, or moves by other means")),
+    row("retry", No("it is for a server that is flooded")),
     row("asconf_primary", No("it goes with asconf, which is no factor")),
     row("reconfig", No("when-full=grow turns it on, and nothing else asks for it")),
     row("reconfig_requests", UNUSED),

@@ -297,7 +297,7 @@ mod tests {
             ("reading,b,1", "reading,b,x", "no whole number"),
             ("3/3", "3", "n/m"),
             ("seeds", "seed", "no row 'seeds'"),
-            ("reading,", "other,", "no reading"),
+            ("\nreading,", "\nother,", "no reading"),
         ] {
             let error = super::scores(&text.replace(from, to)).expect_err(told);
             assert!(error.contains(told) && error.lines().count() == 1, "{told}: {error}");

@@ -5,6 +5,8 @@
 //! ([`source`]), which is how the endpoint and its API are driven. An input
 //! that fails is written down and can be run again by its name.
 
+#![expect(clippy::disallowed_methods, reason = "a fuzzer runs in the user's own time")]
+
 mod mutate;
 mod source;
 mod targets;

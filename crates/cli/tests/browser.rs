@@ -9,6 +9,7 @@
 //! the environment the pages are also kept as pictures.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
 mod driver;
 mod served;

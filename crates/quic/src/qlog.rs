@@ -100,7 +100,7 @@ impl Qlog {
     /// Writes the record in `text`.
     fn flush(&mut self) {
         if let Some(out) = &mut self.out
-            && write!(out, "\x1e{}\n", self.text).is_err()
+            && writeln!(out, "\x1e{}", self.text).is_err()
         {
             // A full disk is no reason to end a connection.
             self.out = None;

@@ -410,7 +410,7 @@ fn speak(source: &mut Source<'_>, now: Instant, host: &mut Host) {
     match source.below(8) {
         0 => host.engine.shutdown(now, id),
         1 if source.one_in(4) => host.engine.abort(now, id),
-        2 => drop(host.engine.add_address(now, SocketAddr::from(([10, 0, 2, source.byte() % 4], 0)), 1_500)),
+        2 => host.engine.add_address(now, SocketAddr::from(([10, 0, 2, source.byte() % 4], 0)), 1_500),
         3 => host.engine.remove_address(now, IpAddr::from([10, 0, source.byte() % 3, source.byte() % 4])),
         _ => {
             let reliability = match source.below(4) {

@@ -169,7 +169,7 @@ impl Study {
         let readings = find("readings.toml")?.as_deref().map(Readings::parse).transpose()?;
         let study = Self {
             tables: tables.collect::<Result<_, String>>()?,
-            kept: Kept::read(&find, &definition, readings.as_ref(), &causes)?,
+            kept: Kept::read(find, &definition, readings.as_ref(), &causes)?,
             causes,
             claims: claim::parse(&file("claims.csv")?)?,
             readings,
@@ -427,9 +427,9 @@ mod tests {
                     line[at + 1..].starts_with(|c: char| c.is_ascii_digit())
                         && !line[..*at].ends_with(|c: char| c.is_alphanumeric())
                 };
-                let loose = at
-                    .filter(is_factor)
-                    .find(|at| !line[..*at].ends_with('[') && !line[..*at].ends_with("print has "));
+                let is_linked = |at: usize| line[..at].rfind('[') > line[..at].rfind(']');
+                let loose =
+                    at.filter(is_factor).find(|at| !is_linked(*at) && !line[..*at].ends_with("print has "));
                 assert_eq!(
                     loose,
                     None,

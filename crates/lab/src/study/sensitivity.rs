@@ -170,7 +170,7 @@ impl Study {
             for varied in &tables {
                 let is_of = |(vary, _): &&(&Vary, Change)| {
                     let of = vary.tables.as_ref();
-                    of.is_none_or(|names| names.iter().any(|name| *name == varied.table.name))
+                    of.is_none_or(|names| names.contains(&varied.table.name))
                 };
                 let own: Vec<Change> =
                     changes.iter().filter(is_of).map(|(_, change)| change.clone()).collect();

@@ -114,13 +114,16 @@ impl Steering for Unread {
     }
 }
 
+/// The sockets of a world behind a UDP port, each with its address.
+type Bound = Vec<(IpAddr, Socket)>;
+
 /// The sockets of `count` worlds behind a UDP port, and the port. The kernel steers by `mark`; without one, by addresses.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
     count: usize,
     mark: Option<Mark>,
-) -> io::Result<(u16, Vec<Vec<(IpAddr, Socket)>>)> {
+) -> io::Result<(u16, Vec<Bound>)> {
     // The first ones share with nobody yet.
     let (port, first) = bind::all(addresses, port)?;
     let mut each: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(count).collect();

@@ -226,7 +226,7 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
     let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
     // What `today` finds is held by the outcomes that are written down: its page loads with encryption take too long here.
-    for name in study::names().into_iter().filter(|name| *name != "today") {
+    for name in study::names().filter(|name| *name != "today") {
         let study = study::open(name).expect("a study");
         let mut bench = Bench::new(&options, &Forgetful);
         for cause in &study.causes {

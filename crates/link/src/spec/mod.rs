@@ -118,8 +118,23 @@ impl LinkSpec {
             }
         }
         .map_err(|error| SpecError::of(name, error))?;
+        if name == "rate" {
+            self.drop_traces_beneath(key);
+        }
         self.given.push(key.to_owned());
         Ok(())
+    }
+
+    /// A rate by hand, `rate` or that of a direction, is one without the recorded one of a preset.
+    fn drop_traces_beneath(&mut self, rate: &str) {
+        let given = &self.given;
+        let by_hand = |key: &str| given.iter().any(|given| given == key);
+        for (side, link) in [("up", &mut self.up), ("down", &mut self.down)] {
+            let speaks_of_it = rate == "rate" || rate == format!("{side}-rate");
+            if speaks_of_it && !by_hand("trace") && !by_hand(&format!("{side}-trace")) {
+                link.trace = None;
+            }
+        }
     }
 
     /// Takes what `other` says, but for what was set by hand.

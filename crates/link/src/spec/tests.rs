@@ -60,7 +60,10 @@ fn a_preset_comes_first_wherever_it_stands() {
     assert_eq!(link.down.rate.to_string(), "1mbit");
     assert_eq!(link.up.rate.to_string(), "8mbit");
     for preset in PRESETS {
-        parse(preset.settings).build::<Blank>(1, &Rng::new(1)).expect(preset.name);
+        let mut link = parse(preset.settings);
+        // What was recorded is read by who knows files.
+        (link.up.trace, link.down.trace) = (None, None);
+        link.build::<Blank>(1, &Rng::new(1)).expect(preset.name);
     }
     assert!(refusal("preset=mars").contains("gprs, edge, 3g"));
 }

@@ -129,7 +129,11 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
         for (number, object) in record.objects.iter().enumerate() {
             let assigned = object.assigned.as_ref().expect("assigned");
             // The most urgent are asked for first, and those that are as urgent in the order of the page.
-            let stream = (3 - number / 5) * 5 + number % 5;
+            let stream = match number / 5 {
+                0 => number + 15,
+                3 => number - 15,
+                _ => number,
+            };
             assert_eq!((assigned.exchange.stream, assigned.exchange.index), (stream as u64, 0));
             let delivered = object.delivered.as_ref().expect("delivered");
             // Fields of a browser's size are there; of what is named by the static table few bytes are.

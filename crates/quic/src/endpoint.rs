@@ -822,7 +822,7 @@ const ABORTED: VarInt = VarInt::from_u32(1);
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// Handshakes under way from which on clients have to show their addresses first; and at most, when the oldest gives way. A
-/// handshake has some 30 kB.
+/// handshake has an estimated 30 kB.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
 /// Connections of a host.

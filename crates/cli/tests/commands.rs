@@ -51,6 +51,28 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "it needs somebody's certificate; tests of https:// make one",
     ),
     (
+        "anabranch serve site --listen https://*:8443 --listen h3://*:8443 --cert chain.pem --key key.pem",
+        Nothing,
+        "it needs somebody's certificate; tests of h3:// make one",
+    ),
+    (
+        "anabranch gateway --listen https://192.0.2.1 --cert chain.pem --key key.pem --origin \
+         http://127.0.0.1:8080",
+        Nothing,
+        "it needs somebody's certificate; tests of gateways with TLS make one",
+    ),
+    (
+        "anabranch gateway --listen tcp://127.0.0.1:3128 --via https+sctp://192.0.2.1 --trust sha256:65a3…",
+        Run("anabranch gateway --listen tcp://127.0.0.1:3128 --via https+sctp://192.0.2.1 --trust \
+             sha256:65a365a365a365a365a365a365a365a365a365a365a365a365a365a365a365a3"),
+        "the page abbreviates the fingerprint",
+    ),
+    (
+        "anabranch bulk https+sctp://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT",
+        Run("anabranch bulk https+sctp://192.0.2.1:4433 --for 3s --insecure"),
+        "the fingerprint is what the listener printed, of a key made for this run",
+    ),
+    (
         "anabranch study run osterdahl-2005 ha-2005 --world emulated",
         Nothing,
         "it takes minutes of real time; a test has what it says where it cannot run",

@@ -46,11 +46,43 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
+/// Fails unless each paragraph of what a page quotes is what its commands print, in one piece; of a level of a factor, its line
+/// and its table.
+fn quotes_only(page: &str, printed: &[String]) {
+    let text = fs::read_to_string(root().join(page)).expect(page);
+    let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
+    let quotes: Vec<&str> =
+        blocks.filter(|block| block.contains("page ms") || block.contains("why ")).collect();
+    assert!(!quotes.is_empty(), "{page} quotes nothing");
+    let is_printed =
+        |lines: &str| printed.iter().any(|text| format!("\n{text}").contains(&format!("\n{lines}\n")));
+    for paragraph in quotes.iter().flat_map(|block| block.trim_matches('\n').split("\n\n")) {
+        let level = paragraph.split_once('\n').filter(|(line, _)| line.starts_with("loss "));
+        let found = match level {
+            Some((line, table)) => is_printed(line) && is_printed(table),
+            None => is_printed(paragraph),
+        };
+        assert!(found, "{page} quotes:\n{paragraph}\n\nprinted is:\n{}", printed.join("\n"));
+    }
+}
+
 #[test]
 fn readme_quotes_what_the_bare_race_prints() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    let race = printed(&["race", "--quiet"]);
-    assert!(readme.contains(&format!("```\n{race}```\n")), "README.md quotes another output than:\n{race}");
+    quotes_only("README.md", &[printed(&["race", "--quiet"])]);
+}
+
+#[test]
+fn the_guide_to_choosing_quotes_its_commands() {
+    let page = "docs/guide/choose-a-transport.md";
+    let text = fs::read_to_string(root().join(page)).expect(page);
+    let typed: Vec<String> =
+        commands(&text).into_iter().filter(|command| command.starts_with("race --loss")).collect();
+    assert_eq!(typed.len(), 2, "{typed:?}");
+    let printed = typed.iter().map(|command| {
+        let words = command.split_whitespace().chain(["--quiet"]).collect::<Vec<_>>();
+        printed(&words)
+    });
+    quotes_only(page, &printed.collect::<Vec<_>>());
 }
 
 /// The plan in the guide is that of the examples, and what it expects is met as the guide quotes it.

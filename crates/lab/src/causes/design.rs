@@ -258,8 +258,8 @@ fn describe(
             reverse,
         });
         let typed = |those: &[usize]| those.iter().map(|&j| factors[j].typed()).collect();
-        let cause = |found: &Estimate| {
-            let Effect { ratio, ci } = effect(found, level);
+        let cause = |favours| {
+            let Effect { ratio, ci } = effect(found.printed(favours, values.threshold(), level), level);
             Cause {
                 change: factor.typed(),
                 was: factor.was(),
@@ -274,9 +274,9 @@ fn describe(
         match finding {
             Finding::Cause { enough, with, either } => {
                 let (with, either) = (typed(&with), typed(&either));
-                causes.push(Cause { enough, with, either, ..cause(found.decisive()) });
+                causes.push(Cause { enough, with, either, ..cause(true) });
             }
-            Finding::Against => experiment.held_back_by.push(cause(found.adverse())),
+            Finding::Against => experiment.held_back_by.push(cause(false)),
             Finding::Unnamed => {}
         }
     }

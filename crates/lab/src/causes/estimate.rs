@@ -109,6 +109,20 @@ impl Effect {
         }
     }
 
+    /// The one to print, of a factor whose effect goes this way: that of the change made alone where it exceeds `threshold` for
+    /// sure, since it is what somebody sees who makes the change; else the one that decides. An effect made last can exceed
+    /// the whole gap, where another of the changes harms.
+    #[must_use]
+    pub fn printed(&self, favours: bool, threshold: f64, level: f64) -> &Estimate {
+        let [low, high] = self.alone.interval(level);
+        match favours {
+            _ if self.shapley.is_some() => self.decisive(),
+            true if low <= threshold => self.decisive(),
+            false if high >= -threshold => self.adverse(),
+            _ => &self.alone,
+        }
+    }
+
     /// The one that speaks most against the factor.
     #[must_use]
     pub fn adverse(&self) -> &Estimate {
@@ -207,7 +221,8 @@ impl Values {
     }
 
     /// What an effect's interval must exceed.
-    fn threshold(&self) -> f64 {
+    #[must_use]
+    pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
     }
 
@@ -359,6 +374,21 @@ mod tests {
     fn what_makes_the_winner_slower_is_against_it() {
         let found = values(2, &[(0, 0.5), (1, -0.3), (2, 0.8), (3, 0.0)]).findings();
         assert_eq!(found, [cause(false, &[], &[]), Finding::Against]);
+    }
+
+    #[test]
+    fn what_is_printed_is_what_the_change_alone_does() {
+        let found = values(2, &[(0, 0.3), (1, -0.1), (2, 1.4), (3, 0.0)]);
+        let effects = [0, 1].map(|factor| found.effect(factor).expect("an effect"));
+        assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Against]);
+        let printed =
+            |effect: &Effect, favours| effect.printed(favours, found.threshold(), found.level()).mean;
+        // Made last it would be 1.4, since the other has made 1.1 of harm by then.
+        assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
+        assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
+        let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);
+        let effect = together.effect(0).expect("an effect");
+        assert!((effect.printed(true, together.threshold(), together.level()).mean - 0.7).abs() < 1e-9);
     }
 
     #[test]

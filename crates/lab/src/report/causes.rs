@@ -89,14 +89,23 @@ fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String>
 }
 
 fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
-    let mut text = format!(
-        "{}: raced again with this one change, {} {} {} sooner. The gap is {}",
-        subject(cause),
-        escape(loser),
-        if is_plural(loser) { "were" } else { "was" },
-        times(cause.effect),
-        times(experiment.gap)
-    );
+    let tried = experiment.factors.iter().find(|tried| tried.change == cause.change);
+    let (who, sooner) = (escape(loser), times(cause.effect));
+    let was = if is_plural(loser) { "were" } else { "was" };
+    let how = match tried {
+        Some(tried) if tried.shapley.is_some() => {
+            format!(
+                "over all orders in which the changes can be made, it makes {who} {sooner} sooner in the mean"
+            )
+        }
+        Some(tried) if tried.alone.ratio != cause.effect => {
+            format!(
+                "raced again with all of the winner's settings, {who} {was} {sooner} sooner than with all but this one"
+            )
+        }
+        _ => format!("raced again with this one change, {who} {was} {sooner} sooner"),
+    };
+    let mut text = format!("{}: {how}. The gap is {}", subject(cause), times(experiment.gap));
     if !cause.with.is_empty() {
         let _ = write!(text, "; only together with <code>{}</code>", escape(&cause.with.join(" or ")));
     } else if !cause.either.is_empty() {

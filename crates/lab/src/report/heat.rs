@@ -17,8 +17,9 @@ const DARKEST: f64 = 2.0;
 pub(super) fn draw(out: &mut String, sheet: &Sheet) {
     let _ = write!(
         out,
-        "<h2 id=\"map-{}\">{}</h2>\n<p class=\"note\">{} and, in each row, how many times the least of them that is. Green: \
-         within 3 % of the least. The darker, the more is lost by the choice.</p>\n<div class=\"maps\">",
+        "<h2 id=\"map-{}\">{}</h2>\n<p class=\"note\">{} (geometric mean of the runs) and, in each row, how many times the \
+         least of them that is. Green: within 3 % of the least. The darker, the more is lost by the choice.</p>\n<div \
+         class=\"maps\">",
         escape(&sheet.name),
         escape(&sheet.title),
         escape(&capital(short_unit(&sheet.unit)))

@@ -219,7 +219,9 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
                     labels.insert("object".to_owned(), object.to_string());
                 }
                 let values = point.values(name, metric, objects.then_some(object));
-                let ours = interval::mean(&values).zip(range_of_means(&values, table.definition.averaged));
+                // A map compares as a race does, where one load in a hundred that takes a minute is one load in a hundred.
+                let mean = if table.definition.map { interval::geometric_mean } else { interval::mean };
+                let ours = mean(&values).zip(range_of_means(&values, table.definition.averaged));
                 let mut place = labels.clone();
                 let level = place.remove(&along).unwrap_or_default();
                 place.remove("contestant");

@@ -73,6 +73,8 @@ pub struct Ends {
     client: DtlsCertificate,
     judge: Option<Judge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
+    /// Records of one key after which it is changed.
+    pub(crate) update_after: u64,
     /// What its first answer to a hello shows.
     pub(crate) spoken: Spoken,
     /// For each size of datagram; on a real network alone.
@@ -119,6 +121,7 @@ impl Ends {
             client,
             judge,
             key_log: settings.key_log,
+            update_after: u64::MAX,
             spoken: Spoken { versions, suites: Vec::new(), groups: Vec::new() },
             configs: RefCell::default(),
         };
@@ -126,6 +129,13 @@ impl Ends {
         ends.spoken.suites = config.dtls13_cipher_suites().map(|suite| suite.suite()).collect();
         ends.spoken.groups = config.kx_groups().map(|group| group.name()).collect();
         Ok(ends)
+    }
+
+    /// Has keys of DTLS 1.3 changed after so many records, if that is earlier than the cipher wants it (RFC 9147 §4.5.3).
+    #[must_use]
+    pub fn update_keys_after(mut self, records: u64) -> Self {
+        self.update_after = records.max(1);
+        self
     }
 
     /// Bytes that nobody else knows.

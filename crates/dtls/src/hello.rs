@@ -334,14 +334,14 @@ mod tests {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
         let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
-        let (mut buffer, mut first) = (vec![0; crate::layer::MAX_OUTPUT], Vec::new());
+        let (mut buffer, mut first) = (vec![0; crate::peers::MAX_OUTPUT], Vec::new());
         client.receive(
             &ends,
             Instant::from_millis(5),
             None,
             &mut buffer,
-            |sent| first = sent.to_vec(),
             |_| {},
+            |sent| first = sent.to_vec(),
         );
         first
     }

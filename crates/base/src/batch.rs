@@ -483,7 +483,9 @@ mod tests {
         batch.push(&[9; 70]);
         batch.put_segments(&[1, 1, 1, 2, 2, 2, 3], 3);
         assert_eq!(batch.segments().collect::<Vec<_>>(), [&[1, 1, 1][..], &[2, 2, 2], &[3]]);
-        for (index, packet) in [Some(&[1, 1, 1][..]), Some(&[2, 2, 2]), Some(&[3]), None].into_iter().enumerate() {
+        for (index, packet) in
+            [Some(&[1, 1, 1][..]), Some(&[2, 2, 2]), Some(&[3]), None].into_iter().enumerate()
+        {
             assert_eq!(batch.segment_mut(index).map(|packet| &*packet), packet);
         }
         batch.put_segments(&[5, 5], 1200);

@@ -11,7 +11,7 @@
 //! A new epoch, whose numbers begin at 0, comes with a new key. The library has sealed records with the same keys before: each
 //! datagram of its that leaves is opened here first ([`Records::adopt`]), so that our numbers begin above all of its, and nothing is sealed
 //! here before it is gone. Where DTLS 1.2 names its nonces, the library's are random, and ours begin with two bytes that none of
-//! those began with. `tests/nonces.rs` looks at all that leaves two ends in long runs.
+//! those began with. `records/tests/nonces.rs` looks at all that leaves two ends in long runs.
 //!
 //! - `keys`: one record
 //! - `window`: which have come
@@ -22,9 +22,9 @@ mod dtls12;
 mod dtls13;
 mod flight;
 mod keys;
-mod window;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use crate::secrets::Seen;
 use anabranch_base::Instant;
@@ -193,7 +193,9 @@ const MAX_FORGED: u64 = 1 << 36;
 fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let head = content.first_chunk::<MESSAGE>()?;
-        let three = |at: usize| usize::from(head[at]) << 16 | usize::from(head[at + 1]) << 8 | usize::from(head[at + 2]);
+        let three = |at: usize| {
+            usize::from(head[at]) << 16 | usize::from(head[at + 1]) << 8 | usize::from(head[at + 2])
+        };
         let (whole, offset, length) = (three(1), three(6), three(9));
         let body = content.get(MESSAGE..)?.get(..length)?;
         content = &content[MESSAGE + length..];

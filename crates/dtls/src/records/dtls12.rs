@@ -8,7 +8,8 @@ use super::keys::{
 };
 use super::window::{MAX_NUMBER, Window};
 use super::{
-    CLIENT_HELLO, CLOSE_NOTIFY, Ended, FATAL, FINISHED, HELLO_REQUEST, MAX_FORGED, NO_RENEGOTIATION, WARNING, messages,
+    CLIENT_HELLO, CLOSE_NOTIFY, Ended, FATAL, FINISHED, HELLO_REQUEST, MAX_FORGED, NO_RENEGOTIATION, WARNING,
+    messages,
 };
 use crate::provider::Aead;
 use crate::secrets::Seen;

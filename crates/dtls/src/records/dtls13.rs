@@ -259,13 +259,7 @@ impl Records {
     }
 
     /// A message of the handshake that is over has come once more.
-    fn take_early(
-        &mut self,
-        now: Instant,
-        record: (u64, u64),
-        content: &[u8],
-        send: &mut impl FnMut(&[u8]),
-    ) {
+    fn take_early(&mut self, now: Instant, record: (u64, u64), content: &[u8], send: &mut impl FnMut(&[u8])) {
         let since = self.early.as_ref().and_then(|early| early.since);
         if since.is_some_and(|since| now > since + KEPT) {
             self.early = None;
@@ -302,7 +296,9 @@ impl Records {
                     }
                     return None;
                 }
-                (KEY_UPDATE, Some(_)) => return self.refuse(ILLEGAL_PARAMETER, "a wrong update of keys", send),
+                (KEY_UPDATE, Some(_)) => {
+                    return self.refuse(ILLEGAL_PARAMETER, "a wrong update of keys", send);
+                }
                 _ => return self.refuse(UNEXPECTED_MESSAGE, "a handshake message of no use", send),
             }
         }
@@ -333,7 +329,8 @@ impl Records {
         for pair in numbers.chunks_exact(16) {
             let (Some(&epoch), Some(&number)) = (pair.first_chunk(), pair.last_chunk()) else { return };
             let (epoch, number) = (u64::from_be_bytes(epoch), u64::from_be_bytes(number));
-            let has_come = |flight: &Option<Box<Flight>>| flight.as_ref().is_some_and(|flight| flight.was(number));
+            let has_come =
+                |flight: &Option<Box<Flight>>| flight.as_ref().is_some_and(|flight| flight.was(number));
             if epoch == 2 && has_come(&self.finished) {
                 (self.finished, self.early) = (None, None);
             }

@@ -117,7 +117,8 @@ impl Keys13 {
         if !window.is_fresh(number) {
             return None;
         }
-        let opened = self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
+        let opened =
+            self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
         // RFC 8446 §5.4: zeros are padding; a record of nothing else has no kind.
         let end = opened.iter().rposition(|byte| *byte != 0);
         let (kind, length) = end.map_or((0, 0), |end| (opened[end], end));

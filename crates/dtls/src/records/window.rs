@@ -83,7 +83,9 @@ mod tests {
     fn a_number_is_the_nearest_one_with_its_last_bits() {
         for bits in [8, 16] {
             let span = 1_u64 << bits;
-            for next in [0, 1, 100, span / 2, span - 1, span, span + 3, 5 * span + span / 2 + 1, MAX_NUMBER - 2] {
+            for next in
+                [0, 1, 100, span / 2, span - 1, span, span + 3, 5 * span + span / 2 + 1, MAX_NUMBER - 2]
+            {
                 let window = Window::at(next);
                 for number in next.saturating_sub(span / 2 - 1)..next + span / 2 {
                     assert_eq!(window.nearest(number % span, bits), number, "{next} {bits}");

@@ -19,7 +19,7 @@ pub(crate) struct Connection {
     /// While that is going on.
     handshake: Option<Box<Handshake>>,
     /// From when the keys are there.
-    records: Option<Box<Records>>,
+    records: Option<Records>,
     pub client: bool,
     /// When it is to be looked at, as the layer's list has it.
     pub listed: Option<Instant>,
@@ -189,8 +189,7 @@ impl Connection {
             return Came { ended: Some(fault(&error)), ..Came::default() };
         }
         if self.records.is_none() {
-            let records = Records::of(&handshake.seen, self.client, ends.update_after);
-            self.records = records.map(Box::new);
+            self.records = Records::of(&handshake.seen, self.client, ends.update_after);
         }
         let mut came = self.drain(ends, now, buffer, send);
         let Some((handshake, records)) = self.handshake.as_mut().zip(self.records.as_mut()) else {

@@ -32,8 +32,8 @@ use anabranch_transport::CloseReason;
 
 /// Those of a connection.
 pub(crate) enum Records {
-    V12(dtls12::Records),
-    V13(dtls13::Records),
+    V12(Box<dtls12::Records>),
+    V13(Box<dtls13::Records>),
 }
 
 /// Why a connection is over.
@@ -67,8 +67,8 @@ impl Records {
     /// Made of what has been seen of a handshake; `None` while that is not enough. Keys of DTLS 1.3 are changed after so many
     /// records.
     pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
-        let v13 = || dtls13::Records::of(seen, client, update_after).map(Self::V13);
-        v13().or_else(|| dtls12::Records::of(seen, client).map(Self::V12))
+        let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
+        v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
     }
 
     /// The library sends this datagram.

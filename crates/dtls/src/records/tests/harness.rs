@@ -31,7 +31,7 @@ pub(super) const V13: Suite = SUITES[3];
 /// One end: the library's, and ours with the same keys.
 pub(super) struct End {
     pub library: Dtls,
-    pub ours: Option<Box<Records>>,
+    pub ours: Option<Records>,
     pub seen: Seen,
     pub open: bool,
     client: bool,
@@ -93,7 +93,7 @@ impl End {
         });
         self.seen.add(seen);
         if self.ours.is_none() {
-            self.ours = Records::of(&self.seen, self.client, self.update_after).map(Box::new);
+            self.ours = Records::of(&self.seen, self.client, self.update_after);
         }
         self.drain()
     }

@@ -96,10 +96,8 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
         seed % 2 == 1 && (from, number) == (0, 1) && matches!(suite, Suite::V13(_))
     });
     let mut observers = [0, 1].map(|end| Observer::new(&met.ends[end], end == 0));
-    for end in 0..2 {
-        for datagram in &met.sent[end] {
-            observers[end].look(&met.ends[end], datagram);
-        }
+    for (observer, (end, sent)) in observers.iter_mut().zip(met.ends.iter().zip(&met.sent)) {
+        sent.iter().for_each(|datagram| observer.look(end, datagram));
     }
     let mut ends = met.ends;
     for end in &mut ends {

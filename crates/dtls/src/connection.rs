@@ -2,7 +2,7 @@
 //! by ours (`records`), and what RFC 8261 adds: a packet is a record, and when the last association is over so is the connection.
 
 use crate::ends::{Ends, EndsError};
-use crate::peers::is_client_hello;
+use crate::hello::is_client_hello;
 use crate::records::{Ended, Records};
 use crate::secrets::{Cookie, Seen, watched, with_cookie};
 use crate::simulation::BEGINNING;

@@ -321,6 +321,21 @@ const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
+/// Whether a datagram begins with a ClientHello in the clear, or with the first piece of one (RFC 6347 §4.2.2).
+pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
+    /// A record's header and a message's.
+    const HEADERS: usize = 13 + 12;
+    let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
+    let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
+    // Handshake, of some version of DTLS, epoch 0; ClientHello, from its first byte.
+    head[0] == 22
+        && head[1] == 0xfe
+        && head[3..5] == [0, 0]
+        && length + 13 <= datagram.len()
+        && head[13] == 1
+        && head[19..22] == [0, 0, 0]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

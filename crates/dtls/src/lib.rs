@@ -6,8 +6,8 @@
 //! where randomness and the time of day come from is an argument ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
 //! - `layer`: packets in and out
-//! - `peers`: connections by their addresses, what is due, limits
-//! - `entrance`, `hello`, `cookie`: the first answer to a client, for which nothing is kept
+//! - `peers`: connections by their addresses, what is due, limits; and `entrance`, whose handshake begins
+//! - `hello`, `cookie`: the first answer to a client, for which nothing is kept
 //! - `connection`: one connection, from its handshake to its end
 //! - `records`: what is sealed, and what goes on beneath data after the handshake
 //! - `outbox`: datagrams on their way out
@@ -20,7 +20,6 @@
 mod connection;
 mod cookie;
 mod ends;
-mod entrance;
 mod hello;
 mod layer;
 mod outbox;

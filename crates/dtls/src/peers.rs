@@ -3,15 +3,17 @@
 //! RFC 8261 §6: a connection is found by the addresses and UDP ports of its two ends; all associations between them share
 //! it, told apart by SCTP's own ports. Whoever begins an association is the client of DTLS: its INIT begins the handshake
 //! and does not leave before that is done.
+mod entrance;
+
 use crate::connection::{Came, Connection};
 use crate::cookie::Secret;
 use crate::ends::Ends;
-use crate::entrance::Heard;
-use crate::hello::Hello;
+use crate::hello::{Hello, is_client_hello};
 use crate::outbox::{Label, Outbox};
 use crate::records::Ended;
 use anabranch_base::{Ecn, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
+use entrance::Heard;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -32,19 +34,19 @@ pub(crate) struct Shared {
 pub(crate) type Key = (IpAddr, SocketAddr);
 
 pub(crate) struct Peers {
-    pub ends: Rc<Ends>,
+    ends: Rc<Ends>,
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
     /// Those of a client from their begin, those of a server from the end of the handshake.
-    pub open: BTreeMap<Key, Connection>,
+    open: BTreeMap<Key, Connection>,
     /// Those of a server until then, each with its number.
-    pub half_open: BTreeMap<Key, (u64, Connection)>,
+    half_open: BTreeMap<Key, (u64, Connection)>,
     /// The same by their numbers: those without a cookie, and those with one.
-    pub order: [BTreeMap<u64, Key>; 2],
-    pub begun: u64,
+    order: [BTreeMap<u64, Key>; 2],
+    begun: u64,
     /// What cookies are made with; without, nobody is taken in.
-    pub secret: Option<Secret>,
+    secret: Option<Secret>,
     /// When each is to be looked at; of those that are half open, if so.
     due: BTreeSet<(Instant, bool, Key)>,
     pub outbox: Outbox,
@@ -52,7 +54,7 @@ pub(crate) struct Peers {
     inbound: VecDeque<Inbound>,
     changes: VecDeque<(SocketAddr, PeerState)>,
     /// Where the library writes what it has to say.
-    pub buffer: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 struct Inbound {
@@ -464,21 +466,6 @@ fn is_sealed(datagram: &[u8]) -> bool {
         [20..32, _, _, high, low, ..] => (*high, *low) != (0, 0),
         _ => false,
     }
-}
-
-/// Whether a datagram begins with a ClientHello in the clear, or with the first piece of one (RFC 6347 §4.2.2).
-pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
-    /// A record's header and a message's.
-    const HEADERS: usize = 13 + 12;
-    let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
-    let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // Handshake, of some version of DTLS, epoch 0; ClientHello, from its first byte.
-    head[0] == 22
-        && head[1] == 0xfe
-        && head[3..5] == [0, 0]
-        && length + 13 <= datagram.len()
-        && head[13] == 1
-        && head[19..22] == [0, 0, 0]
 }
 
 /// The first byte of an INIT chunk (RFC 9260 §3.2).

@@ -81,50 +81,51 @@ impl Bulk {
                 engine.handle_timeout(self.now);
             }
         }
-        let mut got = 0;
-        for from in [0, 1] {
-            self.carry(from);
-            for end in [0, 1] {
-                while let Some(event) = self.engines[end].poll_event() {
-                    match event {
-                        Event::Readable { id, stream } => {
-                            while let Ok(Some(read)) =
-                                self.engines[end].recv(self.now, id, stream, &mut self.buffer)
-                            {
-                                got += read.bytes;
-                            }
-                        }
-                        Event::Established { .. } => self.up = true,
-                        _ => {}
-                    }
-                }
-            }
-        }
-        got
+        [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
-    /// What one end has to say, and then what both hear.
-    fn carry(&mut self, from: usize) {
-        let mut cx = Context::from_waker(Waker::noop());
+    /// What one end has to say, batch by batch, as both hear it; the bytes of messages that were read.
+    fn carry(&mut self, from: usize) -> usize {
+        let (mut cx, mut got) = (Context::from_waker(Waker::noop()), 0);
         loop {
             self.send.clear();
-            if !self.engines[from].poll_transmit(self.now, &mut self.send) {
-                break;
-            }
-            if let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
+            let more = self.engines[from].poll_transmit(self.now, &mut self.send);
+            if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
                 // It waits for the handshake, of which the engine is told when it is done.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }
             }
-        }
-        for end in [1 - from, from] {
-            while let Poll::Ready(Ok(())) = self.ends[end].socket.poll_recv(&mut cx, &mut self.receive) {
-                self.engines[end].handle_batch(self.now, &mut self.receive);
+            for end in [1 - from, from] {
+                while let Poll::Ready(Ok(())) = self.ends[end].socket.poll_recv(&mut cx, &mut self.receive) {
+                    self.engines[end].handle_batch(self.now, &mut self.receive);
+                    got += self.read(end);
+                }
+                while let Some((peer, state)) = self.ends[end].socket.take_peer() {
+                    self.engines[end].handle_peer(self.now, peer, state);
+                }
+                got += self.read(end);
             }
-            while let Some((peer, state)) = self.ends[end].socket.take_peer() {
-                self.engines[end].handle_peer(self.now, peer, state);
+            if !more {
+                return got;
             }
         }
+    }
+
+    /// Takes in what has come, as an application does that is never late.
+    fn read(&mut self, end: usize) -> usize {
+        let mut got = 0;
+        while let Some(event) = self.engines[end].poll_event() {
+            match event {
+                Event::Readable { id, stream } => {
+                    while let Ok(Some(read)) = self.engines[end].recv(self.now, id, stream, &mut self.buffer) {
+                        got += read.bytes;
+                    }
+                }
+                Event::Established { .. } => self.up = true,
+                _ => {}
+            }
+        }
+        got
     }
 }

@@ -107,12 +107,7 @@ impl Bulk {
 
     fn turn(&mut self) -> usize {
         self.now += Duration::from_micros(100);
-        let mut got = 0;
-        for from in [0, 1] {
-            self.carry(from);
-            got += self.read();
-        }
-        got
+        [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
     /// Takes in all that the server has been given.
@@ -135,11 +130,20 @@ impl Bulk {
         got
     }
 
-    /// What one end has to say, as the other hears it.
-    fn carry(&mut self, from: usize) {
+    /// What one end has to say, batch by batch, as the other hears it; the bytes of the stream that were read.
+    fn carry(&mut self, from: usize) -> usize {
+        let mut got = self.read();
+        while self.carry_one(from) {
+            got += self.read();
+        }
+        got
+    }
+
+    /// One batch; whether there was one.
+    fn carry_one(&mut self, from: usize) -> bool {
         let [first, second] = &mut self.ends;
         let (end, peer) = if from == 0 { (first, second) } else { (second, first) };
-        let Some((handle, connection)) = &mut end.connection else { return };
+        let Some((handle, connection)) = &mut end.connection else { return false };
         if connection.poll_timeout().is_some_and(|at| at <= self.now) {
             connection.handle_timeout(self.now);
         }
@@ -151,28 +155,28 @@ impl Bulk {
                 connection.handle_event(event);
             }
         }
-        loop {
-            self.datagrams.clear();
-            // As many in one call as ours.
-            let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else { return };
-            let stride = sent.segment_size.unwrap_or(sent.size);
-            for datagram in self.datagrams[..sent.size].chunks(stride) {
-                let mut answer = Vec::new();
-                // quinn keeps the buffer of a datagram; it is copied as what comes from a socket is.
-                let event = peer.endpoint.handle(self.now, end.at, None, None, datagram.into(), &mut answer);
-                match event {
-                    Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                        if let Some((_, connection)) = &mut peer.connection {
-                            connection.handle_event(event);
-                        }
+        self.datagrams.clear();
+        // As many in one call as ours.
+        let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
+            return false;
+        };
+        let stride = sent.segment_size.unwrap_or(sent.size);
+        for datagram in self.datagrams[..sent.size].chunks(stride) {
+            let mut answer = Vec::new();
+            // quinn wants a buffer of its own for each datagram.
+            let event = peer.endpoint.handle(self.now, end.at, None, None, datagram.into(), &mut answer);
+            match event {
+                Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                    if let Some((_, connection)) = &mut peer.connection {
+                        connection.handle_event(event);
                     }
-                    Some(DatagramEvent::NewConnection(incoming)) => {
-                        let accepted = peer.endpoint.accept(incoming, self.now, &mut answer, None);
-                        peer.connection = accepted.ok();
-                    }
-                    _ => {}
                 }
+                Some(DatagramEvent::NewConnection(incoming)) => {
+                    peer.connection = peer.endpoint.accept(incoming, self.now, &mut answer, None).ok();
+                }
+                _ => {}
             }
         }
+        true
     }
 }

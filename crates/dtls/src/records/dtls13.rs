@@ -63,8 +63,8 @@ struct Receiving {
 
 /// Epoch 2, that of the handshake, as long as it is of use. Keys are made when they are needed.
 struct Early {
-    sending: (TrafficSecret, Option<Keys13>),
-    receiving: (TrafficSecret, Option<Keys13>),
+    sending: (TrafficSecret, Option<Box<Keys13>>),
+    receiving: (TrafficSecret, Option<Box<Keys13>>),
     next: u64,
     window: Window,
     since: Option<Instant>,
@@ -425,11 +425,11 @@ impl Records {
 }
 
 /// The keys of a secret, made if they are not there.
-fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Keys13>)) -> Option<&Keys13> {
+fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
     if keys.is_none() {
-        *keys = Keys13::new(aead, secret);
+        *keys = Keys13::new(aead, secret).map(Box::new);
     }
-    keys.as_ref()
+    keys.as_deref()
 }
 
 /// Where a record in the clear ends (RFC 9147 §4), if one is there.

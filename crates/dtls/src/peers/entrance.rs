@@ -6,11 +6,11 @@
 //! [`MAX_UNPROVEN`] are kept, the oldest of which gives way. A peer that begins again from the same port (RFC 6347 §4.2.8)
 //! replaces its old connection only when it has finished.
 
+use super::{Key, Peers};
 use crate::connection::Connection;
 use crate::cookie::order;
 use crate::hello::{Answer, Hello};
 use crate::outbox::Label;
-use crate::peers::{Key, Peers};
 use crate::secrets::Cookie;
 use anabranch_base::Instant;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
     /// Answers a hello that has no cookie yet, or begins a handshake with one that has.
-    pub fn answer(
+    pub(super) fn answer(
         &mut self,
         now: Instant,
         (source, target): (SocketAddr, SocketAddr),
@@ -91,7 +91,7 @@ impl Peers {
     }
 
     /// Begins a handshake as a server with a hello that came without a cookie; the oldest such gives way where there are too many.
-    pub fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
+    pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
         }
@@ -109,7 +109,7 @@ impl Peers {
 }
 
 /// What became of a hello.
-pub(crate) enum Heard {
+pub(super) enum Heard {
     /// It is answered, or of no use.
     Done,
     /// It belongs to a handshake under way.

@@ -416,6 +416,15 @@ impl RecvBatch {
         (self.len() == 1).then_some((&self.source, &self.target, PacketBytes::Owned(&mut self.segments)))
     }
 
+    /// One of the packets, to be changed in place by a layer; `None` where there are not so many.
+    #[inline]
+    pub fn segment_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let Segments { buffer, start, stride, count, .. } = &mut self.segments;
+        let begin = *start + index * *stride;
+        let end = (begin + *stride).min(buffer.len());
+        (index < *count).then(|| &mut buffer[begin..end])
+    }
+
     /// All bytes of the packets, back to back.
     #[must_use]
     #[inline]
@@ -474,6 +483,11 @@ mod tests {
         batch.push(&[9; 70]);
         batch.put_segments(&[1, 1, 1, 2, 2, 2, 3], 3);
         assert_eq!(batch.segments().collect::<Vec<_>>(), [&[1, 1, 1][..], &[2, 2, 2], &[3]]);
+        for (index, packet) in
+            [Some(&[1, 1, 1][..]), Some(&[2, 2, 2]), Some(&[3]), None].into_iter().enumerate()
+        {
+            assert_eq!(batch.segment_mut(index).map(|packet| &*packet), packet);
+        }
         batch.put_segments(&[5, 5], 1200);
         assert_eq!((batch.len(), batch.stride(), batch.bytes()), (1, 2, &[5, 5][..]));
     }

@@ -1,9 +1,10 @@
-//! One DTLS connection with one peer, from its handshake to its end: RFC 9147 and RFC 6347 by the library, and what
-//! RFC 8261 adds: a packet is a record, and when the last association is over so is the connection.
+//! One DTLS connection with one peer, from its handshake to its end: the handshake of RFC 9147 or RFC 6347 by the library, records
+//! by ours (`records`), and what RFC 8261 adds: a packet is a record, and when the last association is over so is the connection.
 
 use crate::ends::{Ends, EndsError};
-use crate::layer::is_client_hello;
-use crate::provider::{Cookie, with_cookie, with_secrets};
+use crate::hello::is_client_hello;
+use crate::records::{Ended, Records};
+use crate::secrets::{Cookie, Seen, watched, with_cookie};
 use crate::simulation::BEGINNING;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -15,36 +16,59 @@ use std::sync::LazyLock;
 
 /// One connection.
 pub(crate) struct Connection {
-    dtls: Dtls,
+    /// While that is going on.
+    handshake: Option<Box<Handshake>>,
+    /// From when the keys are there.
+    records: Option<Records>,
     pub client: bool,
-    /// What the server's certificate has to be for.
-    name: String,
-    pub open: bool,
-    /// When the library wants to be called.
-    timer: Option<Instant>,
     /// When it is to be looked at, as the layer's list has it.
     pub listed: Option<Instant>,
+    usage: Usage,
+    /// The cookie that its client has brought.
+    pub cookie: Option<Cookie>,
+}
+
+/// What a handshake needs, and nothing after it.
+struct Handshake {
+    dtls: Dtls,
+    /// What the server's certificate has to be for.
+    name: String,
+    /// When the library wants to be called.
+    timer: Option<Instant>,
+    /// The first datagram of the flight under way, by which a report of ICMP about it is known.
+    flight: Vec<u8>,
+    /// What the client's hello has of randomness, by which key logs know a connection.
+    random: [u8; 32],
+    seen: Seen,
+    /// Packets that came before the handshake was over.
+    early: Vec<Vec<u8>>,
+}
+
+/// What a connection is used for.
+struct Usage {
     /// When it opened, and when it last carried a packet.
-    used: Instant,
+    last: Instant,
+    /// The ports of the packet sent before, as they were in it: its association is there.
+    latest: Option<[u8; 4]>,
     /// Ports of the associations that are alive on it, ours first.
     associations: BTreeSet<(u16, u16)>,
     /// An association has been there.
     carried: bool,
-    /// The first datagram of the flight under way, by which a report of ICMP about it is known.
-    pub flight: Vec<u8>,
-    /// The cookie that its client has brought.
-    pub cookie: Option<Cookie>,
-    /// What the client's hello has of randomness, by which key logs know a connection.
-    random: [u8; 32],
 }
 
 /// What became of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
-    /// Datagrams to send, and whether the handshake is over since.
+    /// The handshake is over since.
     pub opened: bool,
     /// It is over, and why.
     pub ended: Option<CloseReason>,
+}
+
+impl From<Option<Ended>> for Came {
+    fn from(ended: Option<Ended>) -> Self {
+        Self { opened: false, ended: ended.map(CloseReason::from) }
+    }
 }
 
 impl Connection {
@@ -56,19 +80,22 @@ impl Connection {
                 ends.surroundings.within(|| dtls.handle_timeout(std_instant(&ends.surroundings, now)));
             began.map_err(|why| EndsError::Library(why.to_string()))?;
         }
-        Ok(Self {
+        let handshake = Handshake {
             dtls,
-            client,
             name: name.to_owned(),
-            open: false,
             timer: None,
-            listed: None,
-            used: now,
-            associations: BTreeSet::new(),
-            carried: false,
             flight: Vec::new(),
-            cookie: None,
             random: [0; 32],
+            seen: Seen::default(),
+            early: Vec::new(),
+        };
+        Ok(Self {
+            handshake: Some(Box::new(handshake)),
+            records: None,
+            client,
+            listed: None,
+            usage: Usage { last: now, latest: None, associations: BTreeSet::new(), carried: false },
+            cookie: None,
         })
     }
 
@@ -83,30 +110,259 @@ impl Connection {
     ) -> Result<Self, EndsError> {
         let mut this = Self::begin(ends, false, "", mtu, now)?;
         this.cookie = Some(cookie);
-        let mut said = Vec::new();
-        let came = this.receive(ends, now, Some(first), buffer, |record| said.push(record.to_vec()), |_| {});
+        let (mut said, mut first) = (Vec::new(), first.to_vec());
+        let came =
+            this.receive(ends, now, Some(&mut first), buffer, |_| {}, |record| said.push(record.to_vec()));
         if came.ended.is_some() || said != [asked] {
             return Err(EndsError::Library("another answer to a hello than was given".to_owned()));
         }
         Ok(this)
     }
 
-    /// Has the library do something in this connection's surroundings.
-    fn run<T>(&mut self, ends: &Ends, work: impl FnOnce(&mut Dtls) -> T) -> T {
+    /// Packets may be sent on it.
+    pub fn is_open(&self) -> bool {
+        self.handshake.is_none()
+    }
+
+    /// The first datagram of the flight under way.
+    pub fn flight(&self) -> &[u8] {
+        self.handshake.as_ref().map_or(&[], |handshake| &handshake.flight)
+    }
+
+    /// Takes a datagram of the peer's, or none if time has passed.
+    pub fn receive(
+        &mut self,
+        ends: &Ends,
+        now: Instant,
+        datagram: Option<&mut [u8]>,
+        buffer: &mut Vec<u8>,
+        deliver: impl FnMut(&[u8]),
+        mut send: impl FnMut(&[u8]),
+    ) -> Came {
+        match (&mut self.handshake, datagram) {
+            (None, Some(datagram)) => self.open(now, datagram, deliver, send),
+            (None, None) => self.records.as_mut().and_then(|records| records.expire(now, send)).into(),
+            (Some(_), datagram) => self.shake_hands(ends, now, datagram, buffer, deliver, &mut send),
+        }
+    }
+
+    /// Opens a datagram of the peer's, when the handshake is over.
+    #[inline]
+    pub fn open(
+        &mut self,
+        now: Instant,
+        datagram: &mut [u8],
+        mut deliver: impl FnMut(&[u8]),
+        send: impl FnMut(&[u8]),
+    ) -> Came {
+        let (Some(records), usage) = (&mut self.records, &mut self.usage) else { return Came::default() };
+        let deliver = |packet: &[u8]| {
+            usage.note(packet, false, now);
+            deliver(packet);
+        };
+        records.receive(now, datagram, deliver, send).into()
+    }
+
+    fn shake_hands(
+        &mut self,
+        ends: &Ends,
+        now: Instant,
+        datagram: Option<&mut [u8]>,
+        buffer: &mut Vec<u8>,
+        mut deliver: impl FnMut(&[u8]),
+        send: &mut impl FnMut(&[u8]),
+    ) -> Came {
+        let Some(handshake) = &mut self.handshake else { return Came::default() };
+        if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
+            handshake.note_random(datagram);
+        }
+        // Packets that come early are ours to open, and of them alone the library is told nothing.
+        let told = datagram.as_ref().map(|datagram| match &self.records {
+            Some(records) => records.without_data(datagram),
+            None => datagram,
+        });
+        let taken = handshake.run(ends, self.cookie, |dtls| {
+            dtls.handle_timeout(std_instant(&ends.surroundings, now))?;
+            told.filter(|told| !told.is_empty()).map_or(Ok(()), |told| dtls.handle_packet(told))
+        });
+        if let Err(error) = taken {
+            return Came { ended: Some(fault(&error)), ..Came::default() };
+        }
+        if self.records.is_none() {
+            self.records = Records::of(&handshake.seen, self.client, ends.update_after);
+        }
+        let mut came = self.drain(ends, now, buffer, send);
+        let Some((handshake, records)) = self.handshake.as_mut().zip(self.records.as_mut()) else {
+            if came.opened {
+                let why = "DTLS handshake: there are no keys".to_owned();
+                came = Came { ended: Some(CloseReason::Protocol(why)), opened: false };
+            }
+            return came;
+        };
+        if came.ended.is_some() {
+            return came;
+        }
+        // The library has had what is of the handshake; here it is known not to come again.
+        let early = &mut handshake.early;
+        let keep = |packet: &[u8]| {
+            if early.len() < MAX_EARLY {
+                early.push(packet.to_vec());
+            }
+        };
+        if let Some(datagram) = datagram {
+            came.ended = records.receive(now, datagram, keep, &mut *send).map(CloseReason::from);
+        }
+        if came.opened {
+            records.begin(now);
+            self.usage.last = now;
+            let early = std::mem::take(early);
+            self.handshake = None;
+            for packet in early {
+                self.usage.note(&packet, false, now);
+                deliver(&packet);
+            }
+        }
+        came
+    }
+
+    /// Takes out what the library has to say.
+    fn drain(
+        &mut self,
+        ends: &Ends,
+        now: Instant,
+        buffer: &mut Vec<u8>,
+        send: &mut impl FnMut(&[u8]),
+    ) -> Came {
+        let mut came = Came::default();
+        let Some(handshake) = &mut self.handshake else { return came };
+        // What a client says to a server that it does not believe stays here.
+        let mut held: Vec<Vec<u8>> = Vec::new();
+        ends.surroundings.within(|| {
+            loop {
+                match handshake.dtls.poll_output(buffer) {
+                    Output::BufferTooSmall { needed } => buffer.resize(needed, 0),
+                    Output::Packet(packet) => held.push(packet.to_vec()),
+                    Output::PeerCert(certificate) => {
+                        if self.client
+                            && let Err(why) = ends.judge(certificate, &handshake.name)
+                        {
+                            came.ended = Some(CloseReason::Untrusted(why));
+                            return;
+                        }
+                    }
+                    Output::Connected => came.opened = true,
+                    Output::CloseNotify => {
+                        came.ended = Some(Ended::Closed.into());
+                        return;
+                    }
+                    Output::Timeout(at) => {
+                        handshake.timer = virtual_instant(&ends.surroundings, at)
+                            .filter(|at| *at < now + FOR_EVER)
+                            // Its clock may be a little behind, its calls must not spin.
+                            .map(|at| at.max(now + Duration::from_millis(1)));
+                        return;
+                    }
+                    // Packets that came early it has not been told of.
+                    _ => {}
+                }
+            }
+        });
+        if !matches!(came.ended, Some(CloseReason::Untrusted(_))) {
+            if let Some(first) = held.first() {
+                handshake.flight.clone_from(first);
+                if self.client {
+                    handshake.note_random(first);
+                }
+            }
+            for packet in held {
+                if let Some(records) = &mut self.records {
+                    records.adopt(&packet, now);
+                }
+                send(&packet);
+            }
+        }
+        came
+    }
+
+    /// Makes a record of a packet, at the end of `out`; there must be room for one more ([`overhead`](Self::overhead)).
+    #[inline]
+    pub fn seal(&mut self, now: Instant, packet: &[u8], out: &mut Vec<u8>) {
+        self.usage.note(packet, true, now);
+        let sealed = self.records.as_mut().and_then(|records| records.seal(packet, out));
+        debug_assert!(sealed.is_some(), "no room for a record");
+    }
+
+    /// How many bytes longer a packet is when it is sealed; `None` where no more may be.
+    pub fn overhead(&self) -> Option<usize> {
+        self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
+    }
+
+    /// There is something to be sent beside packets: [`receive`](Self::receive) does that.
+    #[inline]
+    pub fn wants_update(&self) -> bool {
+        self.records.as_ref().is_some_and(|records| records.wants_update())
+    }
+
+    /// Says goodbye (close_notify), if there is anybody to say it to.
+    pub fn close(&mut self, mut send: impl FnMut(&[u8])) {
+        let mut out = Vec::new();
+        let records = self.records.as_mut().filter(|_| self.handshake.is_none());
+        if records.and_then(|records| records.close(&mut out)).is_some() {
+            send(&out);
+        }
+    }
+
+    /// It carries an association.
+    pub fn is_in_use(&self) -> bool {
+        !self.usage.associations.is_empty()
+    }
+
+    /// When it has outlived its use, as things stand.
+    pub fn expires(&self) -> Option<Instant> {
+        let span = match (self.is_in_use(), self.usage.carried) {
+            // RFC 9260 §9.2: a SHUTDOWN ACK may come again, and is still to be answered.
+            (false, true) => LINGER,
+            (false, false) => UNUSED,
+            (true, _) => IDLE,
+        };
+        self.is_open().then(|| self.usage.last + span)
+    }
+
+    /// When somebody must look at it.
+    pub fn deadline(&self) -> Option<Instant> {
+        let timer = match &self.handshake {
+            Some(handshake) => handshake.timer,
+            None => self.records.as_ref().and_then(|records| records.deadline()),
+        };
+        [timer, self.expires()].into_iter().flatten().min()
+    }
+
+    /// The list has another deadline than this one, and not only an earlier one: a later one is found when that has come, because
+    /// use puts it off with each packet.
+    #[inline]
+    pub fn is_listed_wrongly(&self) -> bool {
+        match (self.listed, self.deadline()) {
+            (Some(listed), Some(at)) => at < listed,
+            (listed, deadline) => listed != deadline,
+        }
+    }
+}
+
+impl Handshake {
+    /// Has the library do something in this connection's surroundings, and looks at what secrets that shows.
+    fn run<T>(&mut self, ends: &Ends, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
         let dtls = &mut self.dtls;
         let inside = || ends.surroundings.within(|| work(dtls));
-        if self.open {
-            return inside();
-        }
-        let inside = || match self.cookie {
+        let (done, seen) = watched(|| match cookie {
             Some(cookie) => with_cookie(cookie, inside),
             None => inside(),
-        };
-        let Some(log) = &ends.key_log else { return inside() };
-        let (done, secrets) = with_secrets(inside);
-        for (label, secret) in secrets {
-            log.log(label, &self.random, &secret);
+        });
+        if let Some(log) = &ends.key_log {
+            for (label, secret) in &seen.secrets {
+                log.log(label, &self.random, secret);
+            }
         }
+        self.seen.add(seen);
         done
     }
 
@@ -118,148 +374,35 @@ impl Connection {
             self.random = *random;
         }
     }
+}
 
-    /// Takes a datagram of the peer's, or none if time has passed.
-    pub fn receive(
-        &mut self,
-        ends: &Ends,
-        now: Instant,
-        datagram: Option<&[u8]>,
-        buffer: &mut Vec<u8>,
-        send: impl FnMut(&[u8]),
-        deliver: impl FnMut(&[u8]),
-    ) -> Came {
-        let at = std_instant(&ends.surroundings, now);
-        if let Some(datagram) = datagram.filter(|_| !self.client && !self.open) {
-            self.note_random(datagram);
-        }
-        let taken = self.run(ends, |dtls| {
-            dtls.handle_timeout(at)?;
-            datagram.map_or(Ok(()), |datagram| dtls.handle_packet(datagram))
-        });
-        if let Err(error) = taken {
-            let reason = fault(&error, self.open);
-            return Came { ended: Some(reason), ..Came::default() };
-        }
-        self.drain(ends, now, buffer, send, deliver)
-    }
-
-    /// Makes a record of a packet.
-    pub fn seal(
-        &mut self,
-        ends: &Ends,
-        now: Instant,
-        packet: &[u8],
-        buffer: &mut Vec<u8>,
-        send: impl FnMut(&[u8]),
-    ) -> Came {
-        self.note(packet, true, now);
-        let sealed = ends.surroundings.within(|| self.dtls.send_application_data(packet));
-        match sealed {
-            Ok(_) => self.drain(ends, now, buffer, send, |_| {}),
-            Err(error) => Came { ended: Some(fault(&error, true)), ..Came::default() },
-        }
-    }
-
-    /// Says goodbye (close_notify), if there is anybody to say it to.
-    pub fn close(&mut self, ends: &Ends, now: Instant, buffer: &mut Vec<u8>, send: impl FnMut(&[u8])) {
-        if self.open && ends.surroundings.within(|| self.dtls.close()).is_ok() {
-            self.drain(ends, now, buffer, send, |_| {});
-        }
-    }
-
-    /// Takes out what the library has to say.
-    fn drain(
-        &mut self,
-        ends: &Ends,
-        now: Instant,
-        buffer: &mut Vec<u8>,
-        mut send: impl FnMut(&[u8]),
-        mut deliver: impl FnMut(&[u8]),
-    ) -> Came {
-        let mut came = Came::default();
-        // What a client says to a server that it does not believe stays here.
-        let mut held: Vec<Vec<u8>> = Vec::new();
-        ends.surroundings.within(|| {
-            loop {
-                match self.dtls.poll_output(buffer) {
-                    Output::BufferTooSmall { needed } => buffer.resize(needed, 0),
-                    Output::Packet(packet) if self.open => send(packet),
-                    Output::Packet(packet) => held.push(packet.to_vec()),
-                    Output::PeerCert(certificate) => {
-                        if self.client
-                            && let Err(why) = ends.judge(certificate, &self.name)
-                        {
-                            came.ended = Some(CloseReason::Untrusted(why));
-                            return;
-                        }
-                    }
-                    Output::Connected => (self.open, self.used, came.opened) = (true, now, true),
-                    Output::ApplicationData(packet) if self.open => deliver(packet),
-                    Output::CloseNotify => {
-                        came.ended = Some(CloseReason::Reset("the peer has ended DTLS".to_owned()));
-                        return;
-                    }
-                    Output::Timeout(at) => {
-                        self.timer = virtual_instant(&ends.surroundings, at)
-                            .filter(|at| *at < now + FOR_EVER)
-                            // Its clock may be a little behind, its calls must not spin.
-                            .map(|at| at.max(now + Duration::from_millis(1)));
-                        return;
-                    }
-                    _ => {}
-                }
-            }
-        });
-        if !matches!(came.ended, Some(CloseReason::Untrusted(_))) {
-            if let Some(first) = held.first().filter(|_| !self.open) {
-                self.flight.clone_from(first);
-                if self.client {
-                    self.note_random(first);
-                }
-            }
-            held.iter().for_each(|packet| send(packet));
-        }
-        came
-    }
-
+impl Usage {
     /// Notes which associations live on it, by a packet of SCTP that is sent or has come.
-    pub fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
-        self.used = now;
-        let Some((&[a, b, c, d, ..], kind)) = packet.first_chunk::<12>().zip(packet.get(12)) else { return };
-        let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        match (*kind, sent) {
-            // ABORT and SHUTDOWN COMPLETE stand first in their packets (RFC 9260 §6.10), and nothing comes after.
-            (ABORT | SHUTDOWN_COMPLETE, true) => drop(self.associations.remove(&(source, target))),
-            (ABORT | SHUTDOWN_COMPLETE, false) => drop(self.associations.remove(&(target, source))),
-            // Nothing is remembered of an INIT that was answered.
-            (INIT_ACK, true) | (_, false) => {}
-            (_, true) => {
-                self.carried = true;
-                self.associations.insert((source, target));
-            }
+    #[inline]
+    fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
+        self.last = now;
+        let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
+        let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
+        // Nothing is remembered of an INIT that was answered.
+        let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
+        if ends || begins {
+            self.note_association(ports, ends, sent);
         }
     }
 
-    /// It carries an association.
-    pub fn is_in_use(&self) -> bool {
-        !self.associations.is_empty()
-    }
-
-    /// When it has outlived its use, as things stand.
-    pub fn expires(&self) -> Option<Instant> {
-        let span = match (self.associations.is_empty(), self.carried) {
-            // RFC 9260 §9.2: a SHUTDOWN ACK may come again, and is still to be answered.
-            (true, true) => LINGER,
-            (true, false) => UNUSED,
-            (false, _) => IDLE,
-        };
-        self.open.then(|| self.used + span)
-    }
-
-    /// When somebody must look at it.
-    pub fn deadline(&self) -> Option<Instant> {
-        [self.timer, self.expires()].into_iter().flatten().min()
+    #[cold]
+    fn note_association(&mut self, [a, b, c, d]: [u8; 4], ends: bool, sent: bool) {
+        let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let ports = if sent { (source, target) } else { (target, source) };
+        self.latest = None;
+        if ends {
+            // ABORT and SHUTDOWN COMPLETE stand first in their packets (RFC 9260 §6.10), and nothing comes after.
+            self.associations.remove(&ports);
+        } else {
+            self.carried = true;
+            self.associations.insert(ports);
+            self.latest = Some([a, b, c, d]);
+        }
     }
 }
 
@@ -276,15 +419,14 @@ const UNUSED: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(15 * 60);
 /// What the library calls no deadline lies ten years ahead.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Packets that are kept of those that come before the handshake is over; what is lost so is sent again.
+const MAX_EARLY: usize = 16;
 
 /// What went wrong, as a line for people.
-fn fault(error: &dimpl::Error, open: bool) -> CloseReason {
+fn fault(error: &dimpl::Error) -> CloseReason {
     match error {
-        dimpl::Error::Timeout(_) => CloseReason::TimedOut("no answer to DTLS".to_owned()),
-        error => {
-            let when = if open { "" } else { " handshake" };
-            CloseReason::Protocol(format!("DTLS{when}: {error}").replace('\n', " "))
-        }
+        dimpl::Error::Timeout(_) => Ended::Silent.into(),
+        error => CloseReason::Protocol(format!("DTLS handshake: {error}").replace('\n', " ")),
     }
 }
 

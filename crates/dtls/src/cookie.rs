@@ -2,7 +2,7 @@
 //! addresses and the hello, by a secret of this socket alone; and what has to be known of the hello to have it again.
 
 use crate::hello::{ORDER, Order};
-use crate::provider::Cookie;
+use crate::secrets::Cookie;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use ring::hmac;

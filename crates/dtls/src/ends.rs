@@ -3,14 +3,14 @@
 use crate::hello::Spoken;
 use crate::{provider, simulation};
 use anabranch_base::time::Duration;
-use anabranch_tls::{Identity, Judge, KeyLog, Surroundings, Trust, TrustError};
+use anabranch_tls::{Identity, IdentityError, Judge, KeyLog, Surroundings, Trust, TrustError};
 use dimpl::crypto::{CryptoProvider, Dtls13CipherSuite};
 use dimpl::{Config, Dtls, DtlsCertificate};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The versions that an end speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -73,6 +73,8 @@ pub struct Ends {
     client: DtlsCertificate,
     judge: Option<Judge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
+    /// Records of one key after which it is changed.
+    pub(crate) update_after: u64,
     /// What its first answer to a hello shows.
     pub(crate) spoken: Spoken,
     /// For each size of datagram; on a real network alone.
@@ -96,14 +98,22 @@ impl Ends {
         let client = match &identity {
             Some(own) => own.clone(),
             None => {
-                let made = match surroundings {
-                    Surroundings::Real => Identity::self_signed(&[]),
+                let wrong = |why: IdentityError| EndsError::Library(why.to_string());
+                match surroundings {
+                    Surroundings::Real => usable(&Identity::self_signed(&[]).map_err(wrong)?, &provider)?,
                     Surroundings::Simulated(_) => {
-                        Identity::simulated_alone("client.test", 0).map(|(own, _)| own)
+                        // Always the same.
+                        static CLIENT: OnceLock<DtlsCertificate> = OnceLock::new();
+                        match CLIENT.get() {
+                            Some(client) => client.clone(),
+                            None => {
+                                let made = Identity::simulated_alone("client.test", 0).map_err(wrong)?.0;
+                                let made = usable(&made, &provider)?;
+                                CLIENT.get_or_init(|| made).clone()
+                            }
+                        }
                     }
-                };
-                let made = made.map_err(|why| EndsError::Library(why.to_string()))?;
-                usable(&made, &provider)?
+                }
             }
         };
         let judge = settings.trust.map(|trust| Judge::new(&trust, surroundings.clone())).transpose()?;
@@ -119,6 +129,7 @@ impl Ends {
             client,
             judge,
             key_log: settings.key_log,
+            update_after: u64::MAX,
             spoken: Spoken { versions, suites: Vec::new(), groups: Vec::new() },
             configs: RefCell::default(),
         };
@@ -126,6 +137,13 @@ impl Ends {
         ends.spoken.suites = config.dtls13_cipher_suites().map(|suite| suite.suite()).collect();
         ends.spoken.groups = config.kx_groups().map(|group| group.name()).collect();
         Ok(ends)
+    }
+
+    /// Has keys of DTLS 1.3 changed after so many records, if that is earlier than the cipher wants it (RFC 9147 §4.5.3).
+    #[must_use]
+    pub fn update_keys_after(mut self, records: u64) -> Self {
+        self.update_after = records.max(1);
+        self
     }
 
     /// Bytes that nobody else knows.
@@ -199,7 +217,11 @@ impl Ends {
                     .dtls13_cipher_suites(&[Dtls13CipherSuite::AES_128_GCM_SHA256])
             }
         };
-        let config = self.surroundings.within(|| config.build());
+        let build = || config.build();
+        let config = self.surroundings.within(|| match &self.surroundings {
+            Surroundings::Real => build(),
+            Surroundings::Simulated(_) => simulation::configured(build),
+        });
         let config = Arc::new(config.map_err(|why| EndsError::Library(why.to_string()))?);
         if let Surroundings::Real = self.surroundings {
             self.configs.borrow_mut().insert(mtu, config.clone());

@@ -321,6 +321,21 @@ const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
+/// Whether a datagram begins with a ClientHello in the clear, or with the first piece of one (RFC 6347 §4.2.2).
+pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
+    /// A record's header and a message's.
+    const HEADERS: usize = 13 + 12;
+    let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
+    let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
+    // Handshake, of some version of DTLS, epoch 0; ClientHello, from its first byte.
+    head[0] == 22
+        && head[1] == 0xfe
+        && head[3..5] == [0, 0]
+        && length + 13 <= datagram.len()
+        && head[13] == 1
+        && head[19..22] == [0, 0, 0]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,14 +349,14 @@ mod tests {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
         let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
-        let (mut buffer, mut first) = (vec![0; crate::layer::MAX_OUTPUT], Vec::new());
+        let (mut buffer, mut first) = (vec![0; crate::peers::MAX_OUTPUT], Vec::new());
         client.receive(
             &ends,
             Instant::from_millis(5),
             None,
             &mut buffer,
-            |sent| first = sent.to_vec(),
             |_| {},
+            |sent| first = sent.to_vec(),
         );
         first
     }

@@ -1,15 +1,19 @@
-//! DTLS under an engine of datagrams: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or 1.2 (RFC 6347) by `dimpl`.
+//! DTLS under an engine of datagrams: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or 1.2 (RFC 6347): the handshake by `dimpl`,
+//! all that follows it by this crate.
 //!
 //! A layer below a transport's engine, where TLS is one above it: each packet of the engine becomes one record in one UDP
 //! datagram. [`DtlsLayer`] stands around a world's socket; the same code runs on a real network and in virtual time, and
 //! where randomness and the time of day come from is an argument ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
-//! - `layer`: conversations with peers by their addresses, packets in and out, limits
-//! - `connection`: one of them, from its handshake to its end
+//! - `layer`: packets in and out
+//! - `peers`: connections by their addresses, what is due, limits; and `entrance`, whose handshake begins
 //! - `hello`, `cookie`: the first answer to a client, for which nothing is kept
+//! - `connection`: one connection, from its handshake to its end
+//! - `records`: what is sealed, and what goes on beneath data after the handshake
 //! - `outbox`: datagrams on their way out
 //! - `ends`: what both roles are set to: who we are, whom we believe, what is spoken
-//! - `provider`: the cryptography, and what it lets us see
+//! - `provider`: the cryptography that the library is handed
+//! - `secrets`: what it lets us see, and what follows from that
 //! - `simulation`: what of it is another in virtual time
 //! - `pair`: two ends of an experiment that know each other
 
@@ -20,7 +24,10 @@ mod hello;
 mod layer;
 mod outbox;
 mod pair;
+mod peers;
 mod provider;
+mod records;
+mod secrets;
 mod simulation;
 
 pub use ends::{Ends, EndsError, Settings, Version};

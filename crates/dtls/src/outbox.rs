@@ -24,6 +24,18 @@ impl Label {
     pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
     }
+
+    /// Of the first packet of a batch.
+    pub fn of(batch: &SendBatch) -> Self {
+        Self {
+            source: batch.source,
+            target: batch.target,
+            ecn: batch.ecn,
+            may_fragment: batch.may_fragment,
+            lane: batch.lane,
+            tag: batch.first_tag,
+        }
+    }
 }
 
 /// Datagrams that have not left.
@@ -40,46 +52,45 @@ impl Outbox {
 
     /// Takes a datagram; when very many wait, it is lost, as in any network.
     pub fn push(&mut self, label: Label, bytes: &[u8]) {
-        if bytes.is_empty() || self.rest.len() >= MAX_WAITING {
-            return;
-        }
-        if !self.rest.is_empty() || !self.append(label, bytes) {
-            self.rest.push_back((label, bytes.to_vec()));
+        if !bytes.is_empty() && self.rest.len() < MAX_WAITING {
+            self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
         }
     }
 
-    /// Puts a datagram into the batch, if it goes with those that are there.
-    fn append(&mut self, label: Label, bytes: &[u8]) -> bool {
+    /// Takes a datagram of `size` bytes, which `write` puts at the end of what it is given.
+    #[inline]
+    pub fn push_with(&mut self, label: Label, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.rest.is_empty() && self.fits(label, size) {
+            self.batch.push_with(write);
+        } else {
+            let mut bytes = Vec::with_capacity(size);
+            write(&mut bytes);
+            self.rest.push_back((label, bytes));
+        }
+    }
+
+    /// Whether a datagram goes with those that are in the batch, which is labelled by its first.
+    #[inline]
+    fn fits(&mut self, label: Label, size: usize) -> bool {
         let batch = &mut self.batch;
         if batch.is_empty() {
             (batch.source, batch.target, batch.ecn) = (label.source, label.target, label.ecn);
             (batch.may_fragment, batch.lane, batch.first_tag) = (label.may_fragment, label.lane, label.tag);
-        } else {
-            let tag = if batch.first_tag == 0 { 0 } else { batch.first_tag + batch.len() as u64 };
-            let first = Label {
-                source: batch.source,
-                target: batch.target,
-                ecn: batch.ecn,
-                may_fragment: batch.may_fragment,
-                lane: batch.lane,
-                tag,
-            };
-            if first != label || !batch.has_room() || bytes.len() > batch.stride() {
-                return false;
-            }
+            return true;
         }
-        batch.push(bytes);
-        true
+        let tag = if batch.first_tag == 0 { 0 } else { batch.first_tag + batch.len() as u64 };
+        Label { tag, ..Label::of(batch) } == label && batch.has_room() && size <= batch.stride()
     }
 
     /// Sends what waits. After an error that batch is lost, and the rest waits still.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn Datagrams) -> Poll<io::Result<()>> {
         loop {
             while let Some((label, bytes)) = self.rest.pop_front() {
-                if !self.append(label, &bytes) {
+                if !self.fits(label, bytes.len()) {
                     self.rest.push_front((label, bytes));
                     break;
                 }
+                self.batch.push(&bytes);
             }
             if self.batch.is_empty() {
                 return Poll::Ready(Ok(()));

@@ -1,21 +1,21 @@
-//! The cryptography that the library is handed: ring's ciphers, and on a real network ring's key exchange and signatures;
-//! what is left is the library's own.
+//! The cryptography that the library is handed: ring's ciphers and its verification of signatures, and on a real network ring's
+//! key exchange and signatures; what is left is the library's own.
 //!
-//! The library asks for two things in one place each, which is how this crate comes by what the library does not say: the
-//! cookie of a hello (RFC 6347 §4.2.1, RFC 9147 §5.1) is the one call of [`HmacProvider::hmac_sha256`], and the secrets of
-//! a connection are results of [`HmacProvider::hmac`] whose input holds their label (RFC 8446 §7.1, RFC 7627 §4).
+//! What the library does not say passes here, and in [`secrets`](crate::secrets).
 
+use crate::secrets::{self, Hmac};
+use anabranch_tls::CertificateDer;
 use dimpl::crypto::{
     Aad, ActiveKeyExchange, Buf, Cipher, CryptoProvider, Dtls12CipherSuite, Dtls13CipherSuite, HashAlgorithm,
-    HmacProvider, KeyProvider, NamedGroup, Nonce, SignatureAlgorithm, SigningKey, SupportedDtls12CipherSuite,
-    SupportedDtls13CipherSuite, SupportedKxGroup, TmpBuf, rust_crypto,
+    KeyProvider, NamedGroup, Nonce, SignatureAlgorithm, SignatureVerifier, SigningKey,
+    SupportedDtls12CipherSuite, SupportedDtls13CipherSuite, SupportedKxGroup, TmpBuf, rust_crypto,
 };
 use dimpl::{CryptoError, CryptoOperation};
 use ring::aead::{self, LessSafeKey, UnboundKey};
 use ring::agreement::{self, EphemeralPrivateKey, UnparsedPublicKey};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
-use std::cell::RefCell;
+use webpki::EndEntityCert;
 
 /// For a real network.
 pub(crate) fn real() -> CryptoProvider {
@@ -26,6 +26,7 @@ pub(crate) fn real() -> CryptoProvider {
 pub(crate) fn common() -> CryptoProvider {
     CryptoProvider {
         hmac_provider: &Hmac,
+        signature_verification: &Verifier,
         cipher_suites: SUITES_12,
         dtls13_cipher_suites: SUITES_13,
         ..rust_crypto::default_provider()
@@ -61,18 +62,22 @@ const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
 
 /// A cipher with authentication.
 #[derive(Clone, Copy)]
-struct Aead {
-    algorithm: &'static aead::Algorithm,
+pub(crate) struct Aead {
+    pub algorithm: &'static aead::Algorithm,
+    /// What hides the numbers of records of DTLS 1.3 (RFC 9147 §4.2.3), which is what hides those of QUIC's packets.
+    pub numbers: &'static aead::quic::Algorithm,
     /// Bytes of the nonce that each record of DTLS 1.2 names (RFC 5288 §3; RFC 7905 §2: none).
-    explicit: usize,
+    pub explicit: usize,
 }
 
-const AES_128: Aead = Aead { algorithm: &aead::AES_128_GCM, explicit: 8 };
-const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, explicit: 8 };
-const CHACHA: Aead = Aead { algorithm: &aead::CHACHA20_POLY1305, explicit: 0 };
+const AES_128: Aead = Aead { algorithm: &aead::AES_128_GCM, numbers: &aead::quic::AES_128, explicit: 8 };
+const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, numbers: &aead::quic::AES_256, explicit: 8 };
+const CHACHA: Aead =
+    Aead { algorithm: &aead::CHACHA20_POLY1305, numbers: &aead::quic::CHACHA20, explicit: 0 };
 
 impl Aead {
     fn key(self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
+        secrets::note_cipher(self);
         let key = UnboundKey::new(self.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
         Ok(Box::new(Sealing(LessSafeKey::new(key))))
     }
@@ -222,34 +227,82 @@ impl ActiveKeyExchange for Exchange {
     }
 }
 
+/// Verifies signatures by ring, which is ten times as fast as the library.
+#[derive(Debug)]
+pub(crate) struct Verifier;
+
+impl SignatureVerifier for Verifier {
+    fn verify_signature(
+        &self,
+        certificate: &[u8],
+        data: &[u8],
+        signature: &[u8],
+        hash: HashAlgorithm,
+        algorithm: SignatureAlgorithm,
+    ) -> Result<(), CryptoError> {
+        let theirs = rust_crypto::default_provider().signature_verification;
+        let slowly = || theirs.verify_signature(certificate, data, signature, hash, algorithm);
+        let algorithms = match (algorithm, hash) {
+            (SignatureAlgorithm::ECDSA, HashAlgorithm::SHA256) => {
+                [webpki::ring::ECDSA_P256_SHA256, webpki::ring::ECDSA_P384_SHA256]
+            }
+            (SignatureAlgorithm::ECDSA, HashAlgorithm::SHA384) => {
+                [webpki::ring::ECDSA_P256_SHA384, webpki::ring::ECDSA_P384_SHA384]
+            }
+            _ => return slowly(),
+        };
+        let der = CertificateDer::from(certificate);
+        // Whatever is odd about a certificate is the library's to judge.
+        let Ok(certificate) = EndEntityCert::try_from(&der) else { return slowly() };
+        for algorithm in algorithms {
+            match certificate.verify_signature(algorithm, data, signature) {
+                Ok(()) => return Ok(()),
+                Err(webpki::Error::InvalidSignatureForPublicKey) => {
+                    return Err(failed(CryptoOperation::VerifySignature));
+                }
+                // Of another curve.
+                Err(_) => {}
+            }
+        }
+        slowly()
+    }
+}
+
 /// Keys for signatures.
 #[derive(Debug)]
 struct Keys;
 
 impl KeyProvider for Keys {
     fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
-        let theirs = rust_crypto::default_provider().key_provider.load_private_key(key)?;
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
-            Ok(fast) => Ok(Box::new(Key { fast, theirs, random })),
+            Ok(fast) => Ok(Box::new(Key { fast, slow: key.to_vec(), random })),
             // Of another curve, or written in another way.
-            Err(_) => Ok(theirs),
+            Err(_) => rust_crypto::default_provider().key_provider.load_private_key(key),
         }
     }
 }
 
-#[derive(Debug)]
+/// A key of P-256.
 struct Key {
     fast: EcdsaKeyPair,
-    /// For what `fast` does not do.
-    theirs: Box<dyn SigningKey>,
+    /// The same as it is written, for what `fast` does not do.
+    slow: Vec<u8>,
     random: SystemRandom,
+}
+
+impl std::fmt::Debug for Key {
+    /// Never the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key").finish_non_exhaustive()
+    }
 }
 
 impl SigningKey for Key {
     fn sign(&mut self, data: &[u8], hash: HashAlgorithm, out: &mut Buf) -> Result<(), CryptoError> {
         if hash != HashAlgorithm::SHA256 {
-            return self.theirs.sign(data, hash, out);
+            let theirs = rust_crypto::default_provider().key_provider.load_private_key(&self.slow);
+            return theirs?.sign(data, hash, out);
         }
         let signed = self.fast.sign(&self.random, data).map_err(|_| failed(CryptoOperation::Sign))?;
         out.clear();
@@ -258,115 +311,17 @@ impl SigningKey for Key {
     }
 
     fn algorithm(&self) -> SignatureAlgorithm {
-        self.theirs.algorithm()
+        SignatureAlgorithm::ECDSA
     }
 
     fn hash_algorithm(&self) -> HashAlgorithm {
-        self.theirs.hash_algorithm()
+        HashAlgorithm::SHA256
     }
 
     fn supported_hash_algorithms(&self) -> &[HashAlgorithm] {
-        self.theirs.supported_hash_algorithms()
+        P256_HASHES
     }
 }
 
-/// A cookie: when it was made, and who for.
-pub(crate) type Cookie = [u8; 32];
-
-/// A secret of a connection: its label in the format of NSS's key log, and its bytes.
-pub(crate) type Secret = (&'static str, Vec<u8>);
-
-thread_local! {
-    /// The cookie of the hello whose call is under way.
-    static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
-    /// What secrets the call under way has made, if anybody wants them.
-    static SECRETS: RefCell<Option<Vec<Secret>>> = const { RefCell::new(None) };
-}
-
-/// Runs `work`, in which the library's cookie is this one.
-pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
-    COOKIE.set(Some(cookie));
-    let done = work();
-    COOKIE.set(None);
-    done
-}
-
-/// Runs `work`, and gives the secrets that it has made.
-pub(crate) fn with_secrets<T>(work: impl FnOnce() -> T) -> (T, Vec<Secret>) {
-    SECRETS.set(Some(Vec::new()));
-    let done = work();
-    (done, SECRETS.take().unwrap_or_default())
-}
-
-#[derive(Debug)]
-struct Hmac;
-
-impl HmacProvider for Hmac {
-    fn hmac_sha256(&self, key: &[u8], data: &[u8]) -> Result<[u8; 32], CryptoError> {
-        if let Some(cookie) = COOKIE.with_borrow(Clone::clone) {
-            return Ok(cookie);
-        }
-        let mut out = [0; 32];
-        self.hmac(HashAlgorithm::SHA256, key, data, &mut out)?;
-        Ok(out)
-    }
-
-    fn hmac(
-        &self,
-        hash: HashAlgorithm,
-        key: &[u8],
-        data: &[u8],
-        out: &mut [u8],
-    ) -> Result<usize, CryptoError> {
-        let algorithm = match hash {
-            HashAlgorithm::SHA256 => ring::hmac::HMAC_SHA256,
-            HashAlgorithm::SHA384 => ring::hmac::HMAC_SHA384,
-            other => return Err(CryptoError::UnsupportedHmacHash(other)),
-        };
-        let made = ring::hmac::sign(&ring::hmac::Key::new(algorithm, key), data);
-        let made = made.as_ref();
-        out[..made.len()].copy_from_slice(made);
-        SECRETS.with_borrow_mut(|secrets| {
-            if let Some(secrets) = secrets {
-                note(secrets, data, made);
-            }
-        });
-        Ok(made.len())
-    }
-}
-
-/// The labels of secrets in DTLS 1.3 (RFC 8446 §7.1), and what key logs call them.
-const LABELS: [(&[u8], &str); 5] = [
-    (b"c hs traffic", "CLIENT_HANDSHAKE_TRAFFIC_SECRET"),
-    (b"s hs traffic", "SERVER_HANDSHAKE_TRAFFIC_SECRET"),
-    (b"c ap traffic", "CLIENT_TRAFFIC_SECRET_0"),
-    (b"s ap traffic", "SERVER_TRAFFIC_SECRET_0"),
-    (b"exp master", "EXPORTER_SECRET"),
-];
-const MASTER: &[u8] = b"extended master secret";
-/// What key logs call the one secret of DTLS 1.2.
-const MASTER_LABEL: &str = "CLIENT_RANDOM";
-const MASTER_BYTES: usize = 48;
-
-/// Notes a secret, if what was computed is one.
-fn note(secrets: &mut Vec<Secret>, data: &[u8], made: &[u8]) {
-    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, a context; RFC 9147 §5.9: "dtls13". The first block
-    // of the expansion (RFC 5869 §2.3) is as long as the secret.
-    if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
-        let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
-        secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
-        return;
-    }
-    // RFC 5246 §5: blocks of P_hash are made of A(i), the label, and the seed.
-    if data.get(made.len()..).is_some_and(|rest| rest.starts_with(MASTER)) {
-        match secrets.last_mut() {
-            Some((label, begun)) if *label == MASTER_LABEL && begun.len() < MASTER_BYTES => {
-                begun.extend_from_slice(made);
-            }
-            _ => secrets.push((MASTER_LABEL, made.to_vec())),
-        }
-        if let Some((_, begun)) = secrets.last_mut() {
-            begun.truncate(MASTER_BYTES);
-        }
-    }
-}
+/// What a key of P-256 signs, with whatever it is hashed.
+pub(crate) const P256_HASHES: &[HashAlgorithm] = &[HashAlgorithm::SHA256, HashAlgorithm::SHA384];

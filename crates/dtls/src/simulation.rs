@@ -7,15 +7,115 @@
 use crate::provider;
 use anabranch_base::time::Duration;
 use anabranch_tls::draw_seeded;
-use dimpl::crypto::{ActiveKeyExchange, Buf, CryptoProvider, NamedGroup, SecureRandom, SupportedKxGroup};
+use dimpl::crypto::{
+    ActiveKeyExchange, Buf, CryptoProvider, HashAlgorithm, KeyProvider, NamedGroup, SecureRandom,
+    SignatureAlgorithm, SignatureVerifier, SigningKey, SupportedKxGroup, rust_crypto,
+};
 use dimpl::{CryptoError, CryptoOperation};
-use std::sync::LazyLock;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 use x25519_dalek::{PublicKey, StaticSecret};
 
 /// The library's, with the source of randomness and the key exchange replaced.
 pub(crate) fn provider() -> CryptoProvider {
-    CryptoProvider { kx_groups: &[&SeededX25519], secure_random: &SeededRandom, ..provider::common() }
+    CryptoProvider {
+        kx_groups: &[&SeededX25519],
+        secure_random: &SeededRandom,
+        key_provider: &Keys,
+        signature_verification: &Verifier,
+        ..provider::common()
+    }
+}
+
+thread_local! {
+    /// The library tries a provider that has been tried before.
+    static TRIED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has the library take a configuration with this provider. It tries the provider each time: it verifies three signatures and
+/// exchanges keys, which takes longer than a handshake; and in virtual time each connection has a configuration of its own. What
+/// was right the first time in this process is taken for right from then on. What is drawn on the way is the same.
+pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    static IS_GOOD: AtomicBool = AtomicBool::new(false);
+    TRIED.set(IS_GOOD.load(Ordering::Relaxed));
+    let built = build();
+    TRIED.set(false);
+    if built.is_ok() {
+        IS_GOOD.store(true, Ordering::Relaxed);
+    }
+    built
+}
+
+/// The one of a real network, when it has not been tried.
+#[derive(Debug)]
+struct Verifier;
+
+impl SignatureVerifier for Verifier {
+    fn verify_signature(
+        &self,
+        certificate: &[u8],
+        data: &[u8],
+        signature: &[u8],
+        hash: HashAlgorithm,
+        algorithm: SignatureAlgorithm,
+    ) -> Result<(), CryptoError> {
+        match TRIED.get() {
+            true => Ok(()),
+            false => provider::Verifier.verify_signature(certificate, data, signature, hash, algorithm),
+        }
+    }
+}
+
+/// The library's keys, of which the last few are kept: they are the same for all connections, and each would be made anew.
+#[derive(Debug)]
+struct Keys;
+
+/// As it is written, and made.
+type Known = (Vec<u8>, Arc<Mutex<Box<dyn SigningKey>>>);
+
+impl KeyProvider for Keys {
+    fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, made)) = known.iter().find(|(written, _)| written == key) {
+            return Ok(Box::new(Key(made.clone())));
+        }
+        let made = rust_crypto::default_provider().key_provider.load_private_key(key)?;
+        if made.hash_algorithm() != HashAlgorithm::SHA256 {
+            return Ok(made);
+        }
+        let made = Arc::new(Mutex::new(made));
+        known.truncate(MAX_KNOWN - 1);
+        known.insert(0, (key.to_vec(), made.clone()));
+        Ok(Box::new(Key(made)))
+    }
+}
+
+/// Keys that are kept.
+const MAX_KNOWN: usize = 4;
+
+/// A key of P-256.
+#[derive(Debug)]
+struct Key(Arc<Mutex<Box<dyn SigningKey>>>);
+
+impl SigningKey for Key {
+    fn sign(&mut self, data: &[u8], hash: HashAlgorithm, out: &mut Buf) -> Result<(), CryptoError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).sign(data, hash, out)
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ECDSA
+    }
+
+    fn hash_algorithm(&self) -> HashAlgorithm {
+        HashAlgorithm::SHA256
+    }
+
+    fn supported_hash_algorithms(&self) -> &[HashAlgorithm] {
+        provider::P256_HASHES
+    }
 }
 
 /// What the library is told is the instant at which virtual time begins.
@@ -55,8 +155,35 @@ impl SupportedKxGroup for SeededX25519 {
     fn start_exchange(&self, _: Buf) -> Result<Box<dyn ActiveKeyExchange>, CryptoError> {
         let mut secret = [0; 32];
         draw(&mut secret, CryptoOperation::GenerateEphemeralKey)?;
+        if TRIED.get() {
+            return Ok(Box::new(NoExchange));
+        }
         let secret = StaticSecret::from(secret);
         Ok(Box::new(Exchange { public: PublicKey::from(&secret), secret }))
+    }
+}
+
+/// What stands for an exchange while the library tries it once more; nobody else is given one.
+#[derive(Debug)]
+struct NoExchange;
+
+impl ActiveKeyExchange for NoExchange {
+    fn pub_key(&self) -> &[u8] {
+        &[9; 32]
+    }
+
+    fn complete(self: Box<Self>, _: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
+        // Outside of a trial it is of no use.
+        if !TRIED.get() {
+            return Err(CryptoError::InvalidPublicKey(NamedGroup::X25519));
+        }
+        out.clear();
+        out.extend_from_slice(&[9; 32]);
+        Ok(())
+    }
+
+    fn group(&self) -> NamedGroup {
+        NamedGroup::X25519
     }
 }
 

@@ -1,8 +1,11 @@
-//! DTLS beneath SCTP in memory, both ends in one thread: sealing and opening beside the same cipher alone, handshakes, and
-//! the memory of ten thousand connections.
+//! DTLS beneath SCTP in memory, both ends in one thread: sealing and opening, and a bulk transfer, beside the same cipher alone and beside
+//! quinn; handshakes; the memory of ten thousand connections.
 //!
 //! The layer stands around a socket of memory, as it stands around one of the operating system: what is measured is all that it adds
 //! to a packet, at both ends.
+
+mod bulk;
+mod quinn;
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};
@@ -25,8 +28,9 @@ use std::task::{Context, Poll, Waker};
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Datagrams of one direction, joined as the kernel joins them: from, to, bytes of each, bytes.
-type Lane = Rc<RefCell<VecDeque<(SocketAddr, SocketAddr, usize, Vec<u8>)>>>;
+/// Datagrams of one direction, joined as the kernel joins them: from, to, bytes of each, where they begin in the buffer. No byte is
+/// copied here: what is measured is not a network.
+type Lane = Rc<RefCell<VecDeque<(SocketAddr, SocketAddr, usize, usize, Vec<u8>)>>>;
 
 struct Wire {
     at: SocketAddr,
@@ -38,20 +42,19 @@ struct Wire {
 
 impl Datagrams for Wire {
     fn poll_send(&self, _: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
+        let (source, target, stride) = (batch.source, batch.target, batch.stride());
         let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(batch.bytes());
-        self.out.borrow_mut().push_back((batch.source, batch.target, batch.stride(), bytes));
-        batch.clear();
+        let start = batch.take_buffer(&mut bytes);
+        self.out.borrow_mut().push_back((source, target, stride, start, bytes));
         Poll::Ready(Ok(()))
     }
 
     fn poll_recv(&self, _: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        let Some((source, target, stride, bytes)) = self.back.borrow_mut().pop_front() else {
+        let Some((source, target, stride, start, mut bytes)) = self.back.borrow_mut().pop_front() else {
             return Poll::Pending;
         };
         batch.clear();
-        batch.put_segments(&bytes, stride);
+        batch.put_train(&mut bytes, start, stride);
         (batch.source, batch.target) = (source, target);
         self.spare.borrow_mut().push(bytes);
         Poll::Ready(Ok(()))
@@ -150,18 +153,30 @@ fn main() {
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));
     let program = async move {
-        let gigabytes = |seconds: f64| 1.0 / seconds;
         for (version, name, cipher) in [
             (Version::Only13, "DTLS 1.3, AES-128-GCM", &AES_128_GCM),
             (Version::Only12, "DTLS 1.2, AES-256-GCM", &AES_256_GCM),
         ] {
             let size = 1_472 - version.overhead() as usize;
-            let alone = gigabytes(alone(cipher, size));
-            let all = gigabytes(through(&world, version, size));
-            println!(
-                "{name}, packets of {size} B: sealing and opening {alone:.2} GB/s alone, {all:.2} through the layer: {:.2}",
-                all / alone
-            );
+            // One after the other in each round, so that whatever else this machine does meets all of them.
+            let ends = ends(&world, version);
+            let mut layer = through(&ends, size);
+            let mut alone = alone(cipher, size);
+            let mut bulk = bulk::Bulk::new(&world, version);
+            let mut quinn = quinn::Bulk::new(cipher);
+            let mut costs = [const { Vec::new() }; 4];
+            for _ in 0..7 {
+                costs[0].push(rate(size, &mut alone));
+                costs[1].push(rate(size * SEGMENTS, &mut layer));
+                costs[2].push(bulk.cost());
+                costs[3].push(quinn.cost());
+            }
+            let [alone, layer, bulk, quinn] = costs.map(|costs| median(&costs));
+            println!("{name}, datagrams of 1472 B, CPU-s/GB at both ends together:");
+            println!("  the cipher alone {alone:.3} ({:.2} GB/s)", 1.0 / alone);
+            println!("  the layer {layer:.3}: {:.2} of the cipher", alone / layer);
+            println!("  bulk, SCTP and DTLS {bulk:.3}: {:.2} of the cipher", alone / bulk);
+            println!("  bulk, quinn with the same cipher {quinn:.3}: {:.2} of the cipher", alone / quinn);
         }
         for (version, name) in [(Version::Only13, "1.3"), (Version::Only12, "1.2")] {
             let (rate, [near, far]) = many(&world, version);
@@ -173,44 +188,39 @@ fn main() {
     network.run(program, Instant::from_millis(1 << 40)).done().expect("to the end");
 }
 
-/// Seconds that a gigabyte takes in records of this size, by the cipher alone.
-fn alone(algorithm: &'static Algorithm, size: usize) -> f64 {
+/// A record of this size, sealed and opened by the cipher alone.
+fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
     let key = LessSafeKey::new(UnboundKey::new(algorithm, &vec![7; algorithm.key_len()]).expect("a key"));
     let mut record = vec![0; size + algorithm.tag_len()];
     let nonce = || Nonce::assume_unique_for_key([1; 12]);
-    rate(size, || {
+    move || {
         let (body, tag) = record.split_at_mut(size);
         let made = key.seal_in_place_separate_tag(nonce(), Aad::from([3; 5]), body).expect("sealed");
         tag.copy_from_slice(made.as_ref());
         black_box(key.open_in_place(nonce(), Aad::from([3; 5]), &mut record).expect("opened"));
         size
-    })
+    }
 }
 
-/// The same by the layer, at both ends.
-fn through(world: &SimWorld, version: Version, size: usize) -> f64 {
-    let ends = ends(world, version);
+/// A batch of packets, through the layer at both ends.
+fn through(ends: &[End; 2], size: usize) -> impl FnMut() -> usize {
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
     let (from, data) = (ends[0].at, packet(DATA, size));
-    meet(&ends, from, &mut send, &mut receive);
-    rate(size * SEGMENTS, || {
+    meet(ends, from, &mut send, &mut receive);
+    move || {
         assert!(ends[0].send(&mut send, from, &ends[1], &data, SEGMENTS));
         ends[1].take(&mut receive)
-    })
+    }
 }
 
 /// Processor seconds for a gigabyte, of rounds that carry so many bytes.
-fn rate(bytes: usize, mut round: impl FnMut() -> usize) -> f64 {
+fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     let rounds = 200_000_000 / bytes;
-    let once = |_| {
-        let began = thread_cpu();
-        for _ in 0..rounds {
-            assert_eq!(round(), bytes);
-        }
-        (thread_cpu() - began) / (rounds * bytes) as f64 * 1e9
-    };
-    let times: Vec<f64> = (0..7).map(once).collect();
-    median(&times)
+    let began = thread_cpu();
+    for _ in 0..rounds {
+        assert_eq!(round(), bytes);
+    }
+    (thread_cpu() - began) / (rounds * bytes) as f64 * 1e9
 }
 
 /// Handshakes in a processor second, and the bytes that a connection has at each end.

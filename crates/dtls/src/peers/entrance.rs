@@ -1,0 +1,129 @@
+//! The entrance of a server: hellos, who is asked for a cookie, and whose handshake begins.
+//!
+//! A server keeps nothing of who says hello: it answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and begins a
+//! handshake when that comes back. Handshakes under way are at most [`MAX_HALF_OPEN`]; of the client with most of them the
+//! oldest gives way. A hello in several datagrams, or one that needs another key share, cannot be answered so: of those at most
+//! [`MAX_UNPROVEN`] are kept, the oldest of which gives way. A peer that begins again from the same port (RFC 6347 §4.2.8)
+//! replaces its old connection only when it has finished.
+
+use super::{Key, Peers};
+use crate::connection::Connection;
+use crate::cookie::order;
+use crate::hello::{Answer, Hello};
+use crate::outbox::Label;
+use crate::secrets::Cookie;
+use anabranch_base::Instant;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+impl Peers {
+    /// Answers a hello that has no cookie yet, or begins a handshake with one that has.
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        (source, target): (SocketAddr, SocketAddr),
+        hello: &Hello<'_>,
+        mtu: usize,
+    ) -> Heard {
+        let (key, ends) = ((target.ip(), source), self.ends.clone());
+        let Some(secret) = &self.secret else { return Heard::Done };
+        let label = Label::own(target, source);
+        let (newer, given) = match hello.answer(&ends.spoken) {
+            Answer::Nothing => {
+                self.outbox.push(label, &NO_COMMON);
+                return Heard::Done;
+            }
+            Answer::More => return Heard::Unproven,
+            Answer::Ask(newer) => (newer, None),
+            Answer::Look(newer, cookie) => (newer, Some(cookie)),
+        };
+        let is_good = |cookie: &Cookie, padded: bool| {
+            let lasting = hello.lasting(newer, &order(cookie), padded);
+            secret.is_good(now, key, &lasting, cookie).then_some((*cookie, padded))
+        };
+        let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
+        let Some((cookie, padded)) = good else {
+            // RFC 6347 §4.2.1: a client with a cookie of no use is asked again; in DTLS 1.3 it cannot be (RFC 8446 §4.1.4).
+            if given.is_none() || !newer {
+                let order = hello.order().unwrap_or_default();
+                let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
+                let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
+                self.outbox.push(label, &asked);
+            }
+            return Heard::Done;
+        };
+        let is_this = |connection: &Connection| connection.cookie == Some(cookie);
+        if self.half_open.get(&key).is_some_and(|(_, connection)| is_this(connection)) {
+            return Heard::Again;
+        }
+        if self.open.get(&key).is_some_and(is_this) {
+            return Heard::Done;
+        }
+        let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
+        let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &asked[..]);
+        match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
+            Ok(connection) => {
+                self.remove(true, key);
+                if self.order[1].len() >= MAX_HALF_OPEN {
+                    self.thin_out();
+                }
+                self.begun += 1;
+                self.order[1].insert(self.begun, key);
+                self.half_open.insert(key, (self.begun, connection));
+                Heard::Begun
+            }
+            Err(_) => Heard::Done,
+        }
+    }
+
+    /// Gives up the oldest handshake of the client, by its address, that has most under way.
+    fn thin_out(&mut self) {
+        let mut many: BTreeMap<IpAddr, (usize, std::cmp::Reverse<u64>)> = BTreeMap::new();
+        for (number, key) in self.order[1].iter().rev() {
+            let of_it = many.entry(key.1.ip()).or_insert((0, std::cmp::Reverse(*number)));
+            *of_it = (of_it.0 + 1, std::cmp::Reverse(*number));
+        }
+        if let Some((_, std::cmp::Reverse(number))) = many.into_values().max()
+            && let Some(key) = self.order[1].get(&number).copied()
+        {
+            self.remove(true, key);
+        }
+    }
+
+    /// Begins a handshake as a server with a hello that came without a cookie; the oldest such gives way where there are too many.
+    pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
+        if self.half_open.contains_key(&key) {
+            return;
+        }
+        if self.order[0].len() >= MAX_UNPROVEN
+            && let Some(oldest) = self.order[0].first_key_value().map(|(_, key)| *key)
+        {
+            self.remove(true, oldest);
+        }
+        if let Ok(connection) = Connection::begin(&self.ends, false, "", mtu, now) {
+            self.begun += 1;
+            self.order[0].insert(self.begun, key);
+            self.half_open.insert(key, (self.begun, connection));
+        }
+    }
+}
+
+/// What became of a hello.
+pub(super) enum Heard {
+    /// It is answered, or of no use.
+    Done,
+    /// It belongs to a handshake under way.
+    Again,
+    /// It has begun a handshake.
+    Begun,
+    /// It cannot be answered without a state of its own.
+    Unproven,
+}
+
+/// An alert: handshake_failure (RFC 8446 §6.2), as nothing is spoken by both.
+const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
+
+/// Handshakes that a server may have under way with clients that are where they say; some tens of kilobytes each.
+const MAX_HALF_OPEN: usize = 512;
+/// Hellos without a cookie that may be kept; some kilobytes each.
+const MAX_UNPROVEN: usize = 64;

@@ -1,0 +1,470 @@
+//! A connection of DTLS 1.3 (RFC 9147) by its keys: epochs, acknowledgements, updates of keys, alerts.
+//!
+//! Epochs 3 and above are those of data (RFC 9147 §6.1). A client's last flight, one Finished, is of epoch 2, and goes again until it is
+//! acknowledged (§5.8.1); a server acknowledges each one that comes (§7). An update of keys is in the last record of an epoch that
+//! matters: it comes again in other records of the same epoch until it is acknowledged, and the next epoch begins after that (§8).
+//! So which update it is follows from the epoch it came in, and messages of a handshake that is over need not be put in order:
+//! tickets are acknowledged and forgotten, whatever else there could be is refused.
+
+use super::flight::Flight;
+use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
+use super::window::{MAX_NUMBER, Window};
+use super::{
+    CLOSE_NOTIFY, Ended, FATAL, FINISHED, ILLEGAL_PARAMETER, KEY_UPDATE, MAX_FORGED, NEW_SESSION_TICKET,
+    UNEXPECTED_MESSAGE, USER_CANCELED, messages,
+};
+use crate::provider::Aead;
+use crate::secrets::{
+    CLIENT_HANDSHAKE, CLIENT_TRAFFIC, SERVER_HANDSHAKE, SERVER_TRAFFIC, Seen, TrafficSecret,
+};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// Header, kind, tag.
+pub(super) const OVERHEAD: usize = 5 + 1 + TAG;
+
+pub(crate) struct Records {
+    aead: Aead,
+    client: bool,
+    sending: Sending,
+    receiving: Receiving,
+    /// The epoch before, of which some may be late.
+    before: Option<Box<Receiving>>,
+    early: Option<Box<Early>>,
+    /// Our Finished, while the server has not acknowledged it.
+    finished: Option<Box<Flight>>,
+    /// Our update of keys, likewise.
+    update: Option<Box<Flight>>,
+    /// The number of the next handshake message.
+    message: u16,
+    /// Records of one key after which it is changed.
+    update_after: u64,
+    /// Records that were not authentic.
+    forged: u64,
+    /// The handshake is over.
+    begun: bool,
+    /// A packet has come.
+    heard: bool,
+}
+
+struct Sending {
+    keys: Keys13,
+    secret: TrafficSecret,
+    epoch: u64,
+    next: u64,
+}
+
+struct Receiving {
+    keys: Keys13,
+    secret: TrafficSecret,
+    epoch: u64,
+    window: Window,
+}
+
+/// Epoch 2, that of the handshake, as long as it is of use. Keys are made when they are needed.
+struct Early {
+    sending: (TrafficSecret, Option<Box<Keys13>>),
+    receiving: (TrafficSecret, Option<Box<Keys13>>),
+    next: u64,
+    window: Window,
+    since: Option<Instant>,
+}
+
+impl Records {
+    pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
+        let aead = seen.aead?;
+        let pair = |labels: [&str; 2]| {
+            let [first, second] = labels.map(|label| seen.secret(label));
+            let (first, second) = (first?, second?);
+            Some(if client { (first, second) } else { (second, first) })
+        };
+        let (ours, theirs) = pair([CLIENT_TRAFFIC, SERVER_TRAFFIC])?;
+        let (ours_early, theirs_early) = pair([CLIENT_HANDSHAKE, SERVER_HANDSHAKE])?;
+        let [keys, their_keys] = [&ours, &theirs].map(|secret| Keys13::new(aead, secret));
+        Some(Self {
+            aead,
+            client,
+            sending: Sending { keys: keys?, secret: ours, epoch: FIRST, next: 0 },
+            receiving: Receiving {
+                keys: their_keys?,
+                secret: theirs,
+                epoch: FIRST,
+                window: Window::default(),
+            },
+            before: None,
+            early: Some(Box::new(Early {
+                sending: (ours_early, None),
+                receiving: (theirs_early, None),
+                next: 0,
+                window: Window::default(),
+                since: None,
+            })),
+            finished: None,
+            update: None,
+            message: 0,
+            // A limit of the cipher is one below which there is room for an answer.
+            update_after: update_after.min(UPDATE_AFTER),
+            forged: 0,
+            begun: false,
+            heard: false,
+        })
+    }
+
+    /// Takes over the numbers of what the library sends, and what of it may have to be sent again.
+    pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
+        let mut rest = datagram;
+        while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
+            let mut record = rest[..end].to_vec();
+            rest = &rest[end..];
+            let Some(header) = Header::read(&record) else { continue };
+            let (keys, next) = match (header.epoch, &mut self.early) {
+                (2, Some(early)) => (made(self.aead, &mut early.sending), &mut early.next),
+                _ => (Some(&self.sending.keys), &mut self.sending.next),
+            };
+            let opened = keys.and_then(|keys| keys.open(&Window::at(*next), header, &mut record));
+            let Some(Content { number, kind, range }) = opened else { continue };
+            *next = number + 1;
+            let content = &record[range];
+            if kind != HANDSHAKE {
+                continue;
+            }
+            for (kind, message, _) in messages(content) {
+                self.message = message.wrapping_add(1);
+                if kind == FINISHED && self.client {
+                    let mut flight = Flight::new(content.to_vec(), TRIES);
+                    flight.note(number, now);
+                    self.finished = Some(Box::new(flight));
+                }
+            }
+        }
+    }
+
+    pub fn begin(&mut self, now: Instant) {
+        self.begun = true;
+        if let Some(early) = &mut self.early {
+            early.since = Some(now);
+            (early.sending.1, early.receiving.1) = (None, None);
+        }
+    }
+
+    /// RFC 9147 §4.5.3: what one key may seal.
+    #[inline]
+    pub fn may_seal(&self) -> bool {
+        self.sending.next < MAX_SEALED
+    }
+
+    #[inline]
+    pub fn seal(&mut self, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let Sending { keys, epoch, next, .. } = &mut self.sending;
+        if *next >= MAX_SEALED {
+            return None;
+        }
+        let number = *next;
+        *next += 1;
+        keys.seal(*epoch, number, kind, content, out)
+    }
+
+    #[inline]
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        datagram: &mut [u8],
+        mut deliver: impl FnMut(&[u8]),
+        mut send: impl FnMut(&[u8]),
+    ) -> Option<Ended> {
+        let mut rest = datagram;
+        loop {
+            let Some(header) = Header::read(rest) else {
+                // Records in the clear are of the handshake; what follows them may be of ours.
+                let end = clear(rest)?;
+                rest = rest.split_at_mut_checked(end)?.1;
+                continue;
+            };
+            let record;
+            (record, rest) = rest.split_at_mut_checked(header.end)?;
+            match self.open(header, record) {
+                Some((_, Content { kind: DATA, range, .. })) => {
+                    self.heard = true;
+                    deliver(&record[range]);
+                }
+                Some((epoch, Content { number, kind, range })) if self.begun => {
+                    if let Some(ended) = self.handle(now, (epoch, number), kind, &record[range], &mut send) {
+                        return Some(ended);
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    // RFC 9147 §4.5.2: in silence; but not for ever (§4.5.3).
+                    self.forged += 1;
+                    if self.forged >= MAX_FORGED {
+                        return Some(Ended::UsedUp);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a record with the keys of its epoch.
+    #[inline]
+    fn open(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
+        let is_of = |epoch: u64| epoch & 3 == u64::from(header.epoch);
+        // RFC 9147 §4.2.2: two bits tell the epochs apart that are in use; a window is moved by what is authentic alone.
+        let receiving = match &mut self.before {
+            _ if is_of(self.receiving.epoch) => &mut self.receiving,
+            Some(before) if is_of(before.epoch) => before,
+            _ => return self.open_early(header, record),
+        };
+        let content = receiving.keys.open(&receiving.window, header, record)?;
+        receiving.window.note(content.number);
+        Some((receiving.epoch, content))
+    }
+
+    #[cold]
+    fn open_early(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
+        let early = self.early.as_mut().filter(|_| header.epoch == 2)?;
+        let content = made(self.aead, &mut early.receiving)?.open(&early.window, header, record)?;
+        early.window.note(content.number);
+        Some((2, content))
+    }
+
+    /// What is no data.
+    #[cold]
+    fn handle(
+        &mut self,
+        now: Instant,
+        record: (u64, u64),
+        kind: u8,
+        content: &[u8],
+        send: &mut impl FnMut(&[u8]),
+    ) -> Option<Ended> {
+        match (kind, content) {
+            (ACK, _) => {
+                self.take_ack(content);
+                None
+            }
+            (ALERT, [_, CLOSE_NOTIFY]) => {
+                // RFC 8446 §6.1: the other direction is closed by us.
+                self.say(ALERT, &super::GOODBYE, send);
+                Some(Ended::Closed)
+            }
+            (ALERT, [_, USER_CANCELED]) => None,
+            (ALERT, [_, alert]) => Some(Ended::Alert(*alert)),
+            (HANDSHAKE, _) if record.0 == 2 => {
+                self.take_early(now, record, content, send);
+                None
+            }
+            (HANDSHAKE, _) => self.take_message(now, record, content, send),
+            _ => self.refuse(UNEXPECTED_MESSAGE, "a record of no use", send),
+        }
+    }
+
+    /// A message of the handshake that is over has come once more.
+    fn take_early(&mut self, now: Instant, record: (u64, u64), content: &[u8], send: &mut impl FnMut(&[u8])) {
+        let since = self.early.as_ref().and_then(|early| early.since);
+        if since.is_some_and(|since| now > since + KEPT) {
+            self.early = None;
+        } else if !self.client && messages(content).any(|(kind, ..)| kind == FINISHED) {
+            // RFC 9147 §7: our acknowledgement was lost.
+            self.acknowledge(record, send);
+        } else if self.finished.as_ref().is_some_and(|flight| flight.may_hurry(now)) {
+            self.send_finished(now, send);
+        }
+    }
+
+    /// A message of after the handshake.
+    fn take_message(
+        &mut self,
+        now: Instant,
+        record: (u64, u64),
+        content: &[u8],
+        send: &mut impl FnMut(&[u8]),
+    ) -> Option<Ended> {
+        for (kind, _, body) in messages(content) {
+            match (kind, body) {
+                // Tickets are of no use here.
+                (NEW_SESSION_TICKET, _) if self.client => {}
+                // RFC 9147 §8: of an epoch that is over it has been heeded.
+                (KEY_UPDATE, Some(_)) if record.0 < self.receiving.epoch => {}
+                (KEY_UPDATE, Some(&[asks @ (0 | 1)])) => {
+                    if self.next_receiving().is_none() {
+                        return Some(Ended::UsedUp);
+                    }
+                    // RFC 8446 §5.1: it is the last of its record.
+                    self.acknowledge(record, send);
+                    if asks == 1 && self.update.is_none() {
+                        self.send_update(now, send);
+                    }
+                    return None;
+                }
+                (KEY_UPDATE, Some(_)) => {
+                    return self.refuse(ILLEGAL_PARAMETER, "a wrong update of keys", send);
+                }
+                _ => return self.refuse(UNEXPECTED_MESSAGE, "a handshake message of no use", send),
+            }
+        }
+        self.acknowledge(record, send);
+        None
+    }
+
+    /// The peer's next epoch.
+    fn next_receiving(&mut self) -> Option<()> {
+        let secret = self.receiving.secret.next();
+        let epoch = self.receiving.epoch + 1;
+        // RFC 9147 §8.
+        let keys = Keys13::new(self.aead, &secret).filter(|_| epoch <= MAX_EPOCH)?;
+        let newer = Receiving { keys, secret, epoch, window: Window::default() };
+        self.before = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
+        if epoch & 3 == 2 {
+            self.early = None;
+        }
+        Some(())
+    }
+
+    /// RFC 9147 §7: what of ours has come.
+    fn take_ack(&mut self, content: &[u8]) {
+        let Some((length, numbers)) = content.split_first_chunk() else { return };
+        if usize::from(u16::from_be_bytes(*length)) != numbers.len() {
+            return;
+        }
+        for pair in numbers.chunks_exact(16) {
+            let (Some(&epoch), Some(&number)) = (pair.first_chunk(), pair.last_chunk()) else { return };
+            let (epoch, number) = (u64::from_be_bytes(epoch), u64::from_be_bytes(number));
+            let has_come =
+                |flight: &Option<Box<Flight>>| flight.as_ref().is_some_and(|flight| flight.was(number));
+            if epoch == 2 && has_come(&self.finished) {
+                (self.finished, self.early) = (None, None);
+            }
+            if epoch == self.sending.epoch && has_come(&self.update) {
+                self.update = None;
+                let secret = self.sending.secret.next();
+                if let Some(keys) = Keys13::new(self.aead, &secret) {
+                    self.sending = Sending { keys, secret, epoch: epoch + 1, next: 0 };
+                }
+            }
+        }
+    }
+
+    /// The keys are to be changed.
+    #[inline]
+    pub fn wants_update(&self) -> bool {
+        self.sending.next >= self.update_after && self.update.is_none() && self.sending.epoch < MAX_EPOCH
+    }
+
+    pub fn deadline(&self) -> Option<Instant> {
+        let due = |flight: &Option<Box<Flight>>| flight.as_ref().and_then(|flight| flight.due());
+        due(&self.finished).into_iter().chain(due(&self.update)).min()
+    }
+
+    pub fn expire(&mut self, now: Instant, mut send: impl FnMut(&[u8])) -> Option<Ended> {
+        let is_due = |flight: &Flight| flight.due().is_some_and(|at| at <= now);
+        if let Some(flight) = &self.finished
+            && is_due(flight)
+        {
+            match flight.is_spent() {
+                false => self.send_finished(now, &mut send),
+                // Who sends packets has it.
+                true if self.heard => (self.finished, self.early) = (None, None),
+                true => return Some(Ended::Silent),
+            }
+        }
+        if self.update.as_ref().is_some_and(|flight| is_due(flight)) || self.wants_update() {
+            self.send_update(now, &mut send);
+        }
+        None
+    }
+
+    /// Sends Finished once more.
+    fn send_finished(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
+        let (Some(flight), Some(early)) = (&mut self.finished, &mut self.early) else { return };
+        let (number, mut out) = (early.next, Vec::new());
+        early.next += 1;
+        let keys = made(self.aead, &mut early.sending);
+        let sealed = keys.and_then(|keys| keys.seal(2, number, HANDSHAKE, &flight.content, &mut out));
+        if sealed.is_some() {
+            flight.note(number, now);
+            send(&out);
+        }
+    }
+
+    /// Sends an update of our keys, the first time or once more. It asks for none: each end minds its own.
+    fn send_update(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
+        if self.sending.epoch >= MAX_EPOCH {
+            return;
+        }
+        let mut flight = self.update.take().unwrap_or_else(|| {
+            let [high, low] = self.message.to_be_bytes();
+            self.message = self.message.wrapping_add(1);
+            let content = vec![KEY_UPDATE, 0, 0, 1, high, low, 0, 0, 0, 0, 0, 1, 0];
+            Box::new(Flight::new(content, u32::MAX))
+        });
+        flight.note(self.sending.next, now);
+        self.say(HANDSHAKE, &flight.content, send);
+        self.update = Some(flight);
+    }
+
+    fn acknowledge(&mut self, (epoch, number): (u64, u64), send: &mut impl FnMut(&[u8])) {
+        let mut content = [0; 2 + 16];
+        content[1] = 16;
+        content[2..10].copy_from_slice(&epoch.to_be_bytes());
+        content[10..].copy_from_slice(&number.to_be_bytes());
+        self.say(ACK, &content, send);
+    }
+
+    fn refuse(&mut self, alert: u8, what: &'static str, send: &mut impl FnMut(&[u8])) -> Option<Ended> {
+        self.say(ALERT, &[FATAL, alert], send);
+        Some(Ended::Broken(what))
+    }
+
+    /// Sends a record of its own.
+    fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
+        let mut out = Vec::new();
+        if self.seal(kind, content, &mut out).is_some() {
+            send(&out);
+        }
+    }
+}
+
+/// The keys of a secret, made if they are not there.
+fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
+    if keys.is_none() {
+        *keys = Keys13::new(aead, secret).map(Box::new);
+    }
+    keys.as_deref()
+}
+
+/// Where a record in the clear ends (RFC 9147 §4), if one is there.
+fn clear(bytes: &[u8]) -> Option<usize> {
+    Header12::read(bytes).map(|header| header.end)
+}
+
+/// Where a record of the first epoch of data ends, if one is there.
+pub(super) fn data(bytes: &[u8]) -> Option<usize> {
+    Header::read(bytes).filter(|header| u64::from(header.epoch) == FIRST).map(|header| header.end)
+}
+
+/// The first epoch of data.
+const FIRST: u64 = 3;
+/// RFC 9147 §8.
+const MAX_EPOCH: u64 = (1 << 48) - 1;
+/// RFC 8446 §5.5, which RFC 9147 §4.5.3 takes over for AES-GCM: 2^24.5 records. ChaCha20-Poly1305 has no such limit; it has this one, too.
+const MAX_SEALED: u64 = 23_726_566;
+/// Well before that the keys are changed.
+pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
+const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
+/// How often Finished is sent: as long as a handshake may take.
+const TRIES: u32 = 5;
+/// For how long it is acknowledged that comes again: RFC 793's two minutes, twice.
+const KEPT: Duration = Duration::from_secs(240);
+
+#[cfg(test)]
+impl Records {
+    /// The epoch and number of the next record, to be set.
+    pub fn next(&mut self) -> (u64, &mut u64) {
+        (self.sending.epoch, &mut self.sending.next)
+    }
+
+    /// The epoch of what comes.
+    pub fn received(&self) -> u64 {
+        self.receiving.epoch
+    }
+}

@@ -1,0 +1,249 @@
+//! One record, sealed or opened in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
+//!
+//! What is here knows keys and bytes; numbers are handed in, and whose turn they are is known to the callers.
+
+use super::window::Window;
+use crate::provider::Aead;
+use crate::secrets::TrafficSecret;
+use ring::aead::quic::HeaderProtectionKey;
+use ring::aead::{self, LessSafeKey, NONCE_LEN, UnboundKey};
+use std::ops::Range;
+
+/// Kinds of content (RFC 8446 §5.1, RFC 9147 §4, RFC 5246 §6.2.1).
+pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
+pub(super) const ALERT: u8 = 21;
+pub(super) const HANDSHAKE: u8 = 22;
+pub(super) const DATA: u8 = 23;
+pub(super) const ACK: u8 = 26;
+
+/// All ciphers here have one of this length.
+pub(super) const TAG: usize = 16;
+/// RFC 8446 §5.2: a record of 2^14 bytes, and what its protection adds at most.
+const MAX_BODY: usize = (1 << 14) + 256;
+
+/// A record that was authentic: its number, and where its content is.
+pub(super) struct Content {
+    pub number: u64,
+    pub kind: u8,
+    pub range: Range<usize>,
+}
+
+/// Of one direction, in one epoch of DTLS 1.3.
+pub(super) struct Keys13 {
+    cipher: LessSafeKey,
+    numbers: HeaderProtectionKey,
+    iv: [u8; NONCE_LEN],
+}
+
+/// Where the parts of a sealed record of DTLS 1.3 are (RFC 9147 §4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    /// The last two bits of its epoch.
+    pub epoch: u8,
+    /// Bytes of its number: one or two.
+    number: usize,
+    /// Where what is sealed begins.
+    body: usize,
+    pub end: usize,
+}
+
+impl Header {
+    /// Reads the header in front of these bytes; `None` where no record of ours is, and nothing can be known of what follows.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let first = *bytes.first()?;
+        // RFC 9147 §4: 001CSLEE; there are no connection identities here.
+        if first & 0b1111_0000 != 0b0010_0000 {
+            return None;
+        }
+        let number = if first & 0b1000 == 0 { 1 } else { 2 };
+        let (body, end) = if first & 0b100 == 0 {
+            (1 + number, bytes.len())
+        } else {
+            let length = bytes.get(1 + number..)?.first_chunk()?;
+            (3 + number, 3 + number + usize::from(u16::from_be_bytes(*length)))
+        };
+        // RFC 9147 §4.2.3: what is shorter than a sample of the ciphertext is no record.
+        let sealed = end.checked_sub(body)?;
+        let is_whole = end <= bytes.len() && (TAG + 1..=MAX_BODY).contains(&sealed);
+        is_whole.then_some(Self { epoch: first & 3, number, body, end })
+    }
+}
+
+impl Keys13 {
+    /// RFC 8446 §7.3, RFC 9147 §4.2.3. `None` for keys that the cipher does not take.
+    pub fn new(aead: Aead, secret: &TrafficSecret) -> Option<Self> {
+        let length = aead.algorithm.key_len();
+        let [key, numbers] =
+            [b"key".as_slice(), b"sn"].map(|label| secret.expand::<{ aead::MAX_TAG_LEN * 2 }>(label, length));
+        let cipher = UnboundKey::new(aead.algorithm, &key[..length]).ok()?;
+        let numbers = HeaderProtectionKey::new(aead.numbers, &numbers[..length]).ok()?;
+        Some(Self { cipher: LessSafeKey::new(cipher), numbers, iv: secret.expand(b"iv", NONCE_LEN) })
+    }
+
+    /// Appends a record to `out`.
+    #[inline]
+    pub fn seal(&self, epoch: u64, number: u64, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let sealed = content.len() + 1 + TAG;
+        let start = out.len();
+        let [length, low] = [sealed as u16, number as u16].map(u16::to_be_bytes);
+        // A number of 16 bits, and the length, as most have it.
+        let header = [0b0010_1100 | (epoch & 3) as u8, low[0], low[1], length[0], length[1]];
+        out.reserve(header.len() + sealed);
+        out.extend_from_slice(&header);
+        out.extend_from_slice(content);
+        out.push(kind);
+        let body = &mut out[start + header.len()..];
+        let nonce = mixed(&self.iv, number);
+        let tag = self.cipher.seal_in_place_separate_tag(nonce, aead::Aad::from(header), body).ok()?;
+        out.extend_from_slice(tag.as_ref());
+        // RFC 9147 §4.2.3.
+        let sample = out.get(start + header.len()..)?.get(..SAMPLE)?;
+        let mask = self.numbers.new_mask(sample).ok()?;
+        out[start + 1] ^= mask[0];
+        out[start + 2] ^= mask[1];
+        Some(())
+    }
+
+    /// Opens a record, which is all of `record`, in place; `None` where it has been here, or is not authentic.
+    #[inline]
+    pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
+        let (head, body) = record.split_at_mut_checked(header.body)?;
+        let mask = self.numbers.new_mask(body.get(..SAMPLE)?).ok()?;
+        let number = head.get_mut(1..1 + header.number)?;
+        number.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+        let low = number.iter().fold(0, |low, byte| low << 8 | u64::from(*byte));
+        let number = window.nearest(low, 8 * header.number as u32);
+        if !window.is_fresh(number) {
+            return None;
+        }
+        let opened =
+            self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
+        // RFC 8446 §5.4: zeros are padding; a record of nothing else has no kind.
+        let end = opened.iter().rposition(|byte| *byte != 0);
+        let (kind, length) = end.map_or((0, 0), |end| (opened[end], end));
+        Some(Content { number, kind, range: header.body..header.body + length })
+    }
+}
+
+/// Bytes of a record by which its number is hidden.
+const SAMPLE: usize = 16;
+
+/// RFC 8446 §5.3: the number, in the last bytes of the nonce.
+#[inline]
+fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
+    let mut nonce = *iv;
+    nonce[4..].iter_mut().zip(number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+    aead::Nonce::assume_unique_for_key(nonce)
+}
+
+/// Of one direction of DTLS 1.2, in the one epoch that is sealed.
+pub(super) struct Keys12 {
+    cipher: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+    /// Bytes of the nonce that a record names.
+    explicit: usize,
+}
+
+/// The one epoch of DTLS 1.2 that is sealed; there is no renegotiation here.
+pub(super) const EPOCH_12: u16 = 1;
+/// Kind, version, epoch, number, length.
+pub(super) const HEADER_12: usize = 13;
+
+/// The header of a record of DTLS 1.2, or of one in the clear (RFC 6347 §4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header12 {
+    pub kind: u8,
+    pub epoch: u16,
+    pub number: u64,
+    pub end: usize,
+}
+
+impl Header12 {
+    /// Reads the header in front of these bytes; `None` where none is, and nothing can be known of what follows.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let head = bytes.first_chunk::<HEADER_12>()?;
+        let [kind, major, _, epoch @ .., l0, l1] = head;
+        let [e0, e1, number @ ..] = *epoch;
+        let number = number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let end = HEADER_12 + usize::from(u16::from_be_bytes([*l0, *l1]));
+        let is_whole = *major == 0xfe && end <= bytes.len() && end <= HEADER_12 + MAX_BODY;
+        is_whole.then_some(Self { kind: *kind, epoch: u16::from_be_bytes([e0, e1]), number, end })
+    }
+
+    pub fn write(kind: u8, epoch: u16, number: u64, length: usize) -> [u8; HEADER_12] {
+        let [_, _, n @ ..] = number.to_be_bytes();
+        let ([e0, e1], [l0, l1]) = (epoch.to_be_bytes(), (length as u16).to_be_bytes());
+        [kind, 0xfe, 0xfd, e0, e1, n[0], n[1], n[2], n[3], n[4], n[5], l0, l1]
+    }
+}
+
+impl Keys12 {
+    /// The client's and the server's, of the block of all keys (RFC 5246 §6.3: of ciphers with authentication it has no
+    /// keys for that). `None` where it is too short.
+    pub fn pair(aead: Aead, block: &[u8]) -> Option<[Self; 2]> {
+        let (key, iv) = (aead.algorithm.key_len(), NONCE_LEN - aead.explicit);
+        let of = |end: usize| {
+            let nonce = block.get(2 * key + end * iv..)?.get(..iv)?;
+            let key = UnboundKey::new(aead.algorithm, block.get(end * key..)?.get(..key)?).ok()?;
+            let mut iv = [0; NONCE_LEN];
+            iv[..nonce.len()].copy_from_slice(nonce);
+            Some(Self { cipher: LessSafeKey::new(key), iv, explicit: aead.explicit })
+        };
+        Some([of(0)?, of(1)?])
+    }
+
+    /// RFC 5288 §3: the salt, and eight bytes that the record names; RFC 7905 §2: epoch and number, mixed in.
+    #[inline]
+    fn nonce(&self, number: u64, explicit: [u8; 8]) -> aead::Nonce {
+        if self.explicit == 0 {
+            return mixed(&self.iv, u64::from(EPOCH_12) << 48 | number);
+        }
+        let mut nonce = self.iv;
+        nonce[4..].copy_from_slice(&explicit);
+        aead::Nonce::assume_unique_for_key(nonce)
+    }
+
+    /// What is authenticated beside the content (RFC 5246 §6.2.3.3): the number first, and the length of the content.
+    #[inline]
+    fn beside(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
+        let mut beside = [0; HEADER_12];
+        beside[..8].copy_from_slice(&(u64::from(EPOCH_12) << 48 | number).to_be_bytes());
+        beside[8..11].copy_from_slice(&[kind, 0xfe, 0xfd]);
+        beside[11..].copy_from_slice(&(length as u16).to_be_bytes());
+        aead::Aad::from(beside)
+    }
+
+    /// Appends a record to `out`, whose nonce begins with `prefix` where it is named.
+    #[inline]
+    pub fn seal(&self, prefix: u16, number: u64, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len() + HEADER_12 + self.explicit;
+        let explicit = (u64::from(prefix) << 48 | number).to_be_bytes();
+        out.reserve(HEADER_12 + self.explicit + content.len() + TAG);
+        out.extend_from_slice(&Header12::write(kind, EPOCH_12, number, self.explicit + content.len() + TAG));
+        out.extend_from_slice(&explicit[..self.explicit]);
+        out.extend_from_slice(content);
+        let beside = Self::beside(kind, number, content.len());
+        let nonce = self.nonce(number, explicit);
+        let tag = self.cipher.seal_in_place_separate_tag(nonce, beside, &mut out[start..]).ok()?;
+        out.extend_from_slice(tag.as_ref());
+        Some(())
+    }
+
+    /// Opens a record of the sealed epoch, which is all of `record`, in place; `None` where it has been here, or is not
+    /// authentic.
+    #[inline]
+    pub fn open(&self, window: &Window, header: Header12, record: &mut [u8]) -> Option<Content> {
+        let body = HEADER_12 + self.explicit;
+        let length = header.end.checked_sub(body + TAG)?;
+        if !window.is_fresh(header.number) {
+            return None;
+        }
+        let explicit = record.get(HEADER_12..)?.first_chunk().copied().unwrap_or_default();
+        let nonce = self.nonce(header.number, explicit);
+        let beside = Self::beside(header.kind, header.number, length);
+        self.cipher.open_in_place(nonce, beside, record.get_mut(body..)?).ok()?;
+        Some(Content { number: header.number, kind: header.kind, range: body..body + length })
+    }
+}

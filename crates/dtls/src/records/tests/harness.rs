@@ -1,0 +1,200 @@
+//! Handshakes between two ends of the library, whose secrets are seen, and the network between them.
+
+use crate::provider;
+use crate::records::Records;
+use crate::secrets::{Seen, watched};
+use anabranch_base::Instant;
+use anabranch_tls::Identity;
+use dimpl::crypto::{Dtls12CipherSuite, Dtls13CipherSuite};
+use dimpl::{Config, Dtls, DtlsCertificate, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A version, and which of its ciphers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Suite {
+    V12(Dtls12CipherSuite),
+    V13(Dtls13CipherSuite),
+}
+
+pub(super) const SUITES: [Suite; 6] = [
+    Suite::V12(Dtls12CipherSuite::ECDHE_ECDSA_AES128_GCM_SHA256),
+    Suite::V12(Dtls12CipherSuite::ECDHE_ECDSA_AES256_GCM_SHA384),
+    Suite::V12(Dtls12CipherSuite::ECDHE_ECDSA_CHACHA20_POLY1305_SHA256),
+    Suite::V13(Dtls13CipherSuite::AES_128_GCM_SHA256),
+    Suite::V13(Dtls13CipherSuite::AES_256_GCM_SHA384),
+    Suite::V13(Dtls13CipherSuite::CHACHA20_POLY1305_SHA256),
+];
+pub(super) const V12: Suite = SUITES[0];
+pub(super) const V13: Suite = SUITES[3];
+
+/// One end: the library's, and ours with the same keys.
+pub(super) struct End {
+    pub library: Dtls,
+    pub ours: Option<Records>,
+    pub seen: Seen,
+    pub open: bool,
+    client: bool,
+    update_after: u64,
+    began: std::time::Instant,
+    pub now: Instant,
+    buffer: Vec<u8>,
+}
+
+impl End {
+    fn new(suite: Suite, client: bool, library_limit: u64, update_after: u64) -> Self {
+        let identity = Identity::self_signed(&["server.test".to_owned()]).expect("an identity");
+        let certificate = DtlsCertificate {
+            certificate: identity.chain[0].to_vec(),
+            private_key: identity.key.secret_der().to_vec(),
+        };
+        let (old, new) = match suite {
+            Suite::V12(suite) => (vec![suite], vec![]),
+            Suite::V13(suite) => (vec![], vec![suite]),
+        };
+        let config = Config::builder()
+            .mtu(1_400)
+            .require_client_certificate(false)
+            .use_server_cookie(false)
+            .aead_encryption_limit(library_limit)
+            .dangerously_set_rng_seed(7)
+            .dtls12_cipher_suites(&old)
+            .dtls13_cipher_suites(&new)
+            .with_crypto_provider(provider::real());
+        let config = Arc::new(config.build().expect("a configuration"));
+        #[expect(clippy::disallowed_methods, reason = "the library counts from somewhere")]
+        let began = std::time::Instant::now();
+        let mut library = match suite {
+            Suite::V12(_) => Dtls::new_12(config, certificate, began),
+            Suite::V13(_) => Dtls::new_13(config, certificate, began),
+        };
+        library.set_active(client);
+        Self {
+            library,
+            ours: None,
+            seen: Seen::default(),
+            open: false,
+            client,
+            update_after,
+            began,
+            now: Instant::ZERO,
+            buffer: vec![0; 1 << 16],
+        }
+    }
+
+    /// Gives the library a datagram, or lets it see that time has passed; what it sends then, and what it gives up.
+    pub fn library(&mut self, datagram: Option<&[u8]>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        let now = self.began + Duration::from_nanos(self.now.as_nanos());
+        let ((), seen) = watched(|| {
+            self.library.handle_timeout(now).expect("goes on");
+            if let Some(datagram) = datagram {
+                self.library.handle_packet(datagram).expect("taken");
+            }
+        });
+        self.seen.add(seen);
+        if self.ours.is_none() {
+            self.ours = Records::of(&self.seen, self.client, self.update_after);
+        }
+        self.drain()
+    }
+
+    /// Has the library seal a packet; the datagrams.
+    pub fn library_seals(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
+        self.library.send_application_data(packet).expect("sealed");
+        self.drain().0
+    }
+
+    fn drain(&mut self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        let (mut sent, mut packets) = (Vec::new(), Vec::new());
+        loop {
+            match self.library.poll_output(&mut self.buffer) {
+                Output::Packet(packet) => sent.push(packet.to_vec()),
+                Output::ApplicationData(packet) => packets.push(packet.to_vec()),
+                Output::Connected => self.open = true,
+                Output::Timeout(_) => break,
+                Output::BufferTooSmall { .. } => panic!("a larger buffer"),
+                _ => {}
+            }
+        }
+        if let Some(ours) = &mut self.ours {
+            sent.iter().for_each(|datagram| ours.adopt(datagram, self.now));
+        }
+        (sent, packets)
+    }
+
+    pub fn records(&mut self) -> &mut Records {
+        self.ours.as_mut().expect("keys")
+    }
+
+    /// Gives ours a datagram; packets, and what is sent.
+    pub fn ours(&mut self, datagram: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        let (mut packets, mut sent) = (Vec::new(), Vec::new());
+        let now = self.now;
+        let ended = self.records().receive(
+            now,
+            &mut datagram.to_vec(),
+            |packet| packets.push(packet.to_vec()),
+            |datagram| sent.push(datagram.to_vec()),
+        );
+        assert_eq!(ended, None);
+        (packets, sent)
+    }
+
+    /// Has ours seal a packet.
+    pub fn ours_seals(&mut self, packet: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.records().seal(packet, &mut out).expect("sealed");
+        assert_eq!(out.len(), packet.len() + self.records().overhead());
+        out
+    }
+}
+
+/// Client and server, and all that has left them.
+pub(super) struct Met {
+    pub ends: [End; 2],
+    pub sent: [Vec<Vec<u8>>; 2],
+}
+
+/// Two ends before their handshake; the library's change keys after `library_limit` records, ours after `update_after`.
+pub(super) fn strangers(suite: Suite, library_limit: u64, update_after: u64) -> Met {
+    let ends = [true, false].map(|client| End::new(suite, client, library_limit, update_after));
+    Met { ends, sent: Default::default() }
+}
+
+impl Met {
+    /// Carries datagrams until nothing is under way any more, but for those that are to be lost: by end and number of the
+    /// datagram.
+    pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
+        let mut under_way: Vec<(usize, Vec<u8>)> =
+            self.ends[0].library(None).0.into_iter().map(|datagram| (0, datagram)).collect();
+        under_way.reverse();
+        while let Some((from, datagram)) = under_way.pop() {
+            self.sent[from].push(datagram.clone());
+            if is_lost(from, self.sent[from].len() - 1) {
+                continue;
+            }
+            let (answers, _) = self.ends[1 - from].library(Some(&datagram));
+            under_way.splice(0..0, answers.into_iter().rev().map(|datagram| (1 - from, datagram)));
+        }
+    }
+}
+
+/// Two ends that have shaken hands; the library is told no more, unless a test does.
+pub(super) fn met(suite: Suite, library_limit: u64, update_after: u64) -> Met {
+    let mut met = strangers(suite, library_limit, update_after);
+    met.shake_hands(|_, _| false);
+    let Met { ends: [client, server], sent } = &mut met;
+    assert!(client.open && server.open, "{suite:?}: not open");
+    // As a connection has it: what the library was told of is known not to come again, and a client is told that its flight has come.
+    for datagram in &sent[0] {
+        assert_eq!(server.ours(datagram), (vec![], vec![]));
+    }
+    server.ours.as_mut().expect("keys").begin(server.now);
+    client.ours.as_mut().expect("keys").begin(client.now);
+    for datagram in &sent[1] {
+        assert_eq!(client.ours(datagram), (vec![], vec![]));
+    }
+    met
+}
+
+pub(super) const NEVER: u64 = 1 << 40;

@@ -1,0 +1,96 @@
+//! Which records have come: the sliding window against replay (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6), and the numbers of
+//! records of which only the last bits are sent (RFC 9147 §4.2.2).
+
+/// The window of one epoch.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Window {
+    /// The number after the highest that has come.
+    next: u64,
+    /// The numbers below that one, the highest in the lowest bit.
+    seen: u128,
+}
+
+impl Window {
+    /// One whose next number is this one.
+    pub fn at(next: u64) -> Self {
+        Self { next, seen: 0 }
+    }
+
+    /// Whether a record may still come: it has not, and is not too old to know.
+    #[inline]
+    pub fn is_fresh(&self, number: u64) -> bool {
+        match self.next.checked_sub(number) {
+            None | Some(0) => number <= MAX_NUMBER,
+            Some(back) => back <= u64::from(u128::BITS) && self.seen >> (back - 1) & 1 == 0,
+        }
+    }
+
+    /// Notes a record that was authentic.
+    #[inline]
+    pub fn note(&mut self, number: u64) {
+        match self.next.checked_sub(number) {
+            None | Some(0) => {
+                let ahead = number - self.next + 1;
+                self.seen = if ahead < u64::from(u128::BITS) { self.seen << ahead | 1 } else { 1 };
+                self.next = number + 1;
+            }
+            Some(back) if back <= u64::from(u128::BITS) => self.seen |= 1 << (back - 1),
+            Some(_) => {}
+        }
+    }
+
+    /// The number with these last bits that is nearest to the one expected.
+    #[inline]
+    pub fn nearest(&self, low: u64, bits: u32) -> u64 {
+        let span = 1_u64 << bits;
+        let same = self.next & !(span - 1) | low;
+        if same > self.next + span / 2 && same >= span {
+            same - span
+        } else if same + span / 2 < self.next {
+            same + span
+        } else {
+            same
+        }
+    }
+}
+
+/// RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: no more in DTLS 1.3.
+pub(super) const MAX_NUMBER: u64 = (1 << 48) - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_record_comes_once_and_not_too_late() {
+        let mut window = Window::default();
+        for number in [0, 1, 5, 3, 200, 199, 73] {
+            assert!(window.is_fresh(number), "{number}");
+            window.note(number);
+            assert!(!window.is_fresh(number), "{number}");
+        }
+        // 128 numbers below 201 are remembered.
+        for (number, fresh) in [(72, false), (74, true), (198, true), (201, true), (MAX_NUMBER, true)] {
+            assert_eq!(window.is_fresh(number), fresh, "{number}");
+        }
+        assert!(!window.is_fresh(MAX_NUMBER + 1));
+        window.note(MAX_NUMBER);
+        assert!(!window.is_fresh(200) && !window.is_fresh(MAX_NUMBER) && window.is_fresh(MAX_NUMBER - 1));
+    }
+
+    /// Against what its definition says, for all low bits around each wrap.
+    #[test]
+    fn a_number_is_the_nearest_one_with_its_last_bits() {
+        for bits in [8, 16] {
+            let span = 1_u64 << bits;
+            for next in
+                [0, 1, 100, span / 2, span - 1, span, span + 3, 5 * span + span / 2 + 1, MAX_NUMBER - 2]
+            {
+                let window = Window::at(next);
+                for number in next.saturating_sub(span / 2 - 1)..next + span / 2 {
+                    assert_eq!(window.nearest(number % span, bits), number, "{next} {bits}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What passes through the library's HMAC: cookies, the secrets of a connection, and what follows from them.
+//!
+//! The library asks for two things in one place each, which is how this crate comes by what the library does not say: the
+//! cookie of a hello (RFC 6347 §4.2.1, RFC 9147 §5.1) is the one call of [`HmacProvider::hmac_sha256`], and the secrets of
+//! a connection are results of [`HmacProvider::hmac`] whose input holds their label (RFC 8446 §7.1, RFC 5246 §6.3,
+//! RFC 7627 §4).
+
+use crate::provider::Aead;
+use dimpl::CryptoError;
+use dimpl::crypto::{HashAlgorithm, HmacProvider};
+use ring::hmac;
+use std::cell::RefCell;
+use std::fmt;
+
+/// A cookie: when it was made, and who for.
+pub(crate) type Cookie = [u8; 32];
+
+/// What has been seen of a handshake's secrets.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Their labels in the format of NSS's key log, and their bytes.
+    pub secrets: Vec<(&'static str, Vec<u8>)>,
+    /// The keys of DTLS 1.2, all in one (RFC 5246 §6.3).
+    pub key_block: Vec<u8>,
+    /// What was agreed on.
+    pub aead: Option<Aead>,
+}
+
+impl Seen {
+    /// Takes over what has been seen later.
+    pub fn add(&mut self, later: Self) {
+        self.secrets.extend(later.secrets);
+        if !later.key_block.is_empty() {
+            self.key_block = later.key_block;
+        }
+        self.aead = later.aead.or(self.aead);
+    }
+
+    /// The secret that a key log calls so, once it is known.
+    pub fn secret(&self, label: &str) -> Option<TrafficSecret> {
+        let (_, bytes) = self.secrets.iter().rev().find(|(known, _)| *known == label)?;
+        TrafficSecret::new(bytes)
+    }
+}
+
+thread_local! {
+    /// The cookie of the hello whose call is under way.
+    static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
+    /// What the call under way has shown, if anybody looks.
+    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, in which the library's cookie is this one.
+pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
+    COOKIE.set(Some(cookie));
+    let done = work();
+    COOKIE.set(None);
+    done
+}
+
+/// Runs `work`, and gives what it has shown of secrets.
+pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, Seen) {
+    SEEN.set(Some(Seen::default()));
+    let done = work();
+    (done, SEEN.take().unwrap_or_default())
+}
+
+/// The library makes a key for this cipher.
+pub(crate) fn note_cipher(aead: Aead) {
+    SEEN.with_borrow_mut(|seen| {
+        if let Some(seen) = seen {
+            seen.aead = Some(aead);
+        }
+    });
+}
+
+#[derive(Debug)]
+pub(crate) struct Hmac;
+
+impl HmacProvider for Hmac {
+    fn hmac_sha256(&self, key: &[u8], data: &[u8]) -> Result<[u8; 32], CryptoError> {
+        if let Some(cookie) = COOKIE.with_borrow(Clone::clone) {
+            return Ok(cookie);
+        }
+        let mut out = [0; 32];
+        self.hmac(HashAlgorithm::SHA256, key, data, &mut out)?;
+        Ok(out)
+    }
+
+    fn hmac(
+        &self,
+        hash: HashAlgorithm,
+        key: &[u8],
+        data: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, CryptoError> {
+        let algorithm = match hash {
+            HashAlgorithm::SHA256 => hmac::HMAC_SHA256,
+            HashAlgorithm::SHA384 => hmac::HMAC_SHA384,
+            other => return Err(CryptoError::UnsupportedHmacHash(other)),
+        };
+        let made = hmac::sign(&hmac::Key::new(algorithm, key), data);
+        let made = made.as_ref();
+        out[..made.len()].copy_from_slice(made);
+        SEEN.with_borrow_mut(|seen| {
+            if let Some(seen) = seen {
+                note(seen, data, made);
+            }
+        });
+        Ok(made.len())
+    }
+}
+
+/// The labels of secrets in DTLS 1.3 (RFC 8446 §7.1), and what key logs call them.
+const LABELS: [(&[u8], &str); 5] = [
+    (b"c hs traffic", CLIENT_HANDSHAKE),
+    (b"s hs traffic", SERVER_HANDSHAKE),
+    (b"c ap traffic", CLIENT_TRAFFIC),
+    (b"s ap traffic", SERVER_TRAFFIC),
+    (b"exp master", "EXPORTER_SECRET"),
+];
+pub(crate) const CLIENT_HANDSHAKE: &str = "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
+pub(crate) const SERVER_HANDSHAKE: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
+pub(crate) const CLIENT_TRAFFIC: &str = "CLIENT_TRAFFIC_SECRET_0";
+pub(crate) const SERVER_TRAFFIC: &str = "SERVER_TRAFFIC_SECRET_0";
+const MASTER: &[u8] = b"extended master secret";
+/// What key logs call the one secret of DTLS 1.2.
+const MASTER_LABEL: &str = "CLIENT_RANDOM";
+const MASTER_BYTES: usize = 48;
+const KEYS: &[u8] = b"key expansion";
+/// Of both ends, the largest there are: keys of 32 bytes, and nonces of 12.
+const MAX_KEYS: usize = 2 * (32 + 12);
+
+/// Notes a secret, if what was computed is one.
+fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
+    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, a context; RFC 9147 §5.9: "dtls13". The first block
+    // of the expansion (RFC 5869 §2.3) is as long as the secret.
+    if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
+        let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
+        seen.secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
+        return;
+    }
+    // RFC 5246 §5: blocks of P_hash are made of A(i), the label, and the seed.
+    let Some(rest) = data.get(made.len()..) else { return };
+    if rest.starts_with(MASTER) {
+        match seen.secrets.last_mut() {
+            Some((label, begun)) if *label == MASTER_LABEL && begun.len() < MASTER_BYTES => {
+                begun.extend_from_slice(made);
+            }
+            _ => seen.secrets.push((MASTER_LABEL, made.to_vec())),
+        }
+        if let Some((_, begun)) = seen.secrets.last_mut() {
+            begun.truncate(MASTER_BYTES);
+        }
+    } else if rest.starts_with(KEYS) && seen.key_block.len() < MAX_KEYS {
+        seen.key_block.extend_from_slice(made);
+    }
+}
+
+/// A secret of DTLS 1.3 that keys are made of; as long as its hash.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct TrafficSecret {
+    bytes: [u8; 48],
+    length: usize,
+}
+
+impl fmt::Debug for TrafficSecret {
+    /// Never the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrafficSecret").finish_non_exhaustive()
+    }
+}
+
+impl TrafficSecret {
+    /// Of SHA-256 or SHA-384.
+    pub fn new(secret: &[u8]) -> Option<Self> {
+        let mut bytes = [0; 48];
+        let length = secret.len();
+        matches!(length, 32 | 48).then(|| bytes[..length].copy_from_slice(secret))?;
+        Some(Self { bytes, length })
+    }
+
+    /// HKDF-Expand-Label (RFC 8446 §7.1) with the prefix of RFC 9147 §5.9, no context, and a result no longer than the hash.
+    pub fn expand<const N: usize>(&self, label: &[u8], length: usize) -> [u8; N] {
+        let algorithm = if self.length == 32 { hmac::HMAC_SHA256 } else { hmac::HMAC_SHA384 };
+        let mut context = hmac::Context::with_key(&hmac::Key::new(algorithm, &self.bytes[..self.length]));
+        context.update(&(length as u16).to_be_bytes());
+        context.update(&[6 + label.len() as u8]);
+        context.update(b"dtls13");
+        context.update(label);
+        // RFC 5869 §2.3: the context is empty, and the first block is enough.
+        context.update(&[0, 1]);
+        let made = context.sign();
+        let mut out = [0; N];
+        out[..length].copy_from_slice(&made.as_ref()[..length]);
+        out
+    }
+
+    /// The one that a KeyUpdate puts in its place (RFC 8446 §7.2).
+    pub fn next(&self) -> Self {
+        Self { bytes: self.expand(b"traffic upd", self.length), length: self.length }
+    }
+}

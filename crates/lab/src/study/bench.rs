@@ -3,12 +3,16 @@
 //! A plan's figures are kept under a digest of the plan and of this version, so that a run that was ended goes on where
 //! it was, and nothing of another plan is taken for it. Where they are kept is the caller's to say. A bench that counts
 //! runs nothing: asked for the same figures as another, it says how many runs the other has to make.
+//!
+//! Where contestants race one by one, each is run once as long as what it meets stays the same, whoever else is in the
+//! plan: a change of one of them runs that one alone.
 
-use super::figures::{Figures, Point, hex};
+use super::figures::{Figures, Numbers, Point, hex};
 use super::table::Place;
-use crate::plan::{Plan, PointPlan};
+use crate::plan::{Contestant, Plan, PointPlan};
+use crate::results::label::shown;
 use crate::run::batch::{self, Options, RaceError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Where figures are kept.
@@ -60,21 +64,32 @@ pub struct Bench<'a> {
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     known: HashMap<String, Rc<Point>>,
+    /// What contestants did that raced one by one, by a digest of all that they met; nothing where runs are counted.
+    alone: HashMap<String, Vec<Numbers>>,
     /// Runs made, or counted.
     done: usize,
+}
+
+/// A place whose figures are not kept.
+struct Missing<'a> {
+    /// What they are to be kept under.
+    name: &'a String,
+    place: &'a Place,
+    /// The plan of the contestants that are to be run for it.
+    rest: Plan,
 }
 
 impl<'a> Bench<'a> {
     /// A bench that keeps figures in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
-        Self { options: Some(options), store, known: HashMap::new(), done: 0 }
+        Self { options: Some(options), store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
     }
 
     /// A bench that runs nothing, gives figures without numbers, and counts the runs that `store` does not hold.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
-        Self { options: None, store, known: HashMap::new(), done: 0 }
+        Self { options: None, store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
     }
 
     /// Runs made, or counted.
@@ -89,47 +104,92 @@ impl<'a> Bench<'a> {
     /// [`StudyError`]: interrupted, a broken invariant of ours, or the store's.
     pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
-        let mut missing: Vec<(&String, &Place)> = Vec::new();
+        let mut missing: Vec<Missing<'_>> = Vec::new();
+        // Whom of those that are missing another place has run before.
+        let mut planned: HashSet<String> = HashSet::new();
         for (name, place) in names.iter().zip(places) {
-            if self.known.contains_key(name) || missing.iter().any(|(other, _)| *other == name) {
+            if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {
                 continue;
             }
-            match self.store.load(name).map_err(StudyError::Store)? {
-                Some(text) if self.options.is_some() => self.keep(name, &text)?,
-                None if self.options.is_some() => missing.push((name, place)),
-                kept => {
-                    self.done += if kept.is_some() { 0 } else { place.plan.run_count() };
-                    let point = Point { factors: place.factors.clone(), ..Point::default() };
-                    self.known.insert(name.clone(), Rc::new(point));
+            let kept = self.store.load(name).map_err(StudyError::Store)?;
+            if let (Some(text), true) = (&kept, self.options.is_some()) {
+                self.keep(name, text)?;
+            }
+            if kept.is_some() {
+                self.remember(name, place, heads);
+            } else {
+                let mut rest = place.plan.clone();
+                let is_new = |one: &Contestant| {
+                    let key = alone(place, one, heads);
+                    !self.alone.contains_key(&key) && planned.insert(key)
+                };
+                if !place.plan.together {
+                    rest.contestants.retain(is_new);
                 }
+                missing.push(Missing { name, place, rest });
+            }
+            if self.options.is_none() {
+                let point = Point { factors: place.factors.clone(), ..Point::default() };
+                self.known.insert(name.clone(), Rc::new(point));
             }
         }
-        if let Some(options) = self.options {
-            for group in groups(&missing, options.threads) {
-                self.race(group, heads, options)?;
+        match self.options {
+            Some(options) => {
+                for group in groups(&missing, options.threads) {
+                    self.race(group, heads, options)?;
+                }
+            }
+            None => {
+                for one in &missing {
+                    self.done += one.rest.run_count();
+                    self.remember(one.name, one.place, heads);
+                }
             }
         }
         let points = names.iter().filter_map(|name| self.known.get(name).cloned()).collect();
         Ok(Figures { points, cases: cases(places) })
     }
 
-    fn race(
-        &mut self,
-        group: &[(&String, &Place)],
-        heads: u64,
-        options: &Options<'_>,
-    ) -> Result<(), StudyError> {
+    fn race(&mut self, group: &[Missing<'_>], heads: u64, options: &Options<'_>) -> Result<(), StudyError> {
         let before = self.done;
         let progress = |done: usize| (options.progress)(before + done);
-        let plans: Vec<&Plan> = group.iter().map(|(_, place)| &place.plan).collect();
+        let plans: Vec<&Plan> = group.iter().map(|one| &one.rest).collect();
         let races = batch::races(&plans, &Options { progress: &progress, ..*options })?;
         self.done += plans.iter().map(|plan| plan.run_count()).sum::<usize>();
-        for ((name, place), race) in group.iter().zip(&races) {
-            let text = Point::of(place.factors.clone(), race, heads).to_text();
+        for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
+            let mut point = Point::of(place.factors.clone(), race, heads);
+            if !place.plan.together {
+                // Whoever was not run now was run before, for this place or for an earlier one.
+                for one in &place.plan.contestants {
+                    if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
+                        point
+                            .contestants
+                            .entry(shown(&one.text).to_owned())
+                            .or_insert_with(|| numbers.clone());
+                    }
+                }
+            }
+            let text = point.to_text();
             self.store.save(name, &text).map_err(StudyError::Store)?;
             self.keep(name, &text)?;
+            self.remember(name, place, heads);
         }
         Ok(())
+    }
+
+    /// Each contestant of a place that is known is known alone.
+    fn remember(&mut self, name: &str, place: &Place, heads: u64) {
+        if place.plan.together {
+            return;
+        }
+        let point = self.known.get(name).cloned();
+        for one in &place.plan.contestants {
+            let numbers = point.as_ref().and_then(|point| point.contestants.get(shown(&one.text)));
+            if self.options.is_none() || numbers.is_some() {
+                let numbers = numbers.cloned().unwrap_or_default();
+                self.alone.entry(alone(place, one, heads)).or_insert(numbers);
+            }
+        }
     }
 
     /// A run that was just made is read again, too, so that one that was ended and goes on gives the same.
@@ -158,16 +218,19 @@ fn name(Place { factors, plan }: &Place, heads: u64) -> String {
     format!("{}.figures", &hex(text.as_bytes())[..24])
 }
 
+/// All that a contestant meets which races alone: what it does hangs on nothing else.
+fn alone(Place { factors, plan }: &Place, one: &Contestant, heads: u64) -> String {
+    let Plan { points, cross, seeds, .. } = plan;
+    hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
+}
+
 /// Places that are run together, so that no thread waits where each place has few runs; not so many that much is lost when
 /// they are ended.
-fn groups<'a, 'b>(
-    places: &'a [(&'b String, &'b Place)],
-    threads: usize,
-) -> Vec<&'a [(&'b String, &'b Place)]> {
+fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
-    for (at, (_, place)) in places.iter().enumerate() {
-        runs += place.plan.run_count();
+    for (at, one) in places.iter().enumerate() {
+        runs += one.rest.run_count();
         if runs >= enough || at + 1 == places.len() {
             groups.push(&places[first..=at]);
             (first, runs) = (at + 1, 0);
@@ -233,8 +296,9 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Without loss nothing is drawn: 2 runs, 6 with loss, 1 of the other table; 3 of a changed round trip; 8 of a changed window.
-        assert_eq!(count(), 2 + 6 + 1 + 3 + 8);
+        // Without loss nothing is drawn: 2 runs, 6 with loss, 1 of the other table; 3 of a changed round trip; 4 of a
+        // changed window, which the other contestant has not.
+        assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
             made.fetch_max(done, Ordering::Relaxed);
@@ -242,11 +306,50 @@ mod tests {
         let options = Options { threads: 2, progress: &progress, stop: &stop };
         let mut bench = Bench::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
-        assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (20, 20));
+        assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (16, 16));
         // What is kept is not run again; of what is lost, that alone.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");
         store.0.borrow_mut().remove(&lost);
         assert!(count() > 0);
+    }
+
+    /// Whoever raced alone at the same place, on the same network, has the numbers of a bench that knows nothing; what
+    /// changes one contestant runs that one, what changes the network runs all, and where they share it nobody is known.
+    #[test]
+    fn a_contestant_that_was_run_before_is_what_it_would_be_again() {
+        let table = |plan: &str| {
+            let head = "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n[plan]\n\
+                        rtt = '40ms'\nobjects = '5x20kB'\n";
+            crate::study::Table::parse("pages", &format!("{head}{plan}"), None).expect("a table")
+        };
+        let (stop, progress) = (AtomicBool::new(false), |_: usize| {});
+        let options = Options { threads: 1, progress: &progress, stop: &stop };
+        let mut shared = Bench::new(&options, &Forgetful);
+        let mut counting = Bench::counting(&Forgetful);
+        for (plan, seeds, runs) in [
+            ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 3, 2 + 6),
+            ("loss = ['0', '5%']\ntransport = ['many=sctp', 'one=tcp:iw=2']", 3, 1 + 3),
+            ("loss = '5%'\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
+            ("loss = ['5%', '6%']\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
+            ("loss = ['5%', '0']\ntransport = ['one=tcp', 'many=sctp', 'more=sctp:streams=2']", 3, 3 + 1),
+            ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 2, 4),
+            (
+                "loss = '5%'\ncross = 'tcp:flows=1'\nrate = '5mbit'\ntransport = ['one=tcp', 'many=sctp']",
+                3,
+                6,
+            ),
+            ("loss = ['0', '5%']\ntogether = true\ntransport = ['one=tcp', 'many=sctp']", 3, 1 + 3),
+            ("loss = ['0', '5%']\ntogether = true\ntransport = ['one=tcp', 'many=sctp:streams=2']", 3, 1 + 3),
+        ] {
+            let table = table(plan);
+            let draft = table.draft(seeds, 1, &[]).expect("a draft");
+            let places = table.places(&draft, &std::collections::BTreeMap::new(), None).expect("places");
+            let before = (shared.runs(), counting.runs());
+            let found = shared.figures(&places, 0).expect("run");
+            counting.figures(&places, 0).expect("counted");
+            assert_eq!((shared.runs() - before.0, counting.runs() - before.1), (runs, runs), "{plan}");
+            assert_eq!(found, Bench::new(&options, &Forgetful).figures(&places, 0).expect("run"), "{plan}");
+        }
     }
 }

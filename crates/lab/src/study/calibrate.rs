@@ -10,7 +10,7 @@ use super::cause::Seeds;
 use super::change::Change;
 use super::figures::Figures;
 use super::printed::Row;
-use super::readings::{Reading, Readings, figures};
+use super::readings::{Reading, Readings, figures_of};
 use super::sensitivity::number;
 use super::{Study, Table};
 use crate::stats::interval;
@@ -154,7 +154,7 @@ impl Study {
             let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
             changes.extend(set.iter().filter(|one| one.is_of(&table)).map(|one| one.change.clone()));
             let rows = one.rows(&table);
-            Ok::<_, StudyError>(logs(&table, &rows, &figures(&table, &rows, &changes, seeds, bench)?))
+            Ok::<_, StudyError>(logs(&table, &rows, &figures_of(&table, &rows, &changes, seeds, bench)?))
         };
         let start: Vec<f64> = numbers.iter().map(|one| one.log()).collect();
         let found = solve(start, |logs| {

@@ -455,6 +455,24 @@ pub(super) fn figures(
     bench.figures(&places, table.definition.heads)
 }
 
+/// The same of those contestants alone whose rows these are.
+pub(super) fn figures_of(
+    table: &Table,
+    rows: &[&Row],
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<Figures, StudyError> {
+    let mut places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
+    for Place { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
+        let is_of =
+            |text: &str| rows.iter().any(|row| row.contestant() == crate::results::label::shown(text));
+        plan.contestants.retain(|one| is_of(&one.text));
+        plan.draft.transports.retain(|(text, _)| is_of(text));
+    }
+    bench.figures(&places, table.definition.heads)
+}
+
 /// Their places.
 fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -> Result<Vec<Place>, String> {
     if rows.is_empty() {

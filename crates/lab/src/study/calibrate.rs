@@ -3,7 +3,8 @@
 //!
 //! A number (or several together) is found by Newton's method on logarithms, so that the mean of ln(ours/print) of its
 //! cells is nothing; sizes of files by bisection, each so that its own cell is met. Steps are bounded, and the best values
-//! that were met are taken: where none meets the cells, what is left shows in nothing that is scored.
+//! that were met are taken. A reading in which some cells cannot be met sets the numbers of the others by theirs; what is
+//! left shows in nothing that is scored.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -26,6 +27,8 @@ const TRIALS: usize = 24;
 const NEAR: f64 = 0.0005;
 /// How far a number may move in one step.
 const FAR: f64 = std::f64::consts::LN_2 * 2.0;
+/// An effect on its own cell that is none: a number that doubles moves it by less than a thousandth.
+const FLAT: f64 = 0.001;
 /// How far a trial goes to see what a number does.
 const ASIDE: f64 = 0.2;
 
@@ -202,11 +205,12 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
     if start.is_empty() {
         return Ok(start);
     }
-    let size = |off: &[f64]| off.iter().map(|one| one.abs()).fold(0.0, f64::max);
+    // The sum, so that a cell that nothing meets does not hide what becomes of the others.
+    let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());
     for _ in 0..STEPS {
-        if best.0 < NEAR {
+        if here.iter().all(|one| one.abs() < NEAR) {
             break;
         }
         // What each number does to each cell, by a step aside.
@@ -220,11 +224,8 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
                 row.push(if step > 0.0 { (there - here) / step } else { 0.0 });
             }
         }
-        for (row, here) in rows.iter_mut().zip(&here) {
-            row.push(-here);
-        }
-        let Some(step) = linear(rows) else { break };
-        let next: Vec<f64> = at.iter().zip(step).map(|(at, step)| at + step.clamp(-FAR, FAR)).collect();
+        let Some(step) = steps(&rows, &here) else { break };
+        let next: Vec<f64> = at.iter().zip(step).map(|(at, step)| at + step).collect();
         let (next, Some(there)) = off(&next)? else { break };
         if next == at {
             break;
@@ -235,6 +236,28 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
         }
     }
     Ok(best.1)
+}
+
+/// How far each number moves, given what each does to each cell. One without effect on its own cell stays; one that would
+/// go too far goes as far as it may, and the others are found for that.
+fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
+    let mut fixed: Vec<Option<f64>> =
+        effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
+    loop {
+        let free: Vec<usize> = (0..here.len()).filter(|at| fixed[*at].is_none()).collect();
+        let rows = free.iter().map(|row| {
+            let moved = fixed.iter().zip(&effects[*row]).filter_map(|(step, effect)| Some((*step)? * effect));
+            let right = -here[*row] - moved.sum::<f64>();
+            free.iter().map(|column| effects[*row][*column]).chain([right]).collect()
+        });
+        let found = linear(rows.collect())?;
+        let mut far = free.iter().zip(&found).filter(|(_, step)| step.abs() > FAR).peekable();
+        if far.peek().is_none() {
+            free.iter().zip(&found).for_each(|(at, step)| fixed[*at] = Some(*step));
+            return fixed.into_iter().collect();
+        }
+        far.for_each(|(at, step)| fixed[*at] = Some(FAR.copysign(*step)));
+    }
 }
 
 /// Solves linear equations, the right side in the last column; `None` where they have no one solution.
@@ -336,6 +359,14 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
+        // A cell that no value meets does not keep the other number from its own.
+        let off = |logs: &[f64]| {
+            let (x, y) = (logs[0].exp(), logs[1].exp());
+            Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))
+        };
+        let found = solve(vec![0.0, 0.0], off).expect("numbers");
+        let (x, y) = (found[0].exp(), found[1].exp());
+        assert!(((x / 0.5).ln() + 0.01 * y).abs() < 0.01, "{found:?}");
         // What has no effect on its cell stays; so does what gives no number.
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));

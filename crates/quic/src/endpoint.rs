@@ -5,25 +5,31 @@
 //!
 //! - `connections`: how they begin and end, and what becomes of their events
 //! - `packets`: packets in and out, and deadlines: the endpoint as an engine
+//! - `proof`: what goes to an address of which nobody has shown that it is there
 //! - `streams`: what applications read and write
 //! - `transport`: what quinn is set to for a connection
 
 mod connections;
 mod packets;
+mod proof;
 mod streams;
 mod transport;
 
+#[cfg(feature = "testing")]
 pub(crate) use packets::long_destination;
 
 use crate::config::Config;
 use crate::identifiers::{Clock, Identifiers, reset_key, token_key};
-use crate::qlog::Logs;
+use crate::qlog::{Kept, Logs};
 use crate::shards::Shard;
-use crate::watch::{Trace, Watch};
+use crate::trace::Trace;
+use crate::watch::Watch;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::{Account, Ecn, Rng};
 use anabranch_congestion::Pacer;
 use anabranch_tls::{Distrust, Ends, Surroundings};
+use anabranch_transport::protocol::ConnectionLog;
+use proof::Unproven;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, ConnectionId, EndpointConfig, ServerConfig,
@@ -136,6 +142,8 @@ struct Held {
     announced: bool,
     /// It ends as soon as all that was written has arrived.
     closing: bool,
+    /// The peer has moved, and has not shown that it is where it seems to be.
+    unproven: Option<Unproven>,
 }
 
 /// Packets of quinn's own making: refusals, retries, resets.
@@ -158,6 +166,8 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
+    /// Where those go that are kept in memory.
+    kept: Option<Arc<Kept>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
@@ -172,6 +182,8 @@ pub struct Endpoint {
     ready: BTreeSet<Id>,
     /// Handshakes that a server has under way, the oldest first.
     half_open: BTreeSet<Id>,
+    /// Servers that did not take what was sent early; until the next connection with each.
+    refused_early: BTreeSet<SocketAddr>,
     /// Connections by their deadlines.
     due: BTreeSet<(Instant, Id)>,
     /// Connections that packets of one batch have come to.
@@ -245,6 +257,7 @@ impl Endpoint {
             identifiers,
             trace: Trace::default(),
             logs,
+            kept: None,
             config,
             local,
             segments: segments.max(1),
@@ -255,6 +268,7 @@ impl Endpoint {
             handles: BTreeMap::new(),
             ready: BTreeSet::new(),
             half_open: BTreeSet::new(),
+            refused_early: BTreeSet::new(),
             due: BTreeSet::new(),
             touched: Vec::new(),
             next: 0,
@@ -318,6 +332,19 @@ impl Endpoint {
             let connection = &held.connection;
             connection.is_handshaking() && (connection.side().is_server() || connection.has_0rtt())
         })
+    }
+
+    /// Logs connections that begin from now on in memory.
+    pub fn keep_logs(&mut self) {
+        let kept = Arc::new(Kept::default());
+        self.logs = Some(kept.clone());
+        self.kept = Some(kept);
+    }
+
+    /// Takes these logs.
+    #[must_use]
+    pub fn take_logs(&self) -> Vec<ConnectionLog> {
+        self.kept.as_ref().map(|kept| kept.take()).unwrap_or_default()
     }
 
     /// Where the peer is.

@@ -10,7 +10,6 @@ use quinn_proto::{
     ConnectionClose, ConnectionError, DatagramEvent, EcnCodepoint, Transmit, TransportErrorCode,
 };
 use std::net::SocketAddr;
-use std::sync::PoisonError;
 
 impl Engine for Endpoint {
     type Event = Event;
@@ -105,7 +104,11 @@ impl Engine for Endpoint {
             }
             buffer.clear();
             let connection = &mut held.connection;
+            // Where not all may leave, they are looked at one by one.
+            let segments = if held.unproven.is_some() { 1 } else { segments };
             let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
+            let may_leave =
+                transmit.as_ref().is_none_or(|transmit| held.may_leave(transmit.destination, transmit.size));
             let deadline = held.connection.poll_timeout();
             if let (Some(rate), Some(transmit)) = (rate, &transmit) {
                 let mtu = u64::from(held.connection.current_mtu());
@@ -120,6 +123,9 @@ impl Engine for Endpoint {
                 self.ready.remove(&id);
                 continue;
             };
+            if !may_leave {
+                continue;
+            }
             let source = self.source(transmit.destination);
             let source = transmit.src_ip.map_or(source, |ip| SocketAddr::new(ip, source.port()));
             (out.source, out.target, out.ecn) = (source, transmit.destination, to_ecn(transmit.ecn));
@@ -145,12 +151,11 @@ impl Engine for Endpoint {
     }
 
     fn set_tracing(&mut self, on: bool) {
-        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = on.then(Vec::new);
+        self.trace.set(on);
     }
 
     fn take_trace(&mut self) -> Vec<TraceRecord> {
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        trace.as_mut().map(std::mem::take).unwrap_or_default()
+        self.trace.take()
     }
 }
 
@@ -169,6 +174,7 @@ impl Endpoint {
         let ecn = EcnCodepoint::from_bits(ecn as u8);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
+        let bytes = datagram.len();
         let inner = &mut self.inner;
         let handled = self
             .surroundings
@@ -182,7 +188,9 @@ impl Endpoint {
                     if connection.side().is_client() && !std::mem::replace(&mut held.answered, true) {
                         held.watch.note(TraceEvent::Answered);
                     }
+                    let before = connection.remote_address();
                     self.surroundings.within(|| connection.handle_event(event));
+                    held.moves(before, source, bytes);
                     if self.touched.last() != Some(&id) {
                         self.touched.push(id);
                     }

@@ -390,7 +390,8 @@ fn main() {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).cloned()
     };
-    let number = |name: &str, default: u64| value(name).map_or(default, |text| text.parse().expect("a number"));
+    let number =
+        |name: &str, default: u64| value(name).map_or(default, |text| text.parse().expect("a number"));
     let (mib, count) = (number("--mib", 512), number("--handshakes", 1_000) as u32);
     let (rounds, only) = (number("--rounds", 7), value("--only"));
     let alone = arguments.iter().any(|argument| argument == "--ours");
@@ -406,7 +407,8 @@ fn main() {
         }
         costs
     };
-    let middle = |costs: &[Cost], of: &dyn Fn(&Cost) -> f64| median(&costs.iter().map(of).collect::<Vec<_>>());
+    let middle =
+        |costs: &[Cost], of: &dyn Fn(&Cost) -> f64| median(&costs.iter().map(of).collect::<Vec<_>>());
     let ratio = |costs: &[Vec<Cost>; 2]| {
         let pairs = costs[0].iter().zip(&costs[1]);
         median(&pairs.map(|(ours, theirs)| ours.both() / theirs.both()).collect::<Vec<_>>())
@@ -417,7 +419,8 @@ fn main() {
         let costs = run(Job::Bulk(bytes));
         println!("{mib} MiB on one stream, packets of {PACKET} bytes; CPU seconds a GB");
         println!("{:12} {:>8} {:>9} {:>6} {:>14}", "", "sender", "receiver", "both", "goodput Gbit/s");
-        for (name, costs) in ["anabranch", "quinn"].iter().zip(&costs).filter(|(_, costs)| !costs.is_empty()) {
+        for (name, costs) in ["anabranch", "quinn"].iter().zip(&costs).filter(|(_, costs)| !costs.is_empty())
+        {
             println!(
                 "{name:12} {:8.3} {:9.3} {:6.3} {:14.2}",
                 middle(costs, &|cost| cost.client / gigabytes),
@@ -436,7 +439,8 @@ fn main() {
         let costs = run(Job::Handshakes(count));
         println!("whole handshakes (ECDSA P-256, X25519) in a second of one core");
         println!("{:12} {:>8} {:>9} {:>6}", "", "client", "server", "both");
-        for (name, costs) in ["anabranch", "quinn"].iter().zip(&costs).filter(|(_, costs)| !costs.is_empty()) {
+        for (name, costs) in ["anabranch", "quinn"].iter().zip(&costs).filter(|(_, costs)| !costs.is_empty())
+        {
             println!(
                 "{name:12} {:8.0} {:9.0} {:6.0}",
                 middle(costs, &|cost| f64::from(count) / cost.client),

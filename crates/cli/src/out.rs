@@ -1,4 +1,4 @@
-//! What `--out DIR` holds: the result, the report, page loads as HAR, packets as pcapng.
+//! What `--out DIR` holds: the result, the report, page loads as HAR, packets as pcapng, and logs of QUIC's connections.
 
 use crate::Failure;
 use crate::files::Reserved;
@@ -139,7 +139,7 @@ pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &String| {
         name.contains(".seed-")
-            && (name.ends_with(".pcapng") || name.ends_with(".har"))
+            && [".pcapng", ".har", ".sqlog"].iter().any(|ending| name.ends_with(ending))
             && !files.iter().any(|file| file.named().file_name().is_some_and(|new| *new == **name))
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -183,6 +183,9 @@ fn recapture(
     for captured in captures.into_iter().filter(|captured| captured.contestant == place) {
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
         add(file, &captured.pcapng)?;
+        for log in &captured.logs {
+            add(format!("{name}.seed-{}.{}", run.seed, log.name), &log.content)?;
+        }
         if captured.host == "server" {
             server = Some((captured.pcapng, captured.course));
         }

@@ -39,6 +39,7 @@ mod old_servers;
 mod outputs;
 mod packages;
 mod peer;
+mod qlog;
 mod quoted;
 mod raw_ports;
 mod raw_sctp;

@@ -401,3 +401,36 @@ fn serve_slow_readers_of_tcp() {
 fn gateway_slow_readers_of_tcp() {
     tcp(true);
 }
+
+/// A thousand secured sessions at once, each of which has asked for something: a session holds no more than what it is counted
+/// with, so all together no more than they may.
+#[test]
+fn serve_secured_sessions() {
+    // What a session of HTTP/2 is counted with; of HTTP/3 its connection of QUIC beside it. In KiB.
+    for (scheme, counted) in [("https", 64), ("h3", 34 + 32)] {
+        let place = Scratch::new(&format!("memory-secured-{scheme}"));
+        place.file("site/1k", noise(1_000));
+        let mut command = anabranch();
+        command.env("XDG_STATE_HOME", place.text());
+        command.args(["serve", &format!("{}/site", place.text()), "-q", "--memory", "100MiB"]);
+        command.args(["--connections", "1100", "--listen", &format!("{scheme}://127.0.0.1:0")]);
+        let server = Running::start_as(command, std::process::Stdio::null());
+        let url = format!("{}1k", server.url(scheme));
+        let load = |words: &[&str]| {
+            let output = run(anabranch().args(["load", &url, "--insecure", "-q", "--json", "-"]).args(words));
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+            json
+        };
+        load(&["-c", "1", "--requests", "20"]);
+        let before = server.peak();
+        let json = load(&["-c", "1000", "--requests", "4000", "--timeout", "100s"]);
+        let sessions = json["connections"]["most_concurrent"].as_u64().expect("a number");
+        assert_eq!(sessions, 1000, "{json}");
+        let (peak, each) = (server.peak(), (server.peak() - before) * 1024 / sessions);
+        println!("{scheme}: {each} bytes a session, of {sessions}; peak {peak} KiB");
+        assert!(each < counted * 1024, "{scheme}: {each} bytes a session");
+        assert!(peak < (100 << 10) + BASE, "{scheme}: {peak} KiB");
+        assert_eq!(server.end(), 0);
+    }
+}

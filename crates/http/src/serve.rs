@@ -15,6 +15,7 @@
 //! - `screen`, `drain`: what hyper does not get to see of it, and what is left of it when hyper has done
 
 mod access;
+mod date;
 mod drain;
 mod exchanges;
 mod fifo_lock;
@@ -38,6 +39,7 @@ pub use stop::{Stop, Waiting};
 pub use stream::least_head;
 
 use crate::closing::{AckProgress, CLOSING};
+use crate::http2::io::Scratch;
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
 use crate::observe::Observer;
 use anabranch_base::Budget;
@@ -45,6 +47,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, Timer, World};
 use bytes::Bytes;
+use date::Date;
 use idle_buffers::IdleBuffers;
 use opening::Spoken;
 use std::cell::{Cell, RefCell};
@@ -123,7 +126,8 @@ where
     O: Observer + 'static,
 {
     let buffers = IdleBuffers::new(options.buffers_kept);
-    let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers });
+    let (date, scratch) = (Date::new(options.wall_clock), Scratch::default());
+    let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers, date, scratch });
     let tasks = Tasks::new(world);
     let room = service.options.sessions.clone();
     let mut admission = room.map(|room| Admission::new(&service.world, room));
@@ -161,6 +165,9 @@ struct Service<W, S, O> {
     options: Options,
     observer: O,
     buffers: IdleBuffers,
+    date: Date,
+    /// What sessions of HTTP/2 read into.
+    scratch: Scratch,
 }
 
 /// State that the streams of a session share with its watch.

@@ -1,5 +1,7 @@
 //! HTTP/3 on QUIC in virtual time: a page in the order of its urgencies, the same bytes by seed, and peers that are wrong.
 
+mod early;
+
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_http::fetch::{self, End, Outcome};

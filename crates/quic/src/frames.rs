@@ -48,6 +48,10 @@ pub(crate) enum Frame {
         /// The error's code.
         code: u64,
     },
+    /// Whoever is there is to repeat this (§19.17).
+    PathChallenge(u64),
+    /// What was to be repeated (§19.18).
+    PathResponse(u64),
     /// Any other, of this type.
     Other(u64),
 }
@@ -154,6 +158,12 @@ impl Iterator for Frames<'_> {
                 self.skip(reason)?;
                 Frame::Close { transport: kind == 0x1c, code }
             }
+            0x1a | 0x1b => {
+                let (token, rest) = self.0.split_first_chunk()?;
+                let token = u64::from_be_bytes(*token);
+                self.0 = rest;
+                if kind == 0x1a { Frame::PathChallenge(token) } else { Frame::PathResponse(token) }
+            }
             other => {
                 match other {
                     0x1e | 0x1f => {}
@@ -165,7 +175,6 @@ impl Iterator for Frames<'_> {
                         let id = self.byte()?;
                         self.skip(u64::from(id) + 16)?;
                     }
-                    0x1a | 0x1b => self.skip(8)?,
                     0xaf => self.numbers(4)?,
                     0x07 | 0x31 => {
                         let length = self.number()?;

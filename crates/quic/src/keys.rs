@@ -22,6 +22,8 @@ pub(crate) struct WatchedClient {
     pub(crate) inner: Arc<QuicClientConfig>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) distrust: Distrust,
+    /// What is written before the handshake is done may ride with it.
+    pub(crate) early: bool,
 }
 
 impl ClientConfig for WatchedClient {
@@ -33,7 +35,7 @@ impl ClientConfig for WatchedClient {
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = self.inner.clone().start_session(version, server_name, params)?;
         let (watch, distrust) = (self.watch.clone(), Some(self.distrust.clone()));
-        Ok(Box::new(Watched { inner, watch, side: Side::Client, shaken: false, distrust }))
+        Ok(Box::new(Watched { inner, watch, side: Side::Client, shaken: false, distrust, early: self.early }))
     }
 }
 
@@ -60,6 +62,7 @@ impl ServerConfig for WatchedServer {
             side: Side::Server,
             shaken: false,
             distrust: None,
+            early: true,
         })
     }
 }
@@ -73,11 +76,12 @@ struct Watched {
     shaken: bool,
     /// Where a client's TLS says why it does not believe a server.
     distrust: Option<Distrust>,
+    early: bool,
 }
 
 impl Watched {
     fn key(&self, level: Level, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
-        Box::new(Key { inner, watch: self.watch.clone(), level, early: false })
+        Box::new(Key::new(inner, self.watch.clone(), level, false))
     }
 
     fn pair(&self, level: Level, keys: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
@@ -103,8 +107,8 @@ impl Session for Watched {
     }
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        let (header, packet) = self.inner.early_crypto()?;
-        let key = Key { inner: packet, watch: self.watch.clone(), level: Level::Data, early: true };
+        let (header, packet) = self.inner.early_crypto().filter(|_| self.early)?;
+        let key = Key::new(packet, self.watch.clone(), Level::Data, true);
         Some((header, Box::new(key)))
     }
 
@@ -207,9 +211,16 @@ struct Key {
     level: Level,
     /// Of 0-RTT packets.
     early: bool,
+    /// Bytes of its tags: each packet asks several times.
+    tag: usize,
 }
 
 impl Key {
+    fn new(inner: Box<dyn PacketKey>, watch: Arc<Watch>, level: Level, early: bool) -> Self {
+        let tag = inner.tag_len();
+        Self { inner, watch, level, early, tag }
+    }
+
     fn log(&self, sent: bool, number: u64, length: usize, payload: &[u8]) {
         let keys = match self.level {
             Level::Initial => qlog::Keys::Initial,
@@ -223,7 +234,7 @@ impl Key {
 
 impl PacketKey for Key {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
-        let end = buf.len() - self.inner.tag_len();
+        let end = buf.len() - self.tag;
         self.log(true, packet, buf.len(), &buf[header_len..end]);
         self.watch.leaves(self.level, packet, &buf[header_len..end], buf.len());
         self.inner.encrypt(packet, buf, header_len);
@@ -231,13 +242,13 @@ impl PacketKey for Key {
 
     fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         self.inner.decrypt(packet, header, payload)?;
-        self.log(false, packet, header.len() + payload.len() + self.inner.tag_len(), payload);
+        self.log(false, packet, header.len() + payload.len() + self.tag, payload);
         self.watch.arrives(self.level, packet, payload);
         Ok(())
     }
 
     fn tag_len(&self) -> usize {
-        self.inner.tag_len()
+        self.tag
     }
 
     fn confidentiality_limit(&self) -> u64 {

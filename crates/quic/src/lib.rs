@@ -20,6 +20,7 @@
 //! - `ranges`: sets of byte ranges
 //! - `shards`: several endpoints behind one port, a thread each
 //! - `sessions`: what its events and commands mean to sessions
+//! - `trace`: the records of all connections, while they are wanted
 //! - `visits`: tickets of connections that were before
 //! - `watch`: what a connection has under way, and its trace
 //! - `window`: a controller of ours in quinn's place
@@ -37,6 +38,7 @@ mod sessions;
 mod shards;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace;
 mod visits;
 mod watch;
 mod window;

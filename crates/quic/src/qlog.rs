@@ -8,14 +8,53 @@
 use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_transport::protocol::ConnectionLog;
 use quinn_proto::Side;
 use std::fmt::{self, Write as _};
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where logs of connections go.
 pub trait Logs: Send + Sync {
     /// Begins the log of a connection, for a file of this name; `None`: it is not wanted, or cannot be had.
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>>;
+}
+
+/// Logs in memory, in the order in which connections began.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<Vec<(String, Page)>>);
+
+/// A log that is being written.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logs for Kept {
+    fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
+        let page = Page::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), page.clone()));
+        Some(Box::new(page))
+    }
+}
+
+impl Kept {
+    /// All so far, as far as they are.
+    pub(crate) fn take(&self) -> Vec<ConnectionLog> {
+        let pages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let content =
+            |page: Page| std::mem::take(&mut *page.0.lock().unwrap_or_else(PoisonError::into_inner));
+        pages.into_iter().map(|(name, page)| ConnectionLog { name, content: content(page) }).collect()
+    }
 }
 
 /// Which keys a packet is of.
@@ -254,6 +293,12 @@ impl fmt::Display for Written<'_> {
                     "{{\"frame_type\":\"connection_close\",\"error_space\":\"{space}\",\"raw_error_code\":{code}}}"
                 )
             }
+            Frame::PathChallenge(token) => {
+                write!(f, "{{\"frame_type\":\"path_challenge\",\"data\":\"{token:016x}\"}}")
+            }
+            Frame::PathResponse(token) => {
+                write!(f, "{{\"frame_type\":\"path_response\",\"data\":\"{token:016x}\"}}")
+            }
             Frame::Other(kind) => match name(*kind) {
                 Some(name) => write!(f, "{{\"frame_type\":\"{name}\"}}"),
                 None => write!(f, "{{\"frame_type\":\"unknown\",\"raw_frame_type\":{kind}}}"),
@@ -274,8 +319,6 @@ const fn name(kind: u64) -> Option<&'static str> {
         0x16 | 0x17 => "streams_blocked",
         0x18 => "new_connection_id",
         0x19 => "retire_connection_id",
-        0x1a => "path_challenge",
-        0x1b => "path_response",
         0x1e => "handshake_done",
         0x30 | 0x31 => "datagram",
         _ => return None,

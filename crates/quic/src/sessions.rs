@@ -6,7 +6,7 @@ use crate::keys::{alert, is_of_certificates};
 use anabranch_base::knobs::Table;
 use anabranch_base::time::Instant;
 use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
-use anabranch_transport::protocol::Totals;
+use anabranch_transport::protocol::{ConnectionLog, Totals};
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
 use quinn_proto::{ConnectionError, TransportErrorCode};
 use std::net::SocketAddr;
@@ -18,6 +18,8 @@ impl SessionEngine for Endpoint {
     const ONE_STREAM: bool = false;
     const HALF_CLOSE: bool = true;
     const FRESH_STREAMS: bool = true;
+    /// An acknowledgement is a packet that is sealed: one for what has come together is enough (RFC 9000 §13.2.2).
+    const AT_ONCE: usize = 64 * 1024;
     const NAME: &'static str = "quic";
 
     fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Event) {
@@ -132,6 +134,14 @@ impl SessionEngine for Endpoint {
 
     fn settings(&self) -> Box<dyn Settings> {
         Box::new(self.config().clone())
+    }
+
+    fn keep_logs(&mut self) {
+        Self::keep_logs(self);
+    }
+
+    fn take_logs(&mut self) -> Vec<ConnectionLog> {
+        Self::take_logs(self)
     }
 
     fn totals(&self) -> Totals {

@@ -4,12 +4,13 @@ use crate::endpoint::long_destination;
 use crate::frames::Frames;
 use crate::qlog::{Keys, Qlog, Seen};
 use crate::shards::Steered;
-use crate::watch::{Level, Trace, Watch};
+use crate::trace::Trace;
+use crate::watch::{Level, Watch};
 use anabranch_base::Instant;
 use anabranch_world::steering::Steering;
 use quinn_proto::{Dir, Side, StreamId};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Takes a packet's payload as what leaves and as what comes, logged and traced.
 ///
@@ -19,7 +20,8 @@ pub fn payload(payload: &[u8]) {
     assert!(Frames(payload).count() <= payload.len(), "more frames than bytes");
     let mut parameters = Frames(payload);
     while parameters.parameter().is_some() {}
-    let trace = Trace::new(Mutex::new(Some(Vec::new())));
+    let trace = Trace::default();
+    trace.set(true);
     let log = Qlog::begin(Box::new(std::io::sink()), Side::Server, &[1, 2], Instant::ZERO);
     let watch = Watch::logged(Arc::default(), 1, trace, Some(log));
     for stream in 0..4 {

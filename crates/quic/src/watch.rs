@@ -11,20 +11,19 @@
 //!
 //! Handshake packets are looked at for those timers only, and a server's Initial packets not at all.
 
+mod seen;
+
 use crate::frames::{Frame, Frames};
 use crate::identifiers::Clock;
 use crate::qlog::{Metrics, Qlog};
-use crate::ranges::Ranges;
+use crate::trace::Trace;
 use anabranch_base::time::Duration;
-use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
+use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{BitRate, Instant};
 use quinn_proto::StreamId;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use seen::{Outgoing, Piece, Seen, Sent, units};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Where the records of all connections of an endpoint go, while they are wanted.
-pub(crate) type Trace = Arc<Mutex<Option<Vec<TraceRecord>>>>;
 
 /// Which packets a key is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +36,8 @@ pub(crate) enum Level {
     Data,
 }
 
-/// One connection.
+/// One connection. It is of one thread, but quinn wants what it holds to be fit for several: what each packet needs is
+/// without a lock.
 #[derive(Debug)]
 pub(crate) struct Watch {
     clock: Arc<Clock>,
@@ -45,86 +45,16 @@ pub(crate) struct Watch {
     key: u64,
     trace: Trace,
     seen: Mutex<Seen>,
+    /// The congestion window.
+    window: AtomicU64,
+    /// The controller's own pace in bits a second; [`NO_RATE`]: it has none.
+    rate: AtomicU64,
+    /// Something was acknowledged, and what that means is not settled.
+    answered: AtomicBool,
+    /// Losses of a window are being made good.
+    recovering: AtomicBool,
     /// Where it is logged, if it is.
     qlog: Option<Mutex<Qlog>>,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// Packets with data that ask for an acknowledgement and have none.
-    sent: BTreeMap<u64, Sent>,
-    in_flight: u64,
-    /// What is sent, by stream id, until all of it and its end have arrived.
-    outgoing: BTreeMap<u64, Outgoing>,
-    unacknowledged: u64,
-    /// First transmissions, all streams: what the connection's flow control counts.
-    transmitted: u64,
-    max_data: u64,
-    /// The peer's grants, as it began.
-    granted: Grants,
-    /// What has come, by stream id, while a trace is kept.
-    incoming: BTreeMap<u64, Ranges>,
-    /// Numbers of packets that were taken for lost, the newest.
-    lost: BTreeSet<u64>,
-    /// Handshake bytes that were sent, Initial and Handshake.
-    handshake: [u64; 2],
-    /// Handshake packets were lost: what is sent again may be for that.
-    handshake_lost: bool,
-    /// Since when a window's losses are made good.
-    recovery_from: Option<std::time::Instant>,
-    /// A timer has run out, and nothing was acknowledged since; then that something was, until what that means is settled.
-    timed_out: bool,
-    answered: bool,
-    timeouts: u64,
-    /// When the last of them was.
-    last_timeout: Option<Instant>,
-    window: u64,
-    /// For the log.
-    smoothed_rtt: Option<Duration>,
-    min_rtt: Option<Duration>,
-    /// The controller's own pace, if it has one.
-    rate: Option<BitRate>,
-    /// Bytes of packets with data that left since this was last asked.
-    left: u64,
-    limit: Option<Limit>,
-}
-
-/// A packet with data that asks for an acknowledgement.
-#[derive(Debug)]
-struct Sent {
-    size: u64,
-    /// It looks for the path's MTU: its loss is no loss to the controller (RFC 9000 §14.4).
-    probes_mtu: bool,
-    pieces: Vec<Piece>,
-}
-
-/// Bytes of a stream in a packet.
-#[derive(Debug)]
-struct Piece {
-    id: u64,
-    bytes: Range<u64>,
-    fin: bool,
-}
-
-#[derive(Debug, Default)]
-struct Outgoing {
-    written: u64,
-    finished: bool,
-    /// Up to where it was sent at least once.
-    high: u64,
-    acked: Ranges,
-    fin_acked: bool,
-    /// Taken for lost and not sent again, and why.
-    lost: Ranges,
-    lost_by_timer: bool,
-    /// Flow control: how far it may be sent.
-    most: Option<u64>,
-}
-
-impl Outgoing {
-    fn is_delivered(&self) -> bool {
-        self.acked.total() == self.written && (self.fin_acked || !self.finished)
-    }
 }
 
 /// What a peer grants at first.
@@ -138,29 +68,12 @@ pub(crate) struct Grants {
     pub(crate) streams: u64,
 }
 
+/// The controller has no pace of its own.
+const NO_RATE: u64 = 0;
 /// Packets that are padded to no more than this are no search for the path's MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// Packets whose loss is remembered, to know of a needless repeat.
-const REMEMBERED: usize = 256;
 /// Streams that are traced as they come: more than a run has.
 const MOST_TRACED: usize = 1 << 16;
-/// A stream's units in the trace: room for so many bytes of it.
-const UNITS: u32 = 40;
-
-/// Bytes of a stream in the trace's sequence space: each stream has its own part.
-fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
-    // What a peer makes up has no place there, and is refused by quinn after this.
-    let base = id << UNITS;
-    base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
-}
-
-/// What a session calls the stream: those that go both ways by their order; others are none of its own.
-fn number_in_session(id: u64) -> u64 {
-    // RFC 9000 §2.1: the second bit says that a stream goes one way.
-    let one_way = (id & 2) << 40;
-    one_way | id >> 2
-}
-
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
         Self::logged(clock, key, trace, None)
@@ -168,7 +81,17 @@ impl Watch {
 
     /// The same, and all that passes is logged.
     pub(crate) fn logged(clock: Arc<Clock>, key: u64, trace: Trace, qlog: Option<Qlog>) -> Arc<Self> {
-        Arc::new(Self { clock, key, trace, seen: Mutex::default(), qlog: qlog.map(Mutex::new) })
+        Arc::new(Self {
+            clock,
+            key,
+            trace,
+            seen: Mutex::default(),
+            window: AtomicU64::new(0),
+            rate: AtomicU64::new(NO_RATE),
+            answered: AtomicBool::new(false),
+            recovering: AtomicBool::new(false),
+            qlog: qlog.map(Mutex::new),
+        })
     }
 
     fn log(&self, log: impl FnOnce(&mut Qlog, Instant)) {
@@ -190,6 +113,16 @@ impl Watch {
         }
     }
 
+    /// The token of a challenge that left since this was last asked.
+    pub(crate) fn take_challenge(&self) -> Option<u64> {
+        self.seen().challenge.take()
+    }
+
+    /// The token of a response that came since this was last asked.
+    pub(crate) fn take_response(&self) -> Option<u64> {
+        self.seen().response.take()
+    }
+
     /// The connection is over.
     pub(crate) fn log_end(&self, reason: &str) {
         self.log(|log, at| log.closed(at, reason));
@@ -204,13 +137,13 @@ impl Watch {
     }
 
     fn is_tracing(&self) -> bool {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.trace.is_wanted()
     }
 
     /// Notes an event, if a trace is kept.
     pub(crate) fn note(&self, event: TraceEvent) {
-        if let Some(records) = &mut *self.trace.lock().unwrap_or_else(PoisonError::into_inner) {
-            records.push(TraceRecord { at: self.clock.instant(), connection: self.key, event });
+        if self.is_tracing() {
+            self.trace.keep(TraceRecord { at: self.clock.instant(), connection: self.key, event });
         }
     }
 
@@ -265,8 +198,9 @@ impl Watch {
     pub(crate) fn leaves(&self, level: Level, number: u64, payload: &[u8], size: usize) {
         let at = self.clock.instant();
         let mut seen = self.seen();
-        let (mut pieces, mut eliciting, mut padded) = (Vec::new(), false, false);
-        let mut events = Vec::new();
+        let (mut first, mut more) = (None, Vec::new());
+        let (mut eliciting, mut padded) = (false, false);
+        let mut events = self.is_tracing().then(Vec::new);
         for frame in Frames(payload) {
             eliciting |= frame.is_ack_eliciting();
             match frame {
@@ -274,7 +208,12 @@ impl Watch {
                 Frame::Stream { id, offset, length, fin } if level == Level::Data => {
                     let bytes = offset..offset + length;
                     seen.send(at, id, &bytes, number, &mut events);
-                    pieces.push(Piece { id, bytes, fin });
+                    let piece = Piece { id, bytes, fin };
+                    if first.is_none() {
+                        first = Some(piece);
+                    } else {
+                        more.push(piece);
+                    }
                 }
                 Frame::Crypto { offset, length } => {
                     let space = match level {
@@ -287,6 +226,7 @@ impl Watch {
                     }
                     seen.handshake[space] = seen.handshake[space].max(offset + length);
                 }
+                Frame::PathChallenge(token) => seen.challenge = Some(token),
                 _ => {}
             }
         }
@@ -294,11 +234,11 @@ impl Watch {
             let size = size as u64;
             seen.in_flight += size;
             seen.left += size;
-            let probes_mtu = pieces.is_empty() && padded && size > LARGEST_AT_FIRST;
-            seen.sent.insert(number, Sent { size, probes_mtu, pieces });
+            let probes_mtu = first.is_none() && padded && size > LARGEST_AT_FIRST;
+            seen.sent.push(number, Sent { size, probes_mtu, first, more });
         }
         drop(seen);
-        events.into_iter().for_each(|event| self.note(event));
+        events.into_iter().flatten().for_each(|event| self.note(event));
     }
 
     /// A packet has come, and it is genuine.
@@ -307,13 +247,21 @@ impl Watch {
             return;
         }
         let tracing = self.is_tracing();
-        let mut seen = self.seen();
         let mut events = Vec::new();
+        let mut locked = None;
         for frame in Frames(payload) {
+            // Most packets bring bytes to be read, of which nothing is remembered.
+            if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
+                continue;
+            }
+            let seen = locked.get_or_insert_with(|| self.seen());
             match frame {
                 Frame::Ack(ranges) => {
                     for range in ranges {
-                        seen.acknowledged(range.clone());
+                        seen.acknowledged(&range);
+                        if seen.lost.is_empty() {
+                            continue;
+                        }
                         // A copy was enough.
                         let late: Vec<u64> = seen.lost.range(range).copied().collect();
                         for number in late {
@@ -322,6 +270,7 @@ impl Watch {
                         }
                     }
                 }
+                Frame::PathResponse(token) => seen.response = Some(token),
                 Frame::MaxData(most) => seen.max_data = seen.max_data.max(most),
                 Frame::MaxStreamData { id, most } => {
                     if let Some(stream) = seen.outgoing.get_mut(&id) {
@@ -342,16 +291,20 @@ impl Watch {
                 _ => {}
             }
         }
-        drop(seen);
+        drop(locked);
         events.into_iter().for_each(|event| self.note(event));
     }
 
     /// A packet that left at this time was acknowledged.
     pub(crate) fn acknowledged_of(&self, sent: std::time::Instant) {
+        self.answered.store(true, Ordering::Relaxed);
+        if !self.is_recovering() {
+            return;
+        }
         let mut seen = self.seen();
-        seen.answered = true;
         if seen.recovery_from.is_some_and(|from| sent > from) {
             seen.recovery_from = None;
+            self.recovering.store(false, Ordering::Relaxed);
         }
     }
 
@@ -360,6 +313,7 @@ impl Watch {
         let mut seen = self.seen();
         if seen.recovery_from.is_none_or(|from| sent > from) {
             seen.recovery_from = Some(now);
+            self.recovering.store(true, Ordering::Relaxed);
         }
         let by_timer = seen.timed_out;
         let lost = if bytes > 0 { seen.take_for_lost(bytes) } else { Vec::new() };
@@ -369,37 +323,38 @@ impl Watch {
 
     /// quinn has done with what came.
     pub(crate) fn settled(&self) {
-        let mut seen = self.seen();
-        if std::mem::take(&mut seen.answered) {
-            seen.timed_out = false;
+        if self.answered.load(Ordering::Relaxed) {
+            self.answered.store(false, Ordering::Relaxed);
+            self.seen().timed_out = false;
         }
         if self.qlog.is_some() {
-            let Seen { window, in_flight, smoothed_rtt, min_rtt, .. } = *seen;
-            drop(seen);
+            let Seen { in_flight, smoothed_rtt, min_rtt, .. } = *self.seen();
+            let window = self.window.load(Ordering::Relaxed);
             self.log(|log, at| log.metrics(at, Metrics { window, in_flight, smoothed_rtt, min_rtt }));
         }
     }
 
     /// The congestion window has so many bytes now.
     pub(crate) fn window(&self, bytes: u64) {
-        let before = std::mem::replace(&mut self.seen().window, bytes);
+        let before = self.window.load(Ordering::Relaxed);
         if before != bytes {
+            self.window.store(bytes, Ordering::Relaxed);
             self.note(TraceEvent::Window(bytes));
         }
     }
 
     /// Losses of a window are being made good.
     pub(crate) fn is_recovering(&self) -> bool {
-        self.seen().recovery_from.is_some()
+        self.recovering.load(Ordering::Relaxed)
     }
 
     /// The pace at which packets are to leave, where the controller gives one.
     pub(crate) fn rate(&self) -> Option<BitRate> {
-        self.seen().rate
+        BitRate::from_bits_per_second(self.rate.load(Ordering::Relaxed))
     }
 
     pub(crate) fn set_rate(&self, rate: Option<BitRate>) {
-        self.seen().rate = rate;
+        self.rate.store(rate.map_or(NO_RATE, BitRate::bits_per_second), Ordering::Relaxed);
     }
 
     /// Bytes of packets with data that left since this was last asked, acknowledgements alone not counted.
@@ -418,7 +373,7 @@ impl Watch {
             return;
         }
         let mut seen = self.seen();
-        let limit = seen.limited_by(packet);
+        let limit = seen.limited_by(packet, self.window.load(Ordering::Relaxed));
         if seen.limit.replace(limit) != Some(limit) {
             drop(seen);
             self.note(TraceEvent::Limited(limit));
@@ -426,121 +381,13 @@ impl Watch {
     }
 }
 
-impl Seen {
-    fn timed_out(&mut self, at: Instant) {
-        self.timed_out = true;
-        // Two probes at once are one timer's (RFC 9002 §6.2.4).
-        if self.last_timeout.replace(at) != Some(at) {
-            self.timeouts += 1;
-        }
-    }
-
-    /// Bytes of a stream are put into a packet: those that never left before, and those that did.
-    fn send(&mut self, at: Instant, id: u64, bytes: &Range<u64>, number: u64, events: &mut Vec<TraceEvent>) {
-        let Some(stream) = self.outgoing.get_mut(&id) else { return };
-        let high = stream.high.clamp(bytes.start, bytes.end);
-        let (again, fresh) = (bytes.start..high, high..bytes.end);
-        stream.high = stream.high.max(bytes.end);
-        self.transmitted += fresh.end - fresh.start;
-        // Of a packet that is lost all is sent again, perhaps cut otherwise.
-        let repeat = match stream.lost.remove(&again) {
-            0 => SendCause::Timeout,
-            _ if stream.lost_by_timer => SendCause::Timeout,
-            _ => SendCause::Fast,
-        };
-        let probe = repeat == SendCause::Timeout && !again.is_empty();
-        for (bytes, cause) in [(again, repeat), (fresh, SendCause::New)] {
-            if !bytes.is_empty() {
-                let (units, stream) = (units(id, &bytes), number_in_session(id));
-                events.push(TraceEvent::Sent { units, stream, bytes, packet: number + 1, cause });
-            }
-        }
-        if probe {
-            self.timed_out(at);
-        }
-    }
-
-    fn acknowledged(&mut self, numbers: std::ops::RangeInclusive<u64>) {
-        let acked: Vec<u64> = self.sent.range(numbers).map(|(number, _)| *number).collect();
-        for number in acked {
-            let Some(packet) = self.sent.remove(&number) else { continue };
-            self.in_flight -= packet.size;
-            for piece in packet.pieces {
-                let Some(stream) = self.outgoing.get_mut(&piece.id) else { continue };
-                stream.lost.remove(&piece.bytes);
-                let fresh = stream.acked.insert(piece.bytes);
-                self.unacknowledged -= fresh.iter().map(|bytes| bytes.end - bytes.start).sum::<u64>();
-                stream.fin_acked |= piece.fin;
-                if stream.finished && stream.is_delivered() {
-                    self.outgoing.remove(&piece.id);
-                }
-            }
-        }
-    }
-
-    /// The oldest packets, of so many bytes together, are lost: their numbers. If no packets with data have so many, they were
-    /// others.
-    fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
-        let (mut sum, mut numbers) = (0, Vec::new());
-        for (number, packet) in &self.sent {
-            if sum >= bytes {
-                break;
-            }
-            numbers.push(*number);
-            sum += if packet.probes_mtu { 0 } else { packet.size };
-        }
-        if sum != bytes {
-            self.handshake_lost = true;
-            return Vec::new();
-        }
-        let by_timer = self.timed_out;
-        for &number in &numbers {
-            let Some(packet) = self.sent.remove(&number) else { continue };
-            self.in_flight -= packet.size;
-            for piece in packet.pieces {
-                let Some(stream) = self.outgoing.get_mut(&piece.id) else { continue };
-                stream.lost_by_timer = by_timer;
-                // What another copy has brought is not sent again.
-                for bytes in stream.acked.clone().insert(piece.bytes) {
-                    stream.lost.insert(bytes);
-                }
-            }
-            self.lost.insert(number);
-            if self.lost.len() > REMEMBERED {
-                self.lost.pop_first();
-            }
-        }
-        numbers
-    }
-
-    fn limited_by(&self, packet: u64) -> Limit {
-        let waits = |stream: &Outgoing| stream.written > stream.high;
-        let mut waiting = self.outgoing.values().filter(|stream| waits(stream)).peekable();
-        let repairs = self.outgoing.values().any(|stream| stream.lost.total() > 0);
-        if waiting.peek().is_none() && !repairs {
-            return Limit::Application;
-        }
-        if self.timed_out {
-            return Limit::Timeout;
-        }
-        if self.recovery_from.is_some() {
-            return Limit::Recovery;
-        }
-        let most = |stream: &Outgoing| stream.most.unwrap_or(0).max(self.granted.stream_data);
-        if !repairs
-            && (self.transmitted >= self.max_data || waiting.all(|stream| stream.high >= most(stream)))
-        {
-            return Limit::Receiver;
-        }
-        // quinn asks for room for a whole packet.
-        if self.in_flight + packet >= self.window { Limit::Congestion } else { Limit::Pacing }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::seen::UNITS;
     use super::*;
+    use anabranch_base::trace::SendCause;
     use quinn_proto::{Dir, Side};
+    use std::ops::Range;
 
     fn stream(id: u64, offset: u64, length: u64) -> Vec<u8> {
         let mut frame =
@@ -551,17 +398,17 @@ mod tests {
     }
 
     fn watch() -> (Arc<Watch>, Trace) {
-        let trace = Trace::new(Mutex::new(Some(Vec::new())));
+        let trace = Trace::default();
+        trace.set(true);
         (Watch::new(Arc::default(), 5, trace.clone()), trace)
     }
 
     fn sends(trace: &Trace) -> Vec<(Range<u64>, u64, SendCause)> {
-        let records = trace.lock().expect("a trace").replace(Vec::new()).unwrap_or_default();
         let sent = |record: TraceRecord| match record.event {
             TraceEvent::Sent { bytes, packet, cause, .. } => Some((bytes, packet, cause)),
             _ => None,
         };
-        records.into_iter().filter_map(sent).collect()
+        trace.take().into_iter().filter_map(sent).collect()
     }
 
     #[test]
@@ -594,8 +441,7 @@ mod tests {
         assert_eq!(watch.timeouts(), 1);
         // Late, the first arrives all the same: once is enough.
         watch.arrives(Level::Data, 1, &[0x02, 0, 0, 0, 0]);
-        let spurious = trace.lock().expect("a trace").take().unwrap_or_default();
-        assert!(spurious.iter().any(|record| record.event == TraceEvent::Spurious));
+        assert!(trace.take().iter().any(|record| record.event == TraceEvent::Spurious));
         watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
         assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
     }
@@ -605,7 +451,7 @@ mod tests {
         let (watch, trace) = watch();
         watch.arrives(Level::Data, 0, &stream(4, 0, 100));
         watch.arrives(Level::Data, 1, &stream(4, 50, 100));
-        let records = trace.lock().expect("a trace").take().unwrap_or_default();
+        let records = trace.take();
         let base = 4 << UNITS;
         let received = |units: Range<u64>, packet| TraceEvent::Received {
             units: base + units.start..base + units.end,

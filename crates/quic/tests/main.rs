@@ -1,5 +1,6 @@
 //! Connections and streams in virtual time.
 
+mod migration;
 mod validation;
 
 use anabranch_base::Instant;

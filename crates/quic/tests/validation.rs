@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 const NAME: &str = "server.test";
 
-fn at(host: u8, port: u16) -> SocketAddr {
+pub(crate) fn at(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, host], port))
 }
 
@@ -49,20 +49,20 @@ fn endpoint(local: SocketAddr, seed: u64, ends: Ends, config: &Config, shard: Op
     endpoint
 }
 
-fn pair(config: &Config) -> [Endpoint; 2] {
+pub(crate) fn pair(config: &Config) -> [Endpoint; 2] {
     let [near, far] = ends(["test"; 2]);
     [endpoint(at(1, 1000), 1, near, config, None), endpoint(at(2, 443), 2, far, config, None)]
 }
 
 /// A datagram on its way.
 #[derive(Clone)]
-struct Sent {
-    source: SocketAddr,
-    target: SocketAddr,
-    bytes: Vec<u8>,
+pub(crate) struct Sent {
+    pub(crate) source: SocketAddr,
+    pub(crate) target: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
 }
 
-fn sends(from: &mut Endpoint, now: Instant) -> Vec<Sent> {
+pub(crate) fn sends(from: &mut Endpoint, now: Instant) -> Vec<Sent> {
     let mut batch = SendBatch::new(1);
     let mut sent = Vec::new();
     while from.poll_transmit(now, &mut batch) {
@@ -73,18 +73,18 @@ fn sends(from: &mut Endpoint, now: Instant) -> Vec<Sent> {
     sent
 }
 
-fn give(to: &mut Endpoint, now: Instant, sent: &Sent) {
+pub(crate) fn give(to: &mut Endpoint, now: Instant, sent: &Sent) {
     let Sent { source, target, bytes } = sent;
     let (source, target) = (*source, *target);
     to.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: bytes });
 }
 
-fn size(sent: &[Sent]) -> usize {
+pub(crate) fn size(sent: &[Sent]) -> usize {
     sent.iter().map(|sent| sent.bytes.len()).sum()
 }
 
 /// Carries packets both ways until nobody has any more.
-fn settle(ends: &mut [Endpoint; 2], now: Instant) {
+pub(crate) fn settle(ends: &mut [Endpoint; 2], now: Instant) {
     for _ in 0..50 {
         let [near, far] = ends;
         let (to_far, to_near) = (sends(near, now), sends(far, now));
@@ -96,7 +96,7 @@ fn settle(ends: &mut [Endpoint; 2], now: Instant) {
     }
 }
 
-fn events(of: &mut Endpoint) -> Vec<Event> {
+pub(crate) fn events(of: &mut Endpoint) -> Vec<Event> {
     std::iter::from_fn(|| of.poll_event()).collect()
 }
 

@@ -135,6 +135,11 @@ fn wake(list: &mut Vec<Waker>) {
 impl<S: Session> Inner<S> {
     /// Goes on with whatever can be done without the program: handshake, output, the end.
     fn go_on(&mut self) {
+        // Most often there is nothing: what was read asks for no answer.
+        let idle = self.stage == Stage::Open && self.output.is_empty();
+        if idle && !self.finishing && !self.closing {
+            return;
+        }
         let Some(duty) = self.duty.clone() else { return };
         let cx = &mut Context::from_waker(&duty);
         if self.stage == Stage::Handshake {
@@ -193,9 +198,16 @@ impl<S: Session> Inner<S> {
                 return Poll::Ready(Ok(false));
             }
             let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(false)) };
-            let mut scratch = self.scratch.0.borrow_mut();
+            let shared = self.scratch.clone();
+            let mut scratch = shared.0.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
                 Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
+                // Most come one by one, and whole: they need not be kept.
+                Poll::Ready(Ok(read))
+                    if self.input.is_empty() && whole_record(&scratch[..read])? == Some(read) =>
+                {
+                    return Poll::Ready(self.open_record(&scratch[..read]).map(|()| true));
+                }
                 Poll::Ready(Ok(read)) => self.input.extend_from_slice(&scratch[..read]),
                 Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
                 Poll::Pending => return Poll::Pending,
@@ -379,17 +391,25 @@ impl<S: Session> Inner<S> {
                 return Poll::Pending;
             }
         }
-        let mut room = LARGEST;
-        let fitting: Vec<IoSlice<'_>> = slices
-            .iter()
-            .map(|slice| {
-                let taken = slice.len().min(room);
-                room -= taken;
-                IoSlice::new(&slice[..taken])
-            })
-            .collect();
         let tls = &mut self.tls;
-        let taken = self.surroundings.within(|| tls.writer().write_vectored(&fitting));
+        let taken = match slices {
+            [slice] => {
+                let fitting = &slice[..slice.len().min(LARGEST)];
+                self.surroundings.within(|| tls.writer().write(fitting))
+            }
+            _ => {
+                let mut room = LARGEST;
+                let fitting: Vec<IoSlice<'_>> = slices
+                    .iter()
+                    .map(|slice| {
+                        let taken = slice.len().min(room);
+                        room -= taken;
+                        IoSlice::new(&slice[..taken])
+                    })
+                    .collect();
+                self.surroundings.within(|| tls.writer().write_vectored(&fitting))
+            }
+        };
         let taken = taken.map_err(|error| CloseReason::Protocol(format!("TLS: {error}")))?;
         let (above, below) = (self.written, self.sealed);
         self.written += taken as u64;

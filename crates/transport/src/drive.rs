@@ -21,6 +21,10 @@ pub trait EngineOwner: 'static {
     /// The engine.
     type Engine: Engine;
 
+    /// Bytes that wait in the socket and are taken in before anything goes out: acknowledgements must not wait for a whole
+    /// window.
+    const AT_ONCE: usize = 16 * 1024;
+
     /// The engine, to be driven.
     fn engine(&mut self) -> &mut Self::Engine;
 
@@ -124,7 +128,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             let mut more = self.receive(cx, now, owner.engine())?;
             // What came together is answered together, unless it is much.
             let mut bytes = self.input.bytes().len();
-            while more && bytes < MAX_AT_ONCE && self.socket.has_more() {
+            while more && bytes < O::AT_ONCE && self.socket.has_more() {
                 more = self.receive(cx, now, owner.engine())?;
                 bytes += self.input.bytes().len().max(1);
             }
@@ -283,5 +287,3 @@ fn has_no_way(error: &io::Error) -> bool {
 const ROUNDS_PER_POLL: usize = 256;
 /// Bytes taken in before they do: what is large does not lie until it has left the caches.
 const BYTES_PER_POLL: usize = 128 * 1024;
-/// Bytes that may come in before anything goes out: acknowledgements must not wait for a whole window.
-const MAX_AT_ONCE: usize = 16 * 1024;

@@ -19,7 +19,7 @@ pub use reset::ResetDirections;
 pub use session::{EngineSession, EngineStream};
 
 use crate::connector::{ConnectError, ListenError};
-use crate::protocol::{Server, Totals};
+use crate::protocol::{ConnectionLog, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::Settings;
 use anabranch_base::Engine;
@@ -44,6 +44,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Each exchange has a fresh stream: numbers are never used twice, and a stream that nobody holds any more is over
     /// ([`let_go`](Self::let_go)).
     const FRESH_STREAMS: bool = false;
+
+    /// Bytes that are taken in before anything goes out, where they have come already.
+    const AT_ONCE: usize = 16 * 1024;
 
     /// What a host's tasks are called in reports of who waits for what.
     const NAME: &'static str;
@@ -234,6 +237,14 @@ pub trait SessionEngine: Engine + Sized + 'static {
 
     /// The settings in force.
     fn settings(&self) -> Box<dyn Settings>;
+
+    /// Keeps a log of each connection that begins from now on, where there is a form for one.
+    fn keep_logs(&mut self) {}
+
+    /// Takes the logs that were kept.
+    fn take_logs(&mut self) -> Vec<ConnectionLog> {
+        Vec::new()
+    }
 
     /// What the engine has counted.
     fn totals(&self) -> Totals;

@@ -166,6 +166,15 @@ pub trait Host {
         Placement::default()
     }
 
+    /// Keeps a log of each connection that begins from now on, in the form that tools of its transport read, where there is
+    /// one (qlog).
+    fn keep_logs(&self) {}
+
+    /// Takes the logs that were kept.
+    fn take_logs(&self) -> Vec<ConnectionLog> {
+        Vec::new()
+    }
+
     /// What it has counted.
     fn totals(&self) -> Totals;
 
@@ -181,6 +190,15 @@ impl dyn Host {
     pub async fn idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
+}
+
+/// The log of a connection at one end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionLog {
+    /// What its file is called, with the ending that tools know.
+    pub name: String,
+    /// The file.
+    pub content: Vec<u8>,
 }
 
 /// What a host's transport has counted, over all sessions.

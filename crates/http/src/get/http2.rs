@@ -3,7 +3,7 @@
 use super::requests::{Piece, Unanswered};
 use crate::http2::Windows;
 use crate::http2::client::{builder, told};
-use crate::http2::io::{Io, Out, Traffic};
+use crate::http2::io::{Io, Out, Scratch, Traffic};
 use anabranch_transport::{CloseReason, Stream};
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
@@ -36,7 +36,7 @@ pub(super) type Requests = SendRequest<Bytes>;
 pub(super) async fn begin<T: Stream>(
     stream: T,
 ) -> Result<(Requests, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
-    let (mut io, out) = Io::new(stream, true, Bytes::new(), Box::new(|_| ()));
+    let (mut io, out) = Io::new(stream, true, Bytes::new(), Scratch::default(), Box::new(|_| ()));
     let traffic = io.count();
     let begun = builder(&Windows::default()).handshake(io).await;
     let (requests, connection) = begun.map_err(|error| told(&error))?;

@@ -1,6 +1,6 @@
 //! A fetch's exchanges over HTTP/2: one connection, a stream of it each.
 
-use super::io::{Frame, Io};
+use super::io::{Frame, Io, Scratch};
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
 use crate::fetch::own_stream::{Ended, Response};
 use crate::fetch::state::{self, Fetch};
@@ -80,7 +80,8 @@ async fn run<W: World, C: Connector, O: Observer + 'static>(
     mut on_frame: impl FnMut(&Frame) + 'static,
 ) -> Result<(), CloseReason> {
     let stream = session.open(0).map_err(|error| CloseReason::Protocol(error.to_string()))?;
-    let (io, out) = Io::new(stream, true, Bytes::new(), Box::new(move |frame| on_frame(&frame)));
+    let (io, out) =
+        Io::new(stream, true, Bytes::new(), Scratch::default(), Box::new(move |frame| on_frame(&frame)));
     let (requests, mut connection) = builder(&windows).handshake(io).await.map_err(|error| told(&error))?;
     if let Some(fetch) = fetch.upgrade() {
         fetch.borrow_mut().speaks(name, state::Requests::Http2(requests));

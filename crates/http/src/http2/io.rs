@@ -37,7 +37,12 @@ pub(crate) struct Io<T> {
     on_frame: OnFrame,
     counted: Option<Counted>,
     client: bool,
+    scratch: Scratch,
 }
+
+/// What connections read into, before h2 has as much as has come: h2's own buffers would have to be zeroed for each look.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
 /// What has passed of a connection, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,6 +95,9 @@ struct Outward<T> {
     sent: usize,
     /// Bytes that may still be read in this go.
     readable: usize,
+    /// Whether, in this go, everything was read that had come: more cannot come before the next. `None`: nobody says when a go
+    /// begins.
+    drained: Option<bool>,
 }
 
 impl<T: Stream> Outward<T> {
@@ -108,23 +116,34 @@ impl<T: Stream> Outward<T> {
 }
 
 impl<T: Stream> Out<T> {
+    /// A go begins, which ends with [`Self::poll_flush`].
+    pub(crate) fn begin(&self) {
+        self.0.borrow_mut().drained = Some(false);
+    }
+
     /// Gives the transport what waits: to be called when h2 has done all it can.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut out = self.0.borrow_mut();
-        out.readable = MOST_READ;
+        (out.readable, out.drained) = (MOST_READ, None);
         out.poll_flush(cx)
     }
 }
 
 impl<T: Stream> Io<T> {
     /// Of a client, or a server; `ahead` has been read already.
-    pub(crate) fn new(stream: T, client: bool, ahead: Bytes, on_frame: OnFrame) -> (Self, Out<T>) {
+    pub(crate) fn new(
+        stream: T,
+        client: bool,
+        ahead: Bytes,
+        scratch: Scratch,
+        on_frame: OnFrame,
+    ) -> (Self, Out<T>) {
         let at = stream.bytes_written();
         let skip = if client { PREFACE.len() as u64 } else { 0 };
-        let out =
-            Rc::new(RefCell::new(Outward { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ }));
+        let outward = Outward { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ, drained: None };
+        let out = Rc::new(RefCell::new(outward));
         let watch = Watch { at, skip, header: Vec::new() };
-        (Self { out: out.clone(), ahead, watch, on_frame, counted: None, client }, Out(out))
+        (Self { out: out.clone(), ahead, watch, on_frame, counted: None, client, scratch }, Out(out))
     }
 
     /// Counts from now on what passes.
@@ -147,13 +166,23 @@ impl<T: Stream> AsyncRead for Io<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let buffer = into.initialize_unfilled();
-        let read = ready!(out.stream.poll_read(cx, buffer))?;
+        if out.drained == Some(true) {
+            return Poll::Pending;
+        }
+        let mut scratch = this.scratch.0.borrow_mut();
+        if scratch.len() < into.remaining() {
+            scratch.resize(into.remaining(), 0);
+        }
+        let Poll::Ready(read) = out.stream.poll_read(cx, &mut scratch[..into.remaining()]) else {
+            out.drained = out.drained.map(|_| true);
+            return Poll::Pending;
+        };
+        let read = read?;
         out.readable = out.readable.saturating_sub(read);
         if let Some(counted) = &mut this.counted {
-            counted.received(&buffer[..read]);
+            counted.received(&scratch[..read]);
         }
-        into.advance(read);
+        into.put_slice(&scratch[..read]);
         Poll::Ready(Ok(()))
     }
 }
@@ -178,6 +207,9 @@ impl<T: Stream> AsyncWrite for Io<T> {
         let room = out.room();
         if room == 0 {
             return Poll::Pending;
+        }
+        if out.waiting.is_empty() {
+            out.waiting.reserve(USUAL);
         }
         let mut left = room;
         for slice in from {
@@ -210,6 +242,8 @@ impl<T: Stream> AsyncWrite for Io<T> {
 
 /// Bytes that a server reads in one go, about: some thousand of the smallest frames.
 const MOST_READ: usize = 32 * 1024;
+/// Room for the heads and a small answer, made at once.
+const USUAL: usize = 2 * 1024;
 /// Bytes that wait for the end of a go, at most: what a record of TLS holds.
 const MOST_WAITING: usize = 16 * 1024;
 

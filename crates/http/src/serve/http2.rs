@@ -20,7 +20,7 @@ use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
 use http::Request;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -44,8 +44,10 @@ pub(super) async fn serve<W, S, O, N>(
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
+    // When the session's task was last woken: what it does then happens at once.
+    let woken = Rc::new(Cell::new(service.world.now()));
     let on_frame = {
-        let (service, activity, writer) = (service.clone(), activity.clone(), writer.clone());
+        let (activity, writer, woken) = (activity.clone(), writer.clone(), woken.clone());
         let observed = service.clone();
         let mut note = noting(move |stream, piece, first| {
             if first {
@@ -57,10 +59,10 @@ pub(super) async fn serve<W, S, O, N>(
         move |frame: Frame| {
             note(&frame);
             writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
-            activity.moved(service.world.now(), (frame.span.end - frame.span.start) as usize);
+            activity.moved(woken.get(), (frame.span.end - frame.span.start) as usize);
         }
     };
-    let (io, out) = Io::new(stream, false, seen, Box::new(on_frame));
+    let (io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
     activity.memory.hold(STATE);
     let mut builder = Builder::new();
     builder
@@ -83,6 +85,8 @@ pub(super) async fn serve<W, S, O, N>(
             // What is being answered is finished; nothing more is taken in.
             connection.graceful_shutdown();
         }
+        out.begin();
+        woken.set(service.world.now());
         // What is added in this go is written in it.
         writer.borrow_mut().waker = None;
         loop {
@@ -90,7 +94,7 @@ pub(super) async fn serve<W, S, O, N>(
             let _ = tasks.poll_idle(cx);
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    activity.moved(service.world.now(), 0);
+                    activity.moved(woken.get(), 0);
                     let answer =
                         answer(service.clone(), activity.clone(), writer.clone(), id, request, respond);
                     // Most are there at once, and need no task.

@@ -3,7 +3,7 @@
 use super::access::{Access, Entry};
 use super::fifo_lock::FifoGuard;
 use super::site::{Answer, Asked, Content, Site};
-use super::stream::{Serving, head_size, imf_date};
+use super::stream::{Serving, head_size};
 use super::{Activity, Service};
 use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
@@ -104,13 +104,13 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
             fields.insert(CONTENT_TYPE, kind);
         }
     }
-    if let Some(wall_clock) = service.options.wall_clock
-        && let Ok(date) = HeaderValue::from_str(&imf_date(wall_clock()))
-    {
+    if let Some(date) = service.date.now() {
         fields.insert(DATE, date);
     }
-    let least = head_size(status, fields);
-    fill(fields, resource.head.map_or(0, |head| (bounded_head(head) as usize).saturating_sub(least)));
+    if let Some(head) = resource.head {
+        let least = head_size(status, fields);
+        fill(fields, (bounded_head(head) as usize).saturating_sub(least));
+    }
     let entry = service.options.log.clone().map(|log| {
         let access = Access {
             peer: activity.peer.as_deref().copied(),

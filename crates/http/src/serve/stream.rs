@@ -271,9 +271,7 @@ fn respond<W: World, S: Site, O>(
     if refused || asks_to_close(request) {
         fields.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Some(wall_clock) = service.options.wall_clock
-        && let Ok(date) = HeaderValue::from_str(&imf_date(wall_clock()))
-    {
+    if let Some(date) = service.date.now() {
         fields.insert(DATE, date);
     }
     let least = head_size(status, fields);
@@ -345,26 +343,6 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     let values = request.headers().get_all(CONNECTION);
     let mut tokens = values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
-}
-
-/// RFC 9110 §5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(super) fn imf_date(unix_seconds: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, time) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Years that begin in March make the leap day the last of its year.
-    let since = days + 719_468;
-    let (era, day_of_era) = (since / 146_097, since % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = (march_month + 2) % 12;
-    let year = era * 400 + year_of_era + u64::from(month < 2);
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize]);
-    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// A response body, a chunk at a time, without a copy.
@@ -595,14 +573,6 @@ const FIRST_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(imf_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(imf_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(imf_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
-        assert_eq!(imf_date(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 GMT");
-    }
 
     #[test]
     fn a_request_names_one_host() {

@@ -144,7 +144,7 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let (lane, workload) = (&built.lanes[0], &point.workload);
     let main = async {
         let mut contest =
-            contest::start(&built.network, lane, contestant, workload).await.expect("it starts");
+            contest::start(&built.network, lane, contestant, workload, false).await.expect("it starts");
         (&mut contest.task).await
     };
     let ended = built.network.run(main, Instant::ZERO + Duration::from_secs(600));

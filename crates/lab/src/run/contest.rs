@@ -48,7 +48,7 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts.
+/// Starts a contestant on its hosts; `logs`: its connections are logged, where its transport has a form for that.
 ///
 /// # Errors
 /// One line when the world refuses.
@@ -57,6 +57,7 @@ pub async fn start(
     lane: &ContestantHosts,
     contestant: &Contestant,
     workload: &Workload,
+    logs: bool,
 ) -> Result<Contest, String> {
     let job = job(contestant, workload)?;
     let recorder = Recorder::new();
@@ -69,12 +70,18 @@ pub async fn start(
     for node in &lane.servers {
         let world = network.world(*node);
         let host = host::start(world.clone(), contestant, &pairs, true).await?;
+        if logs {
+            host.keep_logs();
+        }
         let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }
     let world = network.world(lane.client);
     let client = host::start(world.clone(), contestant, &pairs, false).await?;
+    if logs {
+        client.keep_logs();
+    }
     let targets = lane.server_addresses.iter().map(|own| host::server(contestant, own, PORT)).collect();
     let task = load(world, client.connector(targets), &job, recorder.clone());
     Ok(Contest { client, servers, pairs, recorder, task })

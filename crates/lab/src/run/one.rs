@@ -11,6 +11,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_sim::Outcome;
+use anabranch_transport::protocol::ConnectionLog;
 use anabranch_wire::pcap;
 use anabranch_world::World;
 use std::fs::File;
@@ -40,6 +41,8 @@ pub struct Captured {
     pub pcapng: Vec<u8>,
     /// What packets do not show of what the host sent.
     pub course: Course,
+    /// The logs of its connections, of a transport that has a form for them.
+    pub logs: Vec<ConnectionLog>,
 }
 
 /// A host's packets in one run of a race, where the run cannot be repeated for them.
@@ -146,7 +149,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let main = async {
         let mut contests: Vec<Contest> = Vec::new();
         for (lane, contestant) in built.lanes.iter().zip(&scenario.contestants) {
-            contests.push(contest::start(network, lane, contestant, workload).await?);
+            contests.push(contest::start(network, lane, contestant, workload, capture).await?);
         }
         if let (Some(cross), Some(lane)) = (scenario.cross, built.lanes.get(scenario.contestants.len())) {
             contest::background(network, lane, cross).await?;
@@ -193,15 +196,18 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
             let servers = lane.servers.iter().enumerate().map(|(i, node)| {
                 (if i == 0 { "server".to_owned() } else { format!("server-{}", i + 1) }, *node)
             });
+            let contest = &contests[contestant];
+            let mut hosts = std::iter::once(&contest.client).chain(&contest.servers);
             for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
                 let mut pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
-                let secrets = contests[contestant].pairs.secrets();
+                let secrets = contest.pairs.secrets();
                 if !secrets.is_empty() {
                     let with = pcap::with_tls_secrets(pcapng, &secrets);
                     pcapng = with.map_err(|error| error.to_string())?;
                 }
                 let course = courses.next().unwrap_or_default();
-                captures.push(Captured { contestant, host, pcapng, course });
+                let logs = hosts.next().map(|host| host.take_logs()).unwrap_or_default();
+                captures.push(Captured { contestant, host, pcapng, course, logs });
             }
         }
     }

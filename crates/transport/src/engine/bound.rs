@@ -6,7 +6,7 @@ use super::session::EngineSession;
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::drive::drive;
 use crate::erased::{AnyConnector, AnyListener};
-use crate::protocol::{Host, Server, Totals};
+use crate::protocol::{ConnectionLog, Host, Server, Totals};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_base::trace::TraceRecord;
@@ -131,6 +131,14 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
 
     fn take_trace(&self) -> Vec<TraceRecord> {
         Self::take_trace(self)
+    }
+
+    fn keep_logs(&self) {
+        self.inner.shared.borrow_mut().engine.keep_logs();
+    }
+
+    fn take_logs(&self) -> Vec<ConnectionLog> {
+        self.inner.shared.borrow_mut().engine.take_logs()
     }
 
     fn totals(&self) -> Totals {

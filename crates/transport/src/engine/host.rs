@@ -282,6 +282,8 @@ impl<E: SessionEngine> EngineHost<E> {
 impl<E: SessionEngine> EngineOwner for EngineHost<E> {
     type Engine = E;
 
+    const AT_ONCE: usize = E::AT_ONCE;
+
     fn engine(&mut self) -> &mut E {
         &mut self.engine
     }

@@ -1,0 +1,75 @@
+//! The Date of answers (RFC 9110 §6.6.1), written once a second.
+
+use http::HeaderValue;
+use std::cell::RefCell;
+
+/// The wall clock, and what it said last.
+#[derive(Debug)]
+pub(super) struct Date {
+    wall_clock: Option<fn() -> u64>,
+    last: RefCell<Option<(u64, HeaderValue)>>,
+}
+
+impl Date {
+    /// Of this clock, Unix time in seconds; without one there is no Date.
+    pub(super) const fn new(wall_clock: Option<fn() -> u64>) -> Self {
+        Self { wall_clock, last: RefCell::new(None) }
+    }
+
+    /// The field's value at this moment.
+    pub(super) fn now(&self) -> Option<HeaderValue> {
+        let seconds = self.wall_clock?();
+        let mut last = self.last.borrow_mut();
+        if let Some((_, value)) = last.as_ref().filter(|(of, _)| *of == seconds) {
+            return Some(value.clone());
+        }
+        let value = HeaderValue::from_str(&imf_date(seconds)).ok()?;
+        *last = Some((seconds, value.clone()));
+        Some(value)
+    }
+}
+
+/// RFC 9110 §5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn imf_date(unix_seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, time) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // Years that begin in March make the leap day the last of its year.
+    let since = days + 719_468;
+    let (era, day_of_era) = (since / 146_097, since % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = (march_month + 2) % 12;
+    let year = era * 400 + year_of_era + u64::from(month < 2);
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize]);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(imf_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(imf_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(imf_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(imf_date(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 GMT");
+    }
+
+    #[test]
+    fn a_date_follows_the_clock_also_when_it_is_set_back() {
+        static CLOCK: AtomicU64 = AtomicU64::new(0);
+        let date = Date::new(Some(|| CLOCK.load(Ordering::Relaxed)));
+        for at in [784_111_777, 784_111_777, 784_111_778, 0, 784_111_777] {
+            CLOCK.store(at, Ordering::Relaxed);
+            assert_eq!(date.now().expect("a date"), imf_date(at).as_str());
+        }
+        assert_eq!(Date::new(None).now(), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Requests that ride with the handshake (RFC 8470): what is taken of them at a server, and what a client sends so.
+
+use super::*;
+use anabranch_quic::{QuicHost, visit};
+use anabranch_tls::{Pair, Visits};
+
+/// Both ends of a client that was here before, or was not, and a server that remembers it, or does not.
+async fn visited(
+    [here, there]: [&SimWorld; 2],
+    visits: Visits,
+    remembered: bool,
+) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
+    let within = |world: &SimWorld, label: &str| {
+        let clock = world.clone();
+        Surroundings::Simulated(Simulation::new(world.rng(label), move || clock.now()))
+    };
+    let pair = |label: &str| {
+        let visit = |client: &Client, server: &Server| visit(&Config::default(), client, server);
+        Pair::with_visits(3_000, visits, &["h3"], &within(there, label), &visit).expect("a pair")
+    };
+    let (known, other) = (pair("before"), pair("elsewhere"));
+    let host = async |world: &SimWorld, port: u16, ends: Ends| -> QuicHost<SimWorld> {
+        start(world.clone(), port, Config::default(), ends, Options::default()).await.expect("a host")
+    };
+    let ends = if remembered { &known } else { &other }.ends(&within(there, "tls"));
+    let listener = host(there, 443, Ends { client: None, ..ends }).await.listen_with(443, 0);
+    let ends = known.ends(&within(here, "tls"));
+    let connector = QuicConnector::new(
+        host(here, 0, Ends { server: None, ..ends }).await,
+        vec![SocketAddr::new(SERVER, 443)],
+    );
+    (listener.expect("listening"), connector)
+}
+
+/// A request by this method, whose number in the static table this is: whether it rode with the handshake, what came back, and
+/// when.
+async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (bool, u16, Duration) {
+    let request = [0, 0, 0xc0 | method, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'];
+    let (began, early) = (world.now(), session.early_data());
+    let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+    stream.write_all(&frame(HEADERS, &request)).await.expect("written");
+    stream.finish();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 10_000]);
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    (early, status(&answer), world.now() - began)
+}
+
+/// `:status` of an answer, of those that are expected here.
+fn status(answer: &[u8]) -> u16 {
+    // A frame's type and length (RFC 9000 §16), and the prefix of the field section.
+    let [HEADERS, length, rest @ ..] = answer else { return 0 };
+    match rest
+        .get((1 << (length >> 6)) - 1..)
+        .and_then(|section| section.strip_prefix(&[0, 0]))
+        .unwrap_or_default()
+    {
+        [0xd9, ..] => 200,
+        [0xff, 7, ..] => 425,
+        // A name by the table, and a value in Huffman's code (RFC 7541 Appendix B).
+        [0x5f, 9, 0x83, 0x68, 0x0d, 0xff, ..] => 405,
+        _ => 0,
+    }
+}
+
+/// GET, HEAD, POST and PUT, by the static table (RFC 9204 Appendix A).
+const GET: u8 = 17;
+const HEAD: u8 = 18;
+const POST: u8 = 20;
+const PUT: u8 = 21;
+
+/// Two hosts with a link of 40 ms, and a server of a page on one of them.
+fn between<T, F: Future<Output = T>>(
+    visits: Visits,
+    remembered: bool,
+    program: impl FnOnce(SimWorld, QuicConnector<SimWorld>) -> F,
+) -> T {
+    let network = Network::new(1);
+    let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
+        .map(|(name, address)| network.host(name, &[address]));
+    network.link(client, server, &LinkSpec::parse(LINK).expect("a link")).expect("linked");
+    let (here, there) = (network.world(client), network.world(server));
+    let all = async move {
+        let (listener, connector) = visited([&here, &there], visits, remembered).await;
+        let site = Rc::new(PageSite::new(&page()));
+        let serving = serve::run(there.clone(), listener, site, options(), Unobserved);
+        there.spawn("server", async move { drop(serving.await) }).detach();
+        program(here, connector).await
+    };
+    network.run(all, Instant::ZERO + Duration::from_secs(60)).expect_done()
+}
+
+/// RFC 8470 §5.2: what could do harm if a stranger sent a copy of it is refused before the handshake is done, with a status
+/// that says so; behind it, the same request is taken as any other.
+#[test]
+fn what_is_not_safe_is_refused_while_it_could_be_a_copy() {
+    for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
+        let [first, second] = between(Visits::Early, true, |world, connector| async move {
+            let session = connector.connect(0).expect("begun");
+            let _control = say(&session, &CONTROL).await;
+            [ask(&world, &session, method).await, ask(&world, &session, method).await]
+        });
+        assert_eq!([(first.0, first.1), (second.0, second.1)], [(true, early), (false, late)], "{method}");
+        if method != GET {
+            // A round trip, and what the server's handshake takes of the link: it was answered at once.
+            assert!(first.2 < Duration::from_millis(60), "{method}: {:?}", first.2);
+        }
+    }
+}
+
+/// Nothing rides with a handshake that a stranger could repeat to a client that was not here before.
+#[test]
+fn without_a_ticket_for_it_nothing_is_sent_early() {
+    for visits in [Visits::Never, Visits::Before] {
+        let (early, first) = between(visits, true, |world, connector| async move {
+            let session = connector.connect(0).expect("begun");
+            let early = session.early_data();
+            session.established().await.expect("stands");
+            let _control = say(&session, &CONTROL).await;
+            (early, ask(&world, &session, POST).await)
+        });
+        assert_eq!((early, first.0, first.1), (false, false, 405), "{visits:?}");
+    }
+}
+
+/// A page is asked for with the handshake; by a server that does not remember the client, once more, and it is whole.
+#[test]
+fn a_client_asks_again_for_what_a_server_has_not_taken_early() {
+    for (remembered, connections) in [(true, 1), (false, 2)] {
+        let outcome = between(Visits::Early, remembered, |world, connector| async move {
+            let session = connector.connect(0).expect("begun");
+            assert!(session.early_data(), "it has a ticket");
+            drop(session);
+            fetch::run(world, connector, page(), policy(), Unobserved).await
+        });
+        assert_eq!((outcome.end, outcome.body_bytes), (End::Done, 400_000), "{remembered}: {outcome:?}");
+        assert_eq!(outcome.connections, connections, "{remembered}: {outcome:?}");
+    }
+}
+
+/// A client that is told 425 says so: it does not ask for ever.
+#[test]
+fn an_answer_of_too_early_is_one_line() {
+    let outcome = with_server(|_, session| async move {
+        let _control = say(&session, &CONTROL).await;
+        while let Ok(mut stream) = session.accept().await {
+            let _ = stream.write_all(&frame(HEADERS, &[0, 0, 0xff, 7])).await;
+            stream.finish();
+            while let Ok(1..) = stream.read(&mut [0; 999]).await {}
+        }
+    });
+    let error = outcome.objects[0].as_ref().expect_err("refused").to_string();
+    assert!(error.contains("425") && !error.contains('\n'), "{error}");
+}

@@ -1,0 +1,248 @@
+//! Packets in and out, deadlines, and the order in which connections are asked: the endpoint as an engine.
+
+use super::connections::ABORTED;
+use super::{Endpoint, Event, Held, Id, Reply};
+use anabranch_base::time::Instant;
+use anabranch_base::trace::{TraceEvent, TraceRecord};
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Packet, RecvBatch, SendBatch};
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{
+    ConnectionClose, ConnectionError, DatagramEvent, EcnCodepoint, Transmit, TransportErrorCode,
+};
+use std::net::SocketAddr;
+
+impl Engine for Endpoint {
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        self.take_in(now, packet.source, packet.target, packet.ecn, BytesMut::from(packet.payload));
+        self.settle_touched(now);
+    }
+
+    fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
+        let stride = batch.stride();
+        if stride == 0 {
+            return;
+        }
+        // One buffer for all of them, as they came.
+        let mut rest = BytesMut::from(batch.bytes());
+        while !rest.is_empty() {
+            let datagram = rest.split_to(stride.min(rest.len()));
+            self.take_in(now, batch.source, batch.target, batch.ecn, datagram);
+        }
+        self.settle_touched(now);
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        // RFC 9000 §14.2.1: a quote of our first packet, whose destination nobody knows who was not on the way. What the
+        // network says later, of a connection that stands, is not believed.
+        if !matches!(icmp.kind, IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader) {
+            return;
+        }
+        let Some(quoted) = long_destination(quoted) else { return };
+        let meant = |held: &Held| {
+            held.first.is_some_and(|first| &first[..] == quoted)
+                && held.connection.is_handshaking()
+                && held.connection.remote_address().ip() == icmp.target
+        };
+        let Some((&id, _)) = self.connections.iter().find(|(_, held)| meant(held)) else { return };
+        let at = self.at(now);
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let nobody = ConnectionClose {
+            error_code: TransportErrorCode::CONNECTION_REFUSED,
+            frame_type: None,
+            reason: Bytes::new(),
+        };
+        held.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(nobody)));
+        held.connection.close(at, ABORTED, Bytes::new());
+        self.settle(now, id);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.clock.set(now.as_nanos());
+        let at = self.at(now);
+        let mut due: Vec<Id> =
+            self.due.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, id)| *id).collect();
+        due.sort_unstable();
+        for id in due {
+            if let Some(held) = self.connections.get_mut(&id) {
+                let connection = &mut held.connection;
+                self.surroundings.within(|| connection.handle_timeout(at));
+            }
+            self.settle(now, id);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
+        if let Some(reply) = self.replies.pop_front() {
+            let source = self.source(reply.target);
+            let source = reply.source.map_or(source, |ip| SocketAddr::new(ip, source.port()));
+            (out.source, out.target, out.ecn) = (source, reply.target, reply.ecn);
+            out.push(&reply.bytes);
+            return true;
+        }
+        self.clock.set(now.as_nanos());
+        let at = self.at(now);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let segments = self.segments.min(out.max_segments());
+        let mut sent = false;
+        // Round robin, from whose turn it is.
+        while let Some(id) = self.ready.range(self.turn..).next().or_else(|| self.ready.first()).copied() {
+            let Some(held) = self.connections.get_mut(&id) else {
+                self.ready.remove(&id);
+                continue;
+            };
+            let rate = held.watch.rate();
+            // quinn has a pacer, but none that can be told a rate: it is not asked before the next packet is due, with which
+            // acknowledgements go, too.
+            if rate.is_some() && held.pacer.ready_at() > now {
+                let due = held.pacer.ready_at();
+                let deadline = held.deadline.map_or(due, |deadline| deadline.min(due));
+                self.ready.remove(&id);
+                self.set_deadline(id, Some(deadline));
+                continue;
+            }
+            buffer.clear();
+            let connection = &mut held.connection;
+            // Where not all may leave, they are looked at one by one.
+            let segments = if held.unproven.is_some() { 1 } else { segments };
+            let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
+            let may_leave =
+                transmit.as_ref().is_none_or(|transmit| held.may_leave(transmit.destination, transmit.size));
+            let deadline = held.connection.poll_timeout();
+            if let (Some(rate), Some(transmit)) = (rate, &transmit) {
+                let mtu = u64::from(held.connection.current_mtu());
+                held.pacer.on_sent_at_rate(now, transmit.size as u64, rate, mtu);
+            }
+            if transmit.is_none() {
+                held.watch.stands_still(u64::from(held.connection.current_mtu()));
+            }
+            let deadline = deadline.map(|at| self.ours(at));
+            self.set_deadline(id, deadline);
+            let Some(transmit) = transmit else {
+                self.ready.remove(&id);
+                continue;
+            };
+            if !may_leave {
+                continue;
+            }
+            let source = self.source(transmit.destination);
+            let source = transmit.src_ip.map_or(source, |ip| SocketAddr::new(ip, source.port()));
+            (out.source, out.target, out.ecn) = (source, transmit.destination, to_ecn(transmit.ecn));
+            out.put_segments(&buffer[..transmit.size], transmit.segment_size.unwrap_or(transmit.size));
+            self.turn = Id(id.0 + 1);
+            sent = true;
+            break;
+        }
+        self.buffer = buffer;
+        sent
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    fn has_output(&self) -> bool {
+        !self.replies.is_empty() || !self.events.is_empty() || !self.ready.is_empty()
+    }
+
+    fn set_tracing(&mut self, on: bool) {
+        self.trace.set(on);
+    }
+
+    fn take_trace(&mut self) -> Vec<TraceRecord> {
+        self.trace.take()
+    }
+}
+
+impl Endpoint {
+    /// A datagram has come; whose it is is settled when all that came with it is in.
+    fn take_in(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        target: SocketAddr,
+        ecn: Ecn,
+        datagram: BytesMut,
+    ) {
+        self.clock.set(now.as_nanos());
+        let at = self.at(now);
+        let ecn = EcnCodepoint::from_bits(ecn as u8);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let bytes = datagram.len();
+        let inner = &mut self.inner;
+        let handled = self
+            .surroundings
+            .within(|| inner.handle(at, source, Some(target.ip()), ecn, datagram, &mut buffer));
+        match handled {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(&id) = self.handles.get(&handle)
+                    && let Some(held) = self.connections.get_mut(&id)
+                {
+                    let connection = &mut held.connection;
+                    if connection.side().is_client() && !std::mem::replace(&mut held.answered, true) {
+                        held.watch.note(TraceEvent::Answered);
+                    }
+                    let before = connection.remote_address();
+                    self.surroundings.within(|| connection.handle_event(event));
+                    held.moves(before, source, bytes);
+                    if self.touched.last() != Some(&id) {
+                        self.touched.push(id);
+                    }
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.buffer = buffer;
+                return self.accept(now, incoming);
+            }
+            Some(DatagramEvent::Response(transmit)) => self.reply(&transmit, &buffer),
+            None => {}
+        }
+        self.buffer = buffer;
+    }
+
+    fn settle_touched(&mut self, now: Instant) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for id in touched.drain(..) {
+            self.settle(now, id);
+        }
+        self.touched = touched;
+    }
+
+    pub(super) fn reply(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        if self.replies.len() < MOST_REPLIES {
+            self.replies.push_back(Reply {
+                source: transmit.src_ip,
+                target: transmit.destination,
+                ecn: to_ecn(transmit.ecn),
+                bytes: bytes[..transmit.size].to_vec(),
+            });
+        }
+    }
+}
+
+fn to_ecn(ecn: Option<EcnCodepoint>) -> Ecn {
+    match ecn {
+        None => Ecn::NotEct,
+        Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+        Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+        Some(EcnCodepoint::Ce) => Ecn::Ce,
+    }
+}
+
+/// The destination of a packet with a long header (RFC 9000 §17.2), of which only the beginning may be there.
+pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = packet.split_at_checked(6)?;
+    if head[0] & 0x80 == 0 {
+        return None;
+    }
+    rest.get(..usize::from(head[5])).filter(|destination| !destination.is_empty())
+}
+
+/// Most replies that wait; more are dropped, as a full queue would.
+const MOST_REPLIES: usize = 256;

@@ -1,0 +1,190 @@
+//! The streams of a connection: what is read, written, cancelled and let go.
+//!
+//! Home of RFC 9000 §2 and §3 as far as they are not quinn's.
+
+use super::{Endpoint, Held, Id, Open};
+use anabranch_base::time::Instant;
+use anabranch_transport::engine::Refusal;
+use anabranch_transport::{CloseReason, ONE_WAY};
+use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
+
+/// The number of a stream: those both ways by the client's order, those of one way apart, the client's even, the server's odd.
+pub(super) fn number(name: StreamId) -> u64 {
+    match name.dir() {
+        Dir::Bi => name.index(),
+        Dir::Uni => ONE_WAY | name.index() << 1 | u64::from(name.initiator() == Side::Server),
+    }
+}
+
+impl Endpoint {
+    /// Reads from a stream: how much, and whether nothing more is there.
+    pub fn recv(&mut self, now: Instant, id: Id, stream: u64, into: &mut [u8]) -> (usize, bool) {
+        let Some(held) = self.connections.get_mut(&id) else { return (0, true) };
+        let Some(name) = held.name(stream, true) else { return (0, true) };
+        let Some(open) = held.open.get_mut(&stream) else { return (0, true) };
+        if open.ended || open.reset.is_some() {
+            return (0, true);
+        }
+        let mut recv = held.connection.recv_stream(name);
+        let Ok(mut chunks) = recv.read(true) else { return (0, true) };
+        let (mut read, mut dry) = (0, false);
+        while read < into.len() {
+            match chunks.next(into.len() - read) {
+                Ok(Some(chunk)) => {
+                    into[read..read + chunk.bytes.len()].copy_from_slice(&chunk.bytes);
+                    read += chunk.bytes.len();
+                }
+                Ok(None) => {
+                    open.ended = true;
+                    dry = true;
+                    break;
+                }
+                Err(ReadError::Reset(code)) => {
+                    open.reset = Some(code.into_inner());
+                    dry = true;
+                    break;
+                }
+                Err(ReadError::Blocked) => {
+                    dry = true;
+                    break;
+                }
+            }
+        }
+        // Flow control may have credit to give.
+        if chunks.finalize().should_transmit() {
+            self.settle(now, id);
+        }
+        (read, dry)
+    }
+
+    /// The peer has sent its last byte on the stream, and it is read.
+    #[must_use]
+    pub fn is_finished(&self, id: Id, stream: u64) -> bool {
+        let Some(held) = self.connections.get(&id) else { return true };
+        held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)
+    }
+
+    /// The code with which the peer has cancelled what we read of a stream, or what we write.
+    #[must_use]
+    pub fn cancel_code(&self, id: Id, stream: u64, reading: bool) -> Option<u64> {
+        let open = self.connections.get(&id)?.open.get(&stream)?;
+        if reading { open.reset } else { open.stopped }
+    }
+
+    /// Begins the next stream, both ways or to the peer alone; `None`: the peer does not let there be one now.
+    ///
+    /// # Errors
+    /// The connection has ended, or it is the server that would begin one both ways, which nobody here has a use for.
+    pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, Refusal> {
+        let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
+        let connection = &mut held.connection;
+        if connection.is_closed() || (connection.side().is_server() && !one_way) {
+            return Err(Refusal::Closed);
+        }
+        let Some(begun) = connection.streams().open(if one_way { Dir::Uni } else { Dir::Bi }) else {
+            return Ok(None);
+        };
+        held.opened += u64::from(!one_way);
+        held.open.insert(number(begun), Open::default());
+        Ok(Some(number(begun)))
+    }
+
+    /// Nobody holds the stream any more: what was written goes on its way and ends there, what comes is not wanted. What goes
+    /// to the peer alone ends when its writer says so, else with the connection.
+    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi)
+            && held.connection.send_stream(name).finish().is_ok()
+        {
+            held.watch.finished(name);
+        }
+        let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
+        if let Some(name) = held.name(stream, true).filter(|_| !ended) {
+            let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+        }
+        self.settle(now, id);
+    }
+
+    /// What streams of a lower rank have goes first; those of one rank take turns.
+    pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(name) = held.name(stream, false) else { return };
+        // A stream that is over has nothing to send.
+        let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
+    }
+
+    /// Cancels what we read of a stream, or what we write (RFC 9000 §19.4, §19.5).
+    pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(name) = held.name(stream, reading) else { return };
+        let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
+        // What is over cannot be cancelled, and need not be.
+        let _ = if reading {
+            held.connection.recv_stream(name).stop(code)
+        } else {
+            held.watch.gave_up(name);
+            held.connection.send_stream(name).reset(code)
+        };
+        self.settle(now, id);
+    }
+
+    /// Writes to a stream as much as there is room for.
+    ///
+    /// # Errors
+    /// The connection takes nothing any more, or the peer has cancelled the stream.
+    pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
+        let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
+        while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
+            if held.connection.streams().open(Dir::Bi).is_none() {
+                return if held.connection.is_closed() { Err(Refusal::Closed) } else { Ok(0) };
+            }
+            held.open.insert(held.opened, Open::default());
+            held.opened += 1;
+        }
+        if held.open.get(&stream).is_some_and(|open| open.stopped.is_some()) {
+            return Err(Refusal::Failed(CloseReason::Cancelled));
+        }
+        let name = held.name(stream, false).ok_or(Refusal::Closed)?;
+        let written = match held.connection.send_stream(name).write(from) {
+            Ok(written) => {
+                held.watch.wrote(name, written);
+                Ok(written)
+            }
+            Err(WriteError::Blocked) => Ok(0),
+            Err(WriteError::Stopped(_)) => Err(Refusal::Failed(CloseReason::Cancelled)),
+            Err(WriteError::ClosedStream) => Err(Refusal::Closed),
+        };
+        self.settle(now, id);
+        written
+    }
+
+    /// Nothing more will be written to the stream.
+    pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
+        let Some(held) = self.connections.get_mut(&id) else { return };
+        let Some(name) = held.name(stream, false) else { return };
+        if held.connection.send_stream(name).finish().is_ok() {
+            held.watch.finished(name);
+        }
+        self.settle(now, id);
+    }
+
+    /// Takes no more than the congestion window lets go, and `bytes` beyond it; at most the send buffer.
+    pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
+        if let Some(held) = self.connections.get_mut(&id) {
+            held.unsent = Some(bytes);
+        }
+        self.settle(now, id);
+    }
+}
+
+impl Held {
+    /// quinn's name of a stream; `None`: that end has no say in it, as a stream that goes one way has none for the other.
+    fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
+        if stream & ONE_WAY == 0 {
+            return Some(StreamId::new(Side::Client, Dir::Bi, stream));
+        }
+        let initiator = if stream & 1 == 0 { Side::Client } else { Side::Server };
+        let ours = initiator == self.connection.side();
+        (ours != reading).then(|| StreamId::new(initiator, Dir::Uni, (stream & !ONE_WAY) >> 1))
+    }
+}

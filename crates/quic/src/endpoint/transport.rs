@@ -1,0 +1,61 @@
+//! What quinn is set to for a connection.
+
+use super::Endpoint;
+use crate::config::{Cc, Scheduler};
+use crate::watch::Watch;
+use crate::window::Windows;
+use anabranch_congestion::{Kind, cubic, reno};
+use anabranch_tls::{CryptoProvider, Surroundings};
+use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use std::sync::Arc;
+
+impl Endpoint {
+    /// quinn's settings of one connection, whose peer may have so many streams both ways open.
+    pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
+        let config = &self.config;
+        // What may be unread of a connection is set aside for it, so it needs no account.
+        let room =
+            config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
+        let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(number(streams)?)
+            .max_concurrent_uni_streams(number(ONE_WAY_STREAMS)?)
+            .stream_receive_window(number(config.stream_window.min(room))?)
+            .receive_window(number(config.window.min(room))?)
+            .send_window(config.sndbuf)
+            .max_idle_timeout(Some(IdleTimeout::try_from(config.idle).map_err(|error| error.to_string())?))
+            .initial_rtt(config.initial_rtt)
+            .initial_mtu(config.packet as u16)
+            .mtu_discovery_config(config.pmtud.then(MtuDiscoveryConfig::default))
+            .packet_threshold(config.dupthresh as u32)
+            .send_fairness(config.scheduler == Scheduler::RoundRobin)
+            .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
+            .enable_segmentation_offload(self.segments > 1);
+        // RFC 9002 §7.3.1: slow start counts all that was acknowledged.
+        let counting = reno::Counting::Bytes { limit: 1 << 20 };
+        let kind = match config.cc {
+            Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
+            Cc::Reno => Some(Kind::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::Bbr => Some(Kind::Bbr),
+            Cc::QuinnCubic => None,
+        };
+        let (packets, epoch) = (config.iw as u32, self.epoch);
+        transport.congestion_controller_factory(Arc::new(Windows { kind, packets, epoch, watch }));
+        Ok(transport)
+    }
+}
+
+/// Sees that certificates and keys come with a source of randomness: that of virtual time has none outside of it.
+pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
+    let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
+    drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
+}
+
+/// Of a connection's floor in the memory that all share: what it may have unread, and what is not acknowledged.
+pub(super) const SHARES: u64 = 2;
+/// What may always be unread: heads of requests.
+const MIN_WINDOW: u64 = 32 * 1024;
+
+/// Streams of one way that a peer may have open: RFC 9114 §6.2 has three, and some of types that are to be ignored.
+const ONE_WAY_STREAMS: u64 = 16;

@@ -1,0 +1,147 @@
+//! A client whose address changes under way (RFC 9000 §9), and a stranger who makes it look so.
+
+use crate::validation::{Sent, at, events, give, pair, sends, settle, size};
+use anabranch_base::time::Duration;
+use anabranch_base::{Engine, Instant};
+use anabranch_quic::{Config, Endpoint, Event, Id};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+const BYTES: usize = 2_000_000;
+
+/// A server that sends a client so many bytes on one stream, and what stands between them.
+struct Transfer {
+    ends: [Endpoint; 2],
+    ids: [Id; 2],
+    now: Instant,
+    /// Where the client is, as others see it.
+    client: SocketAddr,
+    written: usize,
+    read: usize,
+    /// Bytes that the server has from each address, and has sent there.
+    came: BTreeMap<SocketAddr, usize>,
+    went: BTreeMap<SocketAddr, usize>,
+}
+
+impl Transfer {
+    fn new() -> Self {
+        let mut ends = pair(&Config::default());
+        let now = Instant::ZERO;
+        let near = ends[0].connect(now, at(2, 443)).expect("begun");
+        settle(&mut ends, now);
+        assert_eq!(ends[0].send(now, near, 0, b"ask"), Ok(3));
+        settle(&mut ends, now);
+        let accepted = events(&mut ends[1]).into_iter().find_map(|event| match event {
+            Event::Accepted { id, .. } => Some(id),
+            _ => None,
+        });
+        let ids = [near, accepted.expect("accepted")];
+        let (came, went) = Default::default();
+        Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, came, went }
+    }
+
+    /// A millisecond: what either end has to send comes to the other, if it goes where the other is.
+    fn step(&mut self) -> Vec<Sent> {
+        self.now += Duration::from_millis(1);
+        let ([near, far], now) = (&mut self.ends, self.now);
+        for end in [&mut *near, &mut *far] {
+            if end.poll_timeout().is_some_and(|due| due <= now) {
+                end.handle_timeout(now);
+            }
+        }
+        let piece = [7; 10_000];
+        let left = BYTES - self.written;
+        if left > 0 {
+            self.written += far.send(now, self.ids[1], 0, &piece[..left.min(piece.len())]).expect("taken");
+            if self.written == BYTES {
+                far.finish(now, self.ids[1], 0);
+            }
+        }
+        let up = sends(near, now);
+        for sent in &up {
+            *self.came.entry(self.client).or_default() += sent.bytes.len();
+            give(far, now, &Sent { source: self.client, ..sent.clone() });
+        }
+        for sent in sends(far, now) {
+            *self.went.entry(sent.target).or_default() += sent.bytes.len();
+            // A translator stands before the client, which does not know of its other address.
+            if sent.target == self.client {
+                give(near, now, &Sent { target: at(1, 1000), ..sent });
+            }
+        }
+        let mut buffer = [0; 65_536];
+        while let (read @ 1.., _) = near.recv(now, self.ids[0], 0, &mut buffer) {
+            self.read += read;
+        }
+        up
+    }
+
+    fn until(&mut self, read: usize) {
+        for _ in 0..20_000 {
+            if self.read >= read {
+                return;
+            }
+            self.step();
+        }
+        panic!("{} of {read} bytes", self.read);
+    }
+
+    fn of(bytes: &BTreeMap<SocketAddr, usize>, address: SocketAddr) -> usize {
+        bytes.get(&address).copied().unwrap_or(0)
+    }
+}
+
+/// RFC 9000 §9.3, §8.2: the transfer goes on at the new address, and until the client has shown that it is there, no more goes to
+/// it than three times what came from it, or one datagram.
+#[test]
+fn a_transfer_goes_on_at_another_address() {
+    let mut transfer = Transfer::new();
+    transfer.until(BYTES / 4);
+    let (old, new) = (transfer.client, at(3, 2000));
+    transfer.client = new;
+    // The first round from there: the server has heard of the address, and of nobody there.
+    let mut rounds = 0;
+    while Transfer::of(&transfer.came, new) == 0 {
+        transfer.step();
+        rounds += 1;
+        assert!(rounds < 1_000, "the client says nothing");
+    }
+    let (came, went) = (Transfer::of(&transfer.came, new), Transfer::of(&transfer.went, new));
+    // One datagram with a challenge may be whole (§8.2.1).
+    assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
+    transfer.until(BYTES);
+    assert_eq!(transfer.read, BYTES);
+    assert_eq!(transfer.ends[1].peer(transfer.ids[1]), Some(new));
+    let after = Transfer::of(&transfer.went, old);
+    assert!(Transfer::of(&transfer.went, new) > BYTES / 2, "the rest went there, {after} to the old one");
+}
+
+/// RFC 9000 §9.3.1: a copy of a packet with another source makes a server send there no more than three times its bytes, or one
+/// datagram, however long it waits for an answer, and the client gets the rest.
+#[test]
+fn a_stranger_cannot_turn_a_transfer_on_somebody_else() {
+    let mut transfer = Transfer::new();
+    transfer.until(BYTES / 4);
+    // One packet of the client comes from the victim's address, and first.
+    let victim = at(9, 9);
+    let mut stolen = Vec::new();
+    let client = transfer.client;
+    for _ in 0..1_000 {
+        transfer.client = victim;
+        stolen = transfer.step();
+        transfer.client = client;
+        if !stolen.is_empty() {
+            break;
+        }
+    }
+    let came = size(&stolen);
+    assert!(came > 0 && came == Transfer::of(&transfer.came, victim), "{came}");
+    transfer.until(BYTES);
+    // Whatever its timers do afterwards.
+    for _ in 0..10_000 {
+        transfer.step();
+    }
+    let went = Transfer::of(&transfer.went, victim);
+    assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
+    assert_eq!(transfer.ends[1].peer(transfer.ids[1]), Some(client), "it is back with the client");
+}

@@ -243,7 +243,18 @@ fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
         let header = if source.one_in(2) {
             vec![0x20 | source.byte() & 0x1f]
         } else {
-            vec![source.pick(&[20, 21, 22, 23, 26]), 0xfe, 0xfd, 0, source.byte() & 3, 0, 0, 0, 0, source.byte()]
+            vec![
+                source.pick(&[20, 21, 22, 23, 26]),
+                0xfe,
+                0xfd,
+                0,
+                source.byte() & 3,
+                0,
+                0,
+                0,
+                0,
+                source.byte(),
+            ]
         };
         bytes.splice(0..header.len().min(bytes.len()), header);
     }

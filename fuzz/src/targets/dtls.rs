@@ -188,7 +188,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
                 let peer = &mut ends[1 - end];
                 if from == peer.at {
                     match peer.sent.get_mut(&packet) {
-                        Some(left @ 1..) => *left -= 1,
+                        Some(left) if *left > 0 => *left -= 1,
                         _ => panic!("a packet that nobody has sent, or not so often: {packet:02x?}"),
                     }
                 }

@@ -23,7 +23,8 @@ fn surroundings(world: &SimWorld) -> Surroundings {
 }
 
 fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
-    let ends = Ends::new(settings, surroundings(world)).expect("ends");
+    // Keys of DTLS 1.3 are changed many times on the way, in all that is said here.
+    let ends = Ends::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
     Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
 }
 

@@ -188,7 +188,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
                 let peer = &mut ends[1 - end];
                 if from == peer.at {
                     match peer.sent.get_mut(&packet) {
-                        Some(left @ 1..) => *left -= 1,
+                        Some(left) if *left > 0 => *left -= 1,
                         _ => panic!("a packet that nobody has sent, or not so often: {packet:02x?}"),
                     }
                 }
@@ -243,7 +243,18 @@ fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
         let header = if source.one_in(2) {
             vec![0x20 | source.byte() & 0x1f]
         } else {
-            vec![source.pick(&[20, 21, 22, 23, 26]), 0xfe, 0xfd, 0, source.byte() & 3, 0, 0, 0, 0, source.byte()]
+            vec![
+                source.pick(&[20, 21, 22, 23, 26]),
+                0xfe,
+                0xfd,
+                0,
+                source.byte() & 3,
+                0,
+                0,
+                0,
+                0,
+                source.byte(),
+            ]
         };
         bytes.splice(0..header.len().min(bytes.len()), header);
     }

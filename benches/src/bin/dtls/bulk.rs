@@ -118,7 +118,8 @@ impl Bulk {
         while let Some(event) = self.engines[end].poll_event() {
             match event {
                 Event::Readable { id, stream } => {
-                    while let Ok(Some(read)) = self.engines[end].recv(self.now, id, stream, &mut self.buffer) {
+                    while let Ok(Some(read)) = self.engines[end].recv(self.now, id, stream, &mut self.buffer)
+                    {
                         got += read.bytes;
                     }
                 }

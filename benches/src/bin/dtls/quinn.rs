@@ -4,8 +4,8 @@ use anabranch_benches::thread_cpu;
 use anabranch_tls::Identity;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ServerConfig,
-    StreamId, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
+    ServerConfig, StreamId, TransportConfig, VarInt,
 };
 use ring::aead::{AES_128_GCM, Algorithm};
 use rustls::crypto::{CryptoProvider, ring as provider};
@@ -43,7 +43,8 @@ impl Bulk {
         let only = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..provider::default_provider() });
         let initial = crypto.cipher_suites.iter().find_map(|suite| {
             let suite = suite.tls13()?;
-            (suite.common.suite == rustls::CipherSuite::TLS13_AES_128_GCM_SHA256).then(|| suite.quic_suite())?
+            (suite.common.suite == rustls::CipherSuite::TLS13_AES_128_GCM_SHA256)
+                .then(|| suite.quic_suite())?
         });
         let initial = initial.expect("a suite for QUIC");
         let builder = || {
@@ -81,7 +82,8 @@ impl Bulk {
         let mut ends = [end(None, 1), end(Some(Arc::new(server_config)), 2)];
         let now = Instant::now();
         let to = ends[1].at;
-        ends[0].connection = Some(ends[0].endpoint.connect(now, client_config, to, "server.test").expect("begun"));
+        ends[0].connection =
+            Some(ends[0].endpoint.connect(now, client_config, to, "server.test").expect("begun"));
         let mut this = Self { ends, now, stream: None, message: vec![7; 1 << 16], datagrams: Vec::new() };
         for _ in 0..20 {
             this.turn();

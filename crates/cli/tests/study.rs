@@ -219,6 +219,17 @@ fn a_wrong_file_is_named() {
         ("own/pages.toml", &FILES[1].1.replace("'page'", "'speed'"), "own/pages.toml: "),
         ("own/pages.csv", "contestant,loss,seconds\none,0,fast\n", "own/pages.csv: line 2"),
         (
+            "own/pages.csv",
+            "contestant,loss,seconds\nthree,0,1\n",
+            "pages.csv: contestant 'three': pages.toml has one",
+        ),
+        (
+            "own/pages.csv",
+            "contestant,loss,seconds\none,3%,1\n",
+            "pages.csv: loss '3%': pages.toml has 0, 5%",
+        ),
+        ("own/pages.csv", "contestant,los,seconds\none,0,1\n", "pages.csv: column 'los': pages.toml has "),
+        (
             "own/causes.toml",
             &FILES[3].1.replace("'pages'", "'sizes'"),
             "own/causes.toml: rtt: no table 'sizes'",

@@ -62,7 +62,9 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        let (key, text) = (words::capital(&key.to_lowercase()), escape(text));
+        // Names of contestants keep their letters; `UNEQUAL` is a word.
+        let word = if key.chars().any(char::is_lowercase) { key.to_string() } else { key.to_lowercase() };
+        let (key, text) = (words::capital(&word), escape(text));
         let _ = match key.as_str() {
             "Equal" | "Terms" => {
                 write!(out, "<details><summary>{key} for all</summary><p class=\"note\">{text}</p></details>")

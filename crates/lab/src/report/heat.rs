@@ -102,7 +102,7 @@ mod tests {
              <td class=\"least\" style=\"--share:10%\"><b>1.02</b> <span>\u{d7}1.02</span></td>",
             "<th>&lt;lte&gt;</th><td class=\"\" style=\"--share:65%\"><b>3.00</b> <span>\u{d7}2.00</span></td>",
             "<b>30.0</b> <span>\u{d7}20.00</span>",
-            "Seconds and, in each row",
+            "Seconds (geometric mean of the runs) and, in each row",
         ] {
             assert!(out.contains(said), "{said} in {out}");
         }

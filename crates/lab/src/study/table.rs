@@ -4,7 +4,7 @@
 //! is a prediction.
 
 use super::change::Change;
-use super::figures::Figures;
+use super::figures::{Figures, MEAN};
 use super::metric::Metric;
 use super::printed::Printed;
 use crate::causes::Causes;
@@ -105,7 +105,36 @@ impl Table {
             ));
         }
         let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
-        Ok(Self { name: name.to_owned(), definition, printed, added: Vec::new() })
+        let table = Self { name: name.to_owned(), definition, printed, added: Vec::new() };
+        table.check_labels()?;
+        Ok(table)
+    }
+
+    /// What is printed is of a contestant and of levels that the plan has: a cell of another would never be met.
+    fn check_labels(&self) -> Result<(), String> {
+        let Some(printed) = &self.printed else { return Ok(()) };
+        let names = self.names();
+        let refuse = |column: &str, label: &str, known: &[String]| {
+            Err(format!("{0}.csv: {column} '{label}': {0}.toml has {1}", self.name, known.join(", ")))
+        };
+        for column in &printed.columns {
+            let levels = self.definition.plan.get(column).and_then(toml::Value::as_array);
+            let of_plan = levels.is_some() || ["contestant", "object"].contains(&column.as_str());
+            if !of_plan {
+                let known: Vec<String> = self.definition.plan.keys().cloned().collect();
+                return refuse("column", column, &known);
+            }
+            let levels: Vec<String> = match levels {
+                _ if column == "contestant" => names.clone(),
+                Some(levels) => levels.iter().filter_map(level).collect(),
+                None => continue,
+            };
+            let unknown = printed.rows.iter().filter_map(|row| row.labels.get(column));
+            if let Some(label) = unknown.into_iter().find(|label| *label != MEAN && !levels.contains(label)) {
+                return refuse(column, label, &levels);
+            }
+        }
+        Ok(())
     }
 
     /// The column along which curves are drawn: of a table of which nothing is printed, its first factor.
@@ -208,6 +237,15 @@ impl Table {
 
 fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
+}
+
+/// A level of a factor as cells are labelled with it.
+fn level(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Some(value.to_string()),
+        _ => None,
+    }
 }
 
 /// One of these cells has these labels.

@@ -74,7 +74,7 @@ fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
         commands(&text).into_iter().filter(|command| command.starts_with("race --loss 1%")).collect();
     let [typed] = &typed[..] else { panic!("{typed:?}") };
     let bare = printed(&["race", "--quiet"]);
-    quotes_only("README.md", &[bare.clone()]);
+    quotes_only("README.md", std::slice::from_ref(&bare));
     quotes_only(page, &[bare, printed(&typed.split_whitespace().chain(["--quiet"]).collect::<Vec<_>>())]);
 }
 

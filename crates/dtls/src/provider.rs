@@ -1,7 +1,7 @@
 //! The cryptography that the library is handed: ring's ciphers and its verification of signatures, and on a real network ring's
 //! key exchange and signatures; what is left is the library's own.
 //!
-//! What the library does not say passes here, and in [`secrets`](crate::secrets).
+//! What the library does not say passes here, and in [`crate::secrets`].
 
 use crate::secrets::{self, Hmac};
 use anabranch_tls::CertificateDer;

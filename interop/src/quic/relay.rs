@@ -35,13 +35,16 @@ pub struct Weather {
     pub damaged_ppm: u64,
     /// That happens to so many in a row at most.
     pub in_a_row: u32,
-    /// Each time so many datagrams have come from a client it gets another port.
+    /// Each time so many datagrams have come from a client it gets another port, [`MOST_MOVES`] times at most.
     pub rebind_after: Option<u64>,
     /// And another address.
     pub rebind_address: bool,
     /// What comes to the place before still reaches it, as it does with NATs that forget late.
     pub old_place_stays: bool,
 }
+
+/// quiche's server follows a client to three further places and leaves those after them unanswered, whoever the client is.
+const MOST_MOVES: u64 = 3;
 
 impl Weather {
     /// Delay and rate as in the interop runner's simulations (15 ms, there 10 Mbit/s), and nothing else.
@@ -267,7 +270,8 @@ impl Shared {
         let Some(flow) = state.flows.get_mut(&client) else { return };
         if way == UP {
             flow.come += 1;
-            if self.weather.rebind_after.is_some_and(|after| flow.come.is_multiple_of(after))
+            if flow.rebound < MOST_MOVES
+                && self.weather.rebind_after.is_some_and(|after| flow.come.is_multiple_of(after))
                 && let Ok(back) = self.place(flow.rebound + 1, client, &mut state.readers)
             {
                 flow.back = back;

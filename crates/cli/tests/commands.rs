@@ -90,7 +90,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     (
         "anabranch study run --all --out studies-out",
         Run("anabranch study run alternative-transport --out studies-out --quick"),
-        "as typed it takes an hour",
+        "as typed it takes minutes",
     ),
     ("anabranch race", Nothing, "a test of quotes runs it, and compares what it prints"),
     (

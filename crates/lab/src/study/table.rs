@@ -121,7 +121,12 @@ impl Table {
             let levels = self.definition.plan.get(column).and_then(toml::Value::as_array);
             let of_plan = levels.is_some() || ["contestant", "object"].contains(&column.as_str());
             if !of_plan {
-                let known: Vec<String> = self.definition.plan.keys().cloned().collect();
+                let factors = self
+                    .definition
+                    .plan
+                    .iter()
+                    .filter(|(key, value)| *key != "transport" && value.is_array());
+                let known: Vec<String> = factors.map(|(key, _)| key.clone()).collect();
                 return refuse("column", column, &known);
             }
             let levels: Vec<String> = match levels {

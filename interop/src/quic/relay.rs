@@ -44,7 +44,7 @@ pub struct Weather {
 }
 
 /// quiche's server follows a client to two further places; later ones it may leave unanswered, whoever the client is.
-const MOST_MOVES: u64 = 2;
+pub const MOST_MOVES: u64 = 2;
 
 impl Weather {
     /// Delay and rate as in the interop runner's simulations (15 ms, there 10 Mbit/s), and nothing else.

@@ -1,7 +1,7 @@
 # What ns-2.csv and ns-2-loss.csv hold: ns ns-2.tcl PROTO RATE(Mbit/s) RTT(ms) BYTES LOSS SEED WINDOW, with tcp .. 536 .. 20, or sctp .. 528 .. 0, or
-# sctp .. 1452 .. 0; loss 0, or 0.01 and 0.02 with seeds 1 to 200. The last packet above 100 bytes that node 1 receives is the end.
+# sctp .. 1452 .. 0; loss 0, or 0.01 and 0.02 with seeds 1 to 1000. Data is what has more than 100 bytes: from the first that node 0 sends to the last that node 1 receives.
 set proto [lindex $argv 0]; set rate [lindex $argv 1]; set rtt [lindex $argv 2]; set chunk [lindex $argv 3]; set loss [lindex $argv 4]; set seed [lindex $argv 5]; set win [lindex $argv 6]
-ns-random [expr $seed*7654321+987654]
+ns-random [expr ($seed*7654321+987654) % 2147483647]
 set junk [new RandomVariable/Uniform]; for {set i 0} {$i < 50} {incr i} { $junk value }
 set ns [new Simulator]
 set f [open out.tr w]

@@ -813,6 +813,9 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     );
     let papers = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers.md"));
     let papers = papers.expect("docs/papers.md");
+    let (prose, _) = papers.split_once(EVERY).expect("the map in docs/papers.md");
+    let map: String = PAPERS.map(|name| map_of(name, &place.0.join("all"))).concat();
+    expect_file!["../../../docs/papers.md"].assert_eq(&format!("{prose}{EVERY}{map}"));
     for (question, name, causes) in CHARTS {
         let html = fs::read_to_string(place.0.join("all").join(name).join("study.html")).expect("a page");
         for cause in causes {
@@ -827,6 +830,70 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
             assert!(row.contains(&format!("`{cause}`")), "docs/papers.md: {question}: {cause}");
         }
     }
+}
+
+/// The studies of the five papers, in the order of docs/papers.md.
+const PAPERS: [&str; 5] =
+    ["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002", "alternative-transport"];
+
+/// Where docs/papers.md begins to be written by the test.
+const EVERY: &str = "## Every table, figure and claim\n\n\
+     Each row has the flags that its study's command takes to run what decides it, and what came of that with few seeds.\n\
+     What a claim says, and the check that decides it, stands in [outcomes](outcomes.md).\n";
+
+/// A study's tables, figures and claims, each with its command and its outcome: what `study bundle` has in `map.csv`.
+fn map_of(name: &str, all: &Path) -> String {
+    let study = anabranch_lab::study::open(name).expect(name);
+    let read = |file: &str| fs::read_to_string(all.join(name).join(file)).expect(file);
+    let outputs = ["claims.csv", "causes.csv"].map(|file| (format!("{name}/{file}"), read(file)));
+    let map = anabranch_lab::study::bundle::map(&study, &outputs.into(), None);
+    let verdicts = verdicts_of(&read("cells.csv"));
+    let command = format!("anabranch study run {name} --quick");
+    let mut out = format!(
+        "\n### {name}\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
+    );
+    for row in csv::Reader::from_reader(map.as_bytes()).records() {
+        let row = row.expect("a row");
+        let [kind, id, place, check, commands, outcome] =
+            [0, 1, 2, 4, 5, 6].map(|column| row[column].replace('|', "\\|"));
+        let with =
+            commands.replace("./", "").replace(&format!("anabranch study run studies/{name} --quick "), "");
+        let with = if with.is_empty() { "".to_owned() } else { format!("`{with}`") };
+        let (what, place, outcome) = match &*kind {
+            "table" => (
+                format!("table {id}"),
+                place,
+                verdicts.get(&*id).cloned().unwrap_or("no published value".to_owned()),
+            ),
+            "figure" if check.is_empty() => ("shown there".to_owned(), id, "those of its tables".to_owned()),
+            "figure" => ("shown there".to_owned(), id, format!("by {check}")),
+            "claim" => (id, place, outcome),
+            _ => continue,
+        };
+        out += &format!("| {what} | {place} | {with} | {outcome} |\n");
+    }
+    out
+}
+
+/// How many cells of each table have each verdict.
+fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
+    let mut rows = csv::Reader::from_reader(cells.as_bytes());
+    let header = rows.headers().expect("a header").clone();
+    let [table, verdict] = ["table", "verdict"]
+        .map(|name| header.iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}")));
+    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for row in rows.records() {
+        let row = row.expect("a row");
+        *counts.entry(row[table].to_owned()).or_default().entry(row[verdict].to_owned()).or_default() += 1;
+    }
+    let line = |counts: BTreeMap<String, usize>| {
+        let word = |verdict: &str, count| {
+            if count == 1 { verdict.to_owned() } else { verdict.trim_end_matches('s').to_owned() }
+        };
+        let counts = counts.iter().map(|(verdict, count)| format!("{count} {}", word(verdict, *count)));
+        counts.collect::<Vec<_>>().join(", ")
+    };
+    counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
 }
 
 /// Eight questions that all five papers are about: the study and the findings that answer each.

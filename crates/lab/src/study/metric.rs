@@ -55,6 +55,8 @@ pub enum Metric {
     Connections,
     /// Mean seconds until user data may flow on a connection.
     Connect,
+    /// Seconds until every object is delivered, less those until user data may flow.
+    Transfer,
     /// Seconds from a path's failure to the first data sent after it that arrived.
     Failover,
     /// Mean over the objects of the seconds that they lay complete at the receiver behind another object's hole.
@@ -66,7 +68,7 @@ pub enum Metric {
 }
 
 /// All of them, but those of one object, in the order in which files hold them.
-pub const OF_RUNS: [Metric; 24] = [
+pub const OF_RUNS: [Metric; 25] = [
     Metric::ObjectMean,
     Metric::Page,
     Metric::NetIo,
@@ -87,6 +89,7 @@ pub const OF_RUNS: [Metric; 24] = [
     Metric::Fast,
     Metric::Connections,
     Metric::Connect,
+    Metric::Transfer,
     Metric::Failover,
     Metric::Blocked,
     Metric::Share,
@@ -147,6 +150,7 @@ impl Metric {
             Self::Fast => Some(run.events.fast as f64),
             Self::Connections => Some(run.connections as f64),
             Self::Connect => run.connect_ns.map(seconds),
+            Self::Transfer => Some(seconds(run.page_ns?.saturating_sub(run.connect_ns?))),
             Self::Failover => run.failover_ns.map(seconds),
             Self::Blocked => mean(run, |object| object.why.and_then(|why| why.blocked_ns)),
             Self::Share => shared.map(|(share, _)| share),
@@ -164,6 +168,7 @@ impl Metric {
             | Self::Page
             | Self::LastAnswer
             | Self::Connect
+            | Self::Transfer
             | Self::Failover
             | Self::Blocked => "s",
             Self::NetIo => "KiB/s",

@@ -65,6 +65,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "lab",
         ],
     ),
+    // Python's package: the laboratory, and the whole command line as a module's program.
+    ("py", &["cli", "lab"]),
 ];
 
 /// Crates that must not know of clocks, sockets, threads or tasks.

@@ -11,7 +11,7 @@ const KEYS: [&str; 4] = ["page", "trace", "down-trace", "up-trace"];
 
 /// The files that this plan names, and the plan itself where it is one; a file that is gone is left out.
 pub fn of(plan: &Value) -> Vec<Input> {
-    let mut names: Vec<String> = std::env::args().skip(1).filter(|word| word.ends_with(".toml")).collect();
+    let mut names: Vec<String> = crate::words().filter(|word| word.ends_with(".toml")).collect();
     named(plan, false, &mut names);
     let mut found: Vec<Input> = Vec::new();
     for name in names {

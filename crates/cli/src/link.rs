@@ -15,7 +15,6 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::process::ExitCode;
 
 /// The verb's flags.
 pub fn command() -> Command {
@@ -108,10 +107,10 @@ pub fn command() -> Command {
 }
 
 /// Does what the flags say; the command's status is ours.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(what) = matches.get_one::<String>("list") {
         say(&list::render(what))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let network = network(matches)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
@@ -130,7 +129,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let quiet = matches.get_flag("quiet");
     if matches.get_flag("dry-run") {
         say(&planned(&request, &network.describe()))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let outputs = Outputs::reserve(text("json"), None)?;
     let wanted = text("json").is_some();
@@ -151,7 +150,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
             };
             files::clean_up();
             complain(&error.to_string());
-            return Ok(ExitCode::from(code));
+            return Ok(code);
         }
     };
     if let Some(status) = ended.far_failed {
@@ -169,7 +168,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     if wanted {
         outputs.write("", || account::json(&request, &ended), String::new)?;
     }
-    Ok(ExitCode::from(ended.status))
+    Ok(ended.status)
 }
 
 /// The network, its flags read as a race's.

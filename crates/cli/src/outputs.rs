@@ -90,7 +90,7 @@ impl Outputs {
 
 /// The command without what says where results go, and how fast: what makes the same results again, wherever.
 pub fn reproducing_command() -> String {
-    without_outputs(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+    without_outputs(crate::words())
 }
 
 fn without_outputs(words: impl Iterator<Item = String>) -> String {
@@ -113,7 +113,7 @@ fn without_outputs(words: impl Iterator<Item = String>) -> String {
 
 /// The command as a shell would take it again.
 pub fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = crate::words().map(quoted);
     std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -1,0 +1,236 @@
+//! The anabranch command: parse, do, report, exit. [`run`] is all of it, for the program and for the Python package.
+//!
+//! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
+//! missed; 2 usage; 3 not possible on this host; 130 interrupted.
+
+mod args;
+mod bulk;
+mod busy_poll;
+mod decode;
+#[cfg(target_os = "linux")]
+mod dial;
+#[cfg(target_os = "linux")]
+mod dry_run;
+mod features;
+mod files;
+#[cfg(target_os = "linux")]
+mod gateway;
+#[cfg(target_os = "linux")]
+mod get;
+mod inputs;
+mod knobs;
+#[cfg(target_os = "linux")]
+mod link;
+mod list;
+#[cfg(target_os = "linux")]
+mod listen;
+mod load;
+mod memory;
+mod merge;
+mod out;
+mod outputs;
+mod packages;
+mod place;
+mod progress;
+#[cfg(target_os = "linux")]
+mod qlog;
+mod race;
+#[cfg(target_os = "linux")]
+mod secure;
+#[cfg(target_os = "linux")]
+mod serve;
+mod study;
+mod sweep;
+#[cfg(target_os = "linux")]
+mod threads;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+/// Why a verb did not do what it was asked to.
+#[derive(Debug)]
+enum Failure {
+    /// The request was wrong: exit 2.
+    Usage(String),
+    /// This host does not let us: exit 3.
+    Host(String),
+    /// A bug of ours: exit 3, asking for a report.
+    Internal(String),
+    /// The user stopped it: exit 130.
+    Interrupted,
+}
+
+/// What a verb that was carried out has to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Done {
+    /// All is well: exit 0.
+    Well,
+    /// A transfer failed, or an expectation was missed: exit 1.
+    Badly,
+}
+
+impl Failure {
+    /// What it is, for people.
+    pub fn line(self) -> String {
+        match self {
+            Self::Usage(line) | Self::Host(line) | Self::Internal(line) => line,
+            Self::Interrupted => "interrupted".to_owned(),
+        }
+    }
+}
+
+/// The command line; under another program its own words would not be these.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The words behind the program's name.
+fn words() -> impl Iterator<Item = String> {
+    WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
+}
+
+/// Does what a command line says, the program's name first, and gives the exit code. It takes the process over: it may set
+/// handlers of signals, raise limits, make namespaces, and an interrupt may end the process.
+#[must_use]
+pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
+    let words = WORDS.get_or_init(|| words.into_iter().collect());
+    let matches = match args::command().try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) => return misused(&error),
+    };
+    #[cfg(target_os = "linux")]
+    if let Some(("link", flags)) = matches.subcommand() {
+        // Its status is its command's, and it begins with one thread.
+        return link::run(flags).unwrap_or_else(fail);
+    }
+    let planned = match matches.subcommand() {
+        Some(("race", flags)) => match race::prepare(flags) {
+            Ok(plan) => plan,
+            Err(failure) => return fail(failure),
+        },
+        Some(("study", flags)) => match study::prepare(flags) {
+            Ok(()) => None,
+            Err(failure) => return fail(failure),
+        },
+        _ => None,
+    };
+    // These end in their own way, and may have thousands of connections.
+    if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
+        #[cfg(target_os = "linux")]
+        anabranch_world::os::raise_open_files();
+    } else {
+        race::end_on_interrupt();
+    }
+    let result = match matches.subcommand() {
+        Some(("race", race)) => race::run(race, planned),
+        Some(("merge", merge)) => merge::run(merge),
+        Some(("study", study)) => study::run(study),
+        Some(("decode", decode)) => decode::run(decode),
+        Some(("features", features)) => features::run(features),
+        Some(("completions", flags)) => packages::complete(flags),
+        Some(("man", flags)) => packages::manual(flags),
+        #[cfg(target_os = "linux")]
+        Some(("serve", flags)) => serve::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("get", flags)) => get::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("gateway", flags)) => gateway::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("load", flags)) => load::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("bulk", flags)) => bulk::run(flags),
+        #[cfg(not(target_os = "linux"))]
+        Some(("serve" | "get" | "gateway" | "load" | "bulk" | "link", _)) => {
+            Err(Failure::Host("the real network is available on Linux only".to_owned()))
+        }
+        _ => Ok(Done::Well),
+    };
+    while race::STOP.load(Ordering::Relaxed) {
+        // Whoever set it tells what is done, and ends the process.
+        std::thread::park();
+    }
+    match result {
+        Ok(Done::Well) => 0,
+        Ok(Done::Badly) => {
+            files::clean_up();
+            1
+        }
+        Err(failure) => fail(failure),
+    }
+}
+
+/// Leaves nothing partial behind, says why, and gives the exit code.
+fn fail(failure: Failure) -> u8 {
+    let (code, line) = match failure {
+        Failure::Usage(line) => (2, line),
+        Failure::Host(line) => (3, line),
+        Failure::Internal(line) => (3, format!("internal error: {line}")),
+        Failure::Interrupted => (130, "interrupted".to_owned()),
+    };
+    files::clean_up();
+    complain(&line);
+    code
+}
+
+/// One line on standard error.
+fn complain(line: &str) {
+    // All of it or nothing.
+    let _ = std::io::stderr().write_all(format!("anabranch: {}\n", plain(line)).as_bytes());
+}
+
+/// What another host has said may not command the terminal, nor be written backwards: such characters by their names.
+fn plain(text: &str) -> String {
+    let commands = |c: char| {
+        c.is_control() && c != '\n'
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if commands(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+/// Help and version as they are; whatever is wrong with the command line in one line.
+fn misused(error: &clap::Error) -> u8 {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingSaid;
+    if !error.use_stderr() || error.kind() == NothingSaid {
+        let _ = error.print();
+        return if error.use_stderr() { 2 } else { 0 };
+    }
+    let text = error.to_string();
+    let message = text.split("\nUsage:").next().unwrap_or_default();
+    let message = message.split("\nFor more information").next().unwrap_or_default();
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+    // The same in all verbs; other programs count by it.
+    let counts = words().any(|word| word.starts_with("-n"));
+    let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
+    complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
+    2
+}
+
+/// Text on standard output; whoever closed it early does not want the rest.
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Host(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn what_would_command_a_terminal_is_spelt() {
+        assert_eq!(plain("tür\nzwei 😀"), "tür\nzwei 😀");
+        assert_eq!(plain("\x1b]0;x\x07\u{9b}2J\r\u{202e}"), "\\u{1b}]0;x\\u{7}\\u{9b}2J\\r\\u{202e}");
+    }
+}

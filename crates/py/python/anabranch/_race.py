@@ -1,0 +1,106 @@
+"""Races in this process, and what they find."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from html import escape
+from typing import Any, Optional, Union
+
+from . import _native
+from ._flags import flags
+from ._table import Table
+
+Several = Union[str, Iterable[str]]
+
+
+class Result:
+    """What a race found: tables, the report, JSON, and what the command prints."""
+
+    def __init__(self, native: _native.Race) -> None:
+        self._native = native
+
+    @property
+    def summary(self) -> Table:
+        """A row for each point, contestant and metric: means, median, 95 % interval of the median, quartiles."""
+        return Table(self._native.summary())
+
+    @property
+    def runs(self) -> Table:
+        """A row for each point, contestant and seed; times in nanoseconds of the run's own clock."""
+        return Table(self._native.runs())
+
+    @property
+    def objects(self) -> Table:
+        """A row for each point, contestant, seed and object, its response time in parts."""
+        return Table(self._native.objects())
+
+    @property
+    def causes(self) -> Table:
+        """A row for each setting that makes one contestant sooner than another, with its effect (a ratio of times)."""
+        return Table(self._native.causes())
+
+    @property
+    def verdicts(self) -> list[str]:
+        """A sentence for each point."""
+        return self._native.verdicts()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before trusting the numbers."""
+        return self._native.warnings()
+
+    @property
+    def command(self) -> str:
+        """The command line that gives the same results."""
+        return self._native.command()
+
+    @property
+    def expectations_met(self) -> Optional[bool]:
+        """Whether all that the plan expects was found; None where it expects nothing."""
+        return self._native.expectations_met()
+
+    def to_json(self) -> str:
+        """What ``anabranch race --json`` writes, byte for byte, but for threads and seconds in ``host``."""
+        return self._native.to_json()
+
+    def report(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the report, one page of HTML, to a file."""
+        self._native.report(os.fspath(path))
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def __repr__(self) -> str:
+        return f"<anabranch result: {self.command}>"
+
+    def _repr_html_(self) -> str:
+        verdicts = "".join(f"<p>{escape(verdict)}</p>" for verdict in self.verdicts)
+        page = escape(self._native.html(), quote=True)
+        frame = f'<iframe srcdoc="{page}" style="width:100%;height:40em;border:0" title="Report"></iframe>'
+        return f"{verdicts}{frame}"
+
+
+def race(
+    plan: Union[str, os.PathLike[str], None] = None,
+    *,
+    page: Optional[str] = None,
+    network: Optional[str] = None,
+    transport: Optional[Several] = None,
+    runs: Optional[int] = None,
+    threads: Optional[int] = None,
+    progress: Optional[Callable[[int, int], object]] = None,
+    **keywords: Any,
+) -> Result:
+    """Races contestants in the virtual network, and says which is first and why.
+
+    ``plan`` is a plan (TOML) or a page (HAR) to race, as the command line has it first. ``network`` is a preset
+    (``anabranch race --list presets``), ``transport`` contestants such as ``"six=tcp:connections=6"``, ``runs`` seeds a point.
+    All other keywords are flags of ``anabranch race``: ``rate="10mbit"``, ``rtt="60ms"``, ``loss=["0", "1%"]``,
+    ``objects="20x10kB"``. ``progress`` is called with runs that are done and all runs.
+
+    Raises PlanError, a ValueError, with the command line's sentence where something is wrong.
+    """
+    given = {"page": page, "preset": network, "transport": transport, "runs": runs, **keywords}
+    file = None if plan is None else os.fspath(plan)
+    return Result(_native.race(flags(given), file, threads=threads, progress=progress))

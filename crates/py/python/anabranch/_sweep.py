@@ -1,0 +1,212 @@
+"""Sweeps: the points of a plan on all cores of this machine or on a Dask cluster, into one Parquet dataset.
+
+A part of the dataset is a shard: some points in a row, as many as make a thousand parts or fewer, so that the files are the
+same wherever and by however many they are made. Parts appear whole or not at all; those that are there are not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _native
+from ._flags import flags
+from ._table import Table
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.dataset
+
+Flags = list[tuple[str, str]]
+#: Most parts of a table.
+PARTS = 1000
+#: How often a shard is begun again whose worker died.
+TRIES = 5
+
+
+class Swept:
+    """A dataset of a sweep: a folder of Parquet files for each table."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def dataset(self, table: str = "summary") -> pyarrow.dataset.Dataset:
+        """A table as a dataset of pyarrow, read as it is asked."""
+        import pyarrow.dataset
+
+        return pyarrow.dataset.dataset(self.path / table, format="parquet")
+
+    def to_arrow(self, table: str = "summary") -> pyarrow.Table:
+        """A table, all of it, in the order of the points."""
+        return self.dataset(table).to_table()
+
+    def __repr__(self) -> str:
+        return f"<anabranch sweep: {self.path}>"
+
+
+def shard(given: Flags, plan: Optional[tuple[str, str]], points: range, tables: tuple[str, ...]) -> dict[str, Any]:
+    """Runs some points in a row, on one thread: a table of pyarrow for each name."""
+    import pyarrow
+
+    with tempfile.TemporaryDirectory() as place:
+        file = None
+        if plan is not None:
+            name, text = plan
+            path = Path(place, Path(name).name)
+            path.write_text(text)
+            file = str(path)
+        found: dict[str, list[pyarrow.Table]] = {name: [] for name in tables}
+        for point in points:
+            race = _native.race(given, file, point=point, threads=1)
+            for name, rows in found.items():
+                table = pyarrow.table(Table(getattr(race, name)()))
+                number = pyarrow.array([point] * table.num_rows, pyarrow.uint64())
+                rows.append(table.add_column(0, "point", number))
+    # A column without a value at one point may have some at another.
+    return {name: pyarrow.concat_tables(rows, promote_options="permissive") for name, rows in found.items()}
+
+
+def sweep(
+    plan: Union[str, os.PathLike[str], None] = None,
+    *,
+    out: Union[str, os.PathLike[str]],
+    client: Any = None,
+    tables: Iterable[str] = ("summary", "runs", "causes"),
+    threads: Optional[int] = None,
+    progress: Optional[Callable[[int, int], object]] = None,
+    **keywords: Any,
+) -> Swept:
+    """Races every point of a plan, and writes what they find to ``out``: a folder of Parquet files for each table.
+
+    Without ``client`` all cores of this machine work (``threads`` of them, if given). With a ``dask.distributed.Client`` its workers
+    do, here, by Slurm (``dask-jobqueue``) or in Kubernetes; a shard whose worker died is run again. The content is the same, and so
+    are the files. ``tables`` are of ``summary``, ``runs``, ``objects``, ``causes``, each with the number of its point before the
+    factors. ``progress`` is called with points that are done and all points. What is there of the same sweep is kept; a folder with
+    another one is refused. A plan that names other files needs them where the workers are. Needs pyarrow.
+
+    Raises PlanError as ``race`` does.
+    """
+    given = flags({("preset" if name == "network" else name): value for name, value in keywords.items()})
+    names = tuple(tables)
+    unknown = [name for name in names if name not in ("summary", "runs", "objects", "causes")]
+    if unknown:
+        raise ValueError(f"tables: {unknown[0]!r} is none of summary, runs, objects, causes")
+    file = None if plan is None else os.fspath(plan)
+    count = _native.count(given, file)
+    text = None if file is None else (file, Path(file).read_text())
+    place = prepared(Path(out), given, text, names)
+    size = -(-count // PARTS)
+    shards = [range(first, min(first + size, count)) for first in range(0, count, size)]
+    left = [points for points in shards if not all(part(place, name, points).exists() for name in names)]
+    done = count - sum(map(len, left))
+    if progress is not None:
+        progress(done, count)
+    work = on_cluster(client, given, text, left, names) if client is not None else here(threads, given, text, left, names)
+    for points, found in work:
+        for name, rows in found.items():
+            written(part(place, name, points), rows)
+        done += len(points)
+        if progress is not None:
+            progress(done, count)
+    return Swept(place)
+
+
+def prepared(place: Path, given: Flags, text: Optional[tuple[str, str]], names: tuple[str, ...]) -> Path:
+    """The folder, if it is empty or this sweep's."""
+    own = json.dumps(
+        {"anabranch": version("anabranch"), "flags": given, "plan": text and text[1], "tables": names}, indent=1
+    )
+    note = place / "sweep.json"
+    if place.exists() and any(place.iterdir()):
+        if not note.exists() or note.read_text() != own:
+            raise ValueError(f"{place}: holds something else than this sweep; name another folder, or remove it")
+    for name in names:
+        (place / name).mkdir(parents=True, exist_ok=True)
+    note.write_text(own)
+    return place
+
+
+def part(place: Path, table: str, points: range) -> Path:
+    """The file of a shard."""
+    return place / table / f"part-{points.start:08}.parquet"
+
+
+def written(path: Path, rows: Any) -> None:
+    """Writes a file that is there whole or not at all."""
+    import pyarrow.parquet
+
+    part = path.with_name(f".{path.name}.part")
+    pyarrow.parquet.write_table(rows, part)
+    part.replace(path)
+
+
+Work = Iterator[tuple[range, dict[str, Any]]]
+
+
+def here(threads: Optional[int], given: Flags, text: Optional[tuple[str, str]], left: list[range], names: tuple[str, ...]) -> Work:
+    """Shards by threads of this process; the interpreter is free while a point is run."""
+    workers = threads or len(os.sched_getaffinity(0))
+    rest = iter(left)
+    with ThreadPoolExecutor(workers) as pool:
+        running: dict[Future[dict[str, Any]], range] = {}
+
+        def begin() -> None:
+            # No more results wait than there are threads.
+            for points in rest:
+                running[pool.submit(shard, given, text, points, names)] = points
+                if len(running) >= 2 * workers:
+                    break
+
+        begin()
+        try:
+            while running:
+                ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    yield running.pop(future), future.result()
+                    begin()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def on_cluster(client: Any, given: Flags, text: Optional[tuple[str, str]], left: list[range], names: tuple[str, ...]) -> Work:
+    """Shards as futures of a Dask cluster; so many are under way that its workers do not wait, and no more."""
+    from distributed import as_completed
+    from distributed.scheduler import KilledWorker
+
+    rest = iter(left)
+    running: dict[Any, tuple[range, int]] = {}
+
+    def submitted(points: range, tries: int) -> Any:
+        future = client.submit(shard, given, text, points, names, pure=False, retries=TRIES)
+        running[future] = (points, tries)
+        return future
+
+    enough = max(4, 3 * sum(client.nthreads().values()))
+    ended = as_completed([submitted(points, 1) for _, points in zip(range(enough), rest)])
+    try:
+        for future in ended:
+            points, tries = running.pop(future)
+            try:
+                found = future.result()
+            except KilledWorker:
+                # Workers die of other things than this shard, too: it is blamed when it has met several.
+                if tries >= TRIES:
+                    raise
+                ended.add(submitted(points, tries + 1))
+                continue
+            yield points, found
+            # The cluster may forget it.
+            future.release()
+            for points in rest:
+                ended.add(submitted(points, 1))
+                break
+    except BaseException:
+        client.cancel(list(running))
+        raise

@@ -1,0 +1,33 @@
+"""pytest's fixture ``network_link``: programs of a test behind an emulated link."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ._program import link
+
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def network_link() -> Callable[..., Run]:
+    """``network_link(rate="2mbit", rtt="80ms", loss="1%")`` is a function that runs a command behind that link.
+
+    The test is skipped where this host has no network namespaces for us.
+    """
+
+    def of(**keywords: Any) -> Run:
+        trial = link(["true"])
+        if trial.returncode == 3:
+            pytest.skip(trial.stderr.strip().removeprefix("anabranch: "))
+
+        def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+            return link(command, **keywords)
+
+        return run
+
+    return of

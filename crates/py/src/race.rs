@@ -1,0 +1,220 @@
+//! A race in this process: the plan that keywords describe, its runs, and what came of them.
+
+use crate::tables::{self, Table};
+use anabranch_lab::plan::{self, Outline, Plan};
+use anabranch_lab::report::{self, Framing};
+use anabranch_lab::results::{Host, Race as Results};
+use anabranch_lab::run::batch::{self, Options, RaceError};
+use anabranch_lab::table::{self, Style};
+use anabranch_lab::transports::Transports;
+use anabranch_lab::{json, verdict};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+pyo3::create_exception!(anabranch, PlanError, PyValueError, "A plan that cannot be run, in the words of the command line.");
+
+/// Flags of the command line without their dashes, and what each is given.
+type Flags = Vec<(String, String)>;
+
+/// How often an interrupt is looked for, and progress told.
+const LOOK: Duration = Duration::from_millis(50);
+
+fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
+    let flags = flags.iter().map(|(flag, value)| (flag.as_str(), value.as_str()));
+    plan::read(file, flags).map_err(|error| PlanError::new_err(error.to_string()))
+}
+
+/// How many points a plan has: one, or each combination of what varies.
+#[pyfunction]
+#[pyo3(signature = (flags, file=None))]
+pub fn count(flags: Flags, file: Option<&str>) -> PyResult<usize> {
+    Ok(outline(&flags, file)?.count())
+}
+
+/// What a race found.
+#[pyclass(frozen)]
+pub struct Race {
+    results: Results,
+    command: String,
+    terms: Vec<Vec<String>>,
+}
+
+/// Races what the flags describe; of its points this one alone, if one is named.
+#[pyfunction]
+#[pyo3(signature = (flags, file=None, point=None, threads=None, progress=None))]
+pub fn race(
+    py: Python<'_>,
+    flags: Flags,
+    file: Option<&str>,
+    point: Option<usize>,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Race> {
+    let refused = |error: plan::PlanError| PlanError::new_err(error.to_string());
+    let mut outline = outline(&flags, file)?;
+    let plan = match point {
+        None => {
+            plan::bounds::check_together(&outline).map_err(refused)?;
+            outline.whole().map_err(refused)?
+        }
+        Some(point) if point < outline.count() => outline.at(point).map_err(refused)?.clone(),
+        Some(point) => {
+            let line = format!("point {point}: the plan has {} points, from 0", outline.count());
+            return Err(PlanError::new_err(line));
+        }
+    };
+    batch::check(&plan).map_err(refused)?;
+    let threads = threads.unwrap_or_else(cores).max(1);
+    let mut results = carried_out(py, &plan, threads, progress.as_ref())?;
+    results.host = Host {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        ..Host::default()
+    };
+    let transports = Transports::standard();
+    let terms = results.points.iter().map(|point| table::terms(point, &transports, &report::names(point)));
+    let terms = terms.collect();
+    Ok(Race { command: command(&flags, file), terms, results })
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The command line of these flags.
+fn command(flags: &Flags, file: Option<&str>) -> String {
+    let quoted = |text: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+        let is_plain = !text.is_empty() && text.chars().all(plain);
+        if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    };
+    let mut words = vec!["anabranch race".to_owned()];
+    words.extend(file.map(quoted));
+    words.extend(flags.iter().map(|(flag, value)| format!("--{flag} {}", quoted(value))));
+    words.join(" ")
+}
+
+/// Runs a plan in threads of its own, while this one looks for interrupts and tells how far they are.
+fn carried_out(py: Python<'_>, plan: &Plan, threads: usize, progress: Option<&Py<PyAny>>) -> PyResult<Results> {
+    let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let all = plan.most_runs();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        // A receiver alone is not for several threads, which the wait without the interpreter could be.
+        let receiver = Mutex::new(receiver);
+        let (stop, done) = (&stop, &done);
+        scope.spawn(move || {
+            let progress = |runs: usize| done.store(runs, Ordering::Relaxed);
+            let options = Options { threads, progress: &progress, stop };
+            // Nobody receives after an interrupt.
+            let _ = sender.send(batch::race(plan, &options));
+        });
+        let mut told = 0;
+        let mut result = loop {
+            match py.detach(|| wait(&receiver)) {
+                Ok(found) => break Ok(found),
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(PyRuntimeError::new_err("a run broke an invariant: please report this"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = done.load(Ordering::Relaxed);
+            let tell = || match progress {
+                Some(progress) if now != told => progress.call1(py, (now, all)).map(drop),
+                _ => Ok(()),
+            };
+            if let Err(error) = py.check_signals().and_then(|()| tell()) {
+                stop.store(true, Ordering::Relaxed);
+                break Err(error);
+            }
+            told = now;
+        };
+        if result.is_err() {
+            // The threads end at their next look at `stop`.
+            py.detach(|| while matches!(wait(&receiver), Err(RecvTimeoutError::Timeout)) {});
+        } else if let (Some(progress), true) = (progress, told != all) {
+            result = progress.call1(py, (all, all)).and(result);
+        }
+        result?.map_err(|error| match error {
+            RaceError::Interrupted => PyKeyboardInterrupt::new_err(()),
+            RaceError::Plan(error) => PlanError::new_err(error.to_string()),
+            RaceError::Run(line) => PyRuntimeError::new_err(format!("internal error: {line}")),
+        })
+    })
+}
+
+#[pymethods]
+impl Race {
+    /// What `anabranch race --json` writes; facts of the host are what a race that is run point by point tells of it.
+    fn to_json(&self) -> String {
+        json::render(&self.results)
+    }
+
+    /// The report of `--out`, without captures.
+    fn html(&self) -> String {
+        let framing = Framing { command: &self.command, terms: &self.terms, ..Framing::default() };
+        report::html(&self.results, &framing)
+    }
+
+    /// What the command prints.
+    fn text(&self) -> String {
+        table::render(&self.results, Style { color: false, pictures: false })
+    }
+
+    /// A sentence for each point: which contestant is first, by how much, and why.
+    fn verdicts(&self) -> Vec<String> {
+        self.results.points.iter().map(verdict::sentence).collect()
+    }
+
+    /// The command that gives these results.
+    fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Whether all that was expected was found; `None` where nothing was.
+    fn expectations_met(&self) -> Option<bool> {
+        let expectations = &self.results.expectations;
+        (!expectations.is_empty()).then(|| expectations.iter().all(|one| one.met))
+    }
+
+    /// What the reader must know before trusting the numbers.
+    fn warnings(&self) -> Vec<String> {
+        self.results.warnings.clone()
+    }
+
+    /// A row for each point, contestant and metric.
+    fn summary(&self) -> PyResult<Table> {
+        tables::summary(&self.results)
+    }
+
+    /// A row for each point, contestant and seed.
+    fn runs(&self) -> PyResult<Table> {
+        tables::runs(&self.results)
+    }
+
+    /// A row for each point, contestant, seed and object.
+    fn objects(&self) -> PyResult<Table> {
+        tables::objects(&self.results)
+    }
+
+    /// A row for each cause of a gap between two contestants.
+    fn causes(&self) -> PyResult<Table> {
+        tables::causes(&self.results)
+    }
+
+    /// Writes the report.
+    fn report(&self, path: &str) -> PyResult<()> {
+        Ok(std::fs::write(Path::new(path), self.html())?)
+    }
+}
+
+/// The result, when it is there within one look.
+fn wait<T: Send>(receiver: &Mutex<mpsc::Receiver<T>>) -> Result<T, RecvTimeoutError> {
+    receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(LOOK)
+}

@@ -1,0 +1,272 @@
+//! Results as tables by the Arrow C Data Interface: what pandas, polars, DuckDB and pyarrow take without a copy.
+//!
+//! Columns are factors first, then those of the results' own names; times are milliseconds where the name ends in `_ms`, integer
+//! nanoseconds where it ends in `_ns`.
+
+use anabranch_lab::results::{Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
+};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{Field, Schema};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::sync::Arc;
+
+/// Rows and columns, read by whoever knows `__arrow_c_stream__`.
+#[pyclass(frozen)]
+pub struct Table {
+    batch: RecordBatch,
+}
+
+#[pymethods]
+impl Table {
+    /// Rows.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Names of the columns, in order.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.batch.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// The schema as a capsule of Arrow's C Data Interface.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.batch.schema().as_ref()).map_err(broken)?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// The rows as a capsule of Arrow's C Stream Interface. Another schema than the table's own is not made.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
+        let schema = self.batch.schema();
+        let rows = RecordBatchIterator::new([Ok(self.batch.clone())], schema);
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(rows)), c"arrow_array_stream")
+    }
+
+    fn __len__(&self) -> usize {
+        self.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<anabranch table: {} rows of {}>", self.num_rows(), self.column_names().join(", "))
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]
+fn broken(error: arrow_schema::ArrowError) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// Columns with their names.
+#[derive(Default)]
+struct Columns(Vec<(String, ArrayRef)>);
+
+impl Columns {
+    /// The levels of the factors of each row.
+    fn of_factors<'a>(race: &Race, rows: impl Iterator<Item = &'a Point> + Clone) -> Self {
+        let mut columns = Self::default();
+        for factor in anabranch_lab::csv::factors(race.points.first()) {
+            columns.text(factor, rows.clone().map(|point| point.factors.get(factor).map(String::as_str)));
+        }
+        columns
+    }
+
+    fn add(&mut self, name: &str, column: ArrayRef) {
+        self.0.push((name.to_owned(), column));
+    }
+
+    fn text<'a>(&mut self, name: &str, values: impl Iterator<Item = Option<&'a str>>) {
+        self.add(name, Arc::new(values.collect::<StringArray>()));
+    }
+
+    fn count(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
+        self.add(name, Arc::new(values.collect::<UInt64Array>()));
+    }
+
+    fn number(&mut self, name: &str, values: impl Iterator<Item = Option<f64>>) {
+        self.add(name, Arc::new(values.collect::<Float64Array>()));
+    }
+
+    fn truth(&mut self, name: &str, values: impl Iterator<Item = bool>) {
+        self.add(name, Arc::new(values.map(Some).collect::<BooleanArray>()));
+    }
+
+    fn table(self) -> PyResult<Table> {
+        let fields: Vec<Field> =
+            self.0.iter().map(|(name, column)| Field::new(name, column.data_type().clone(), true)).collect();
+        let columns = self.0.into_iter().map(|(_, column)| column).collect();
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(broken)?;
+        Ok(Table { batch })
+    }
+}
+
+const fn outcome(run: &Run) -> &'static str {
+    match run.outcome {
+        Outcome::Done => "done",
+        Outcome::Failed => "failed",
+        Outcome::Deadline => "deadline",
+    }
+}
+
+/// A row for each point, contestant and metric.
+pub fn summary(race: &Race) -> PyResult<Table> {
+    let mut rows: Vec<(&Point, &str, &str, &Stat)> = Vec::new();
+    for point in &race.points {
+        for contestant in &point.contestants {
+            for metric in Summary::METRICS {
+                let stat = contestant.summary.metric(metric);
+                rows.extend(stat.map(|stat| (point, contestant.name.as_str(), metric, stat)));
+            }
+        }
+    }
+    let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
+    columns.text("contestant", rows.iter().map(|row| Some(row.1)));
+    columns.text("metric", rows.iter().map(|row| Some(row.2)));
+    columns.count("n", rows.iter().map(|row| Some(row.3.n)));
+    columns.count("failed", rows.iter().map(|row| Some(row.3.failed)));
+    let numbers: [(&str, fn(&Stat) -> Option<f64>); 10] = [
+        ("mean", |stat| stat.mean),
+        ("geometric_mean", |stat| stat.geometric_mean),
+        ("median", |stat| stat.median),
+        ("ci95_low", |stat| stat.ci95.map(|[low, _]| low)),
+        ("ci95_high", |stat| stat.ci95.map(|[_, high]| high)),
+        ("quartile_low", |stat| stat.quartiles.map(|[low, _]| low)),
+        ("quartile_high", |stat| stat.quartiles.map(|[_, high]| high)),
+        ("p10", |stat| stat.p10),
+        ("p90", |stat| stat.p90),
+        ("p95", |stat| stat.p95),
+    ];
+    for (name, of) in numbers {
+        columns.number(name, rows.iter().map(|row| of(row.3)));
+    }
+    columns.table()
+}
+
+/// A row for each point, contestant and seed.
+pub fn runs(race: &Race) -> PyResult<Table> {
+    let rows: Vec<(&Point, &str, &Run)> = of_runs(race).collect();
+    let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
+    columns.text("contestant", rows.iter().map(|row| Some(row.1)));
+    columns.count("seed", rows.iter().map(|row| Some(row.2.seed)));
+    columns.text("outcome", rows.iter().map(|row| Some(outcome(row.2))));
+    let counts: [(&str, fn(&Run) -> Option<u64>); 17] = [
+        ("page_ns", |run| run.page_ns),
+        ("limit_ns", |run| run.limit_ns),
+        ("connect_ns", |run| run.connect_ns),
+        ("declared_failed_ns", |run| run.declared_failed_ns),
+        ("failover_ns", |run| run.failover_ns),
+        ("restored_ns", |run| run.restored_ns),
+        ("connections", |run| Some(run.connections)),
+        ("packets_up", |run| Some(run.packets.up.sent)),
+        ("packets_down", |run| Some(run.packets.down.sent)),
+        ("lost_up", |run| Some(run.packets.up.lost)),
+        ("lost_down", |run| Some(run.packets.down.lost)),
+        ("retransmitted_up", |run| Some(run.packets.up.retransmitted)),
+        ("retransmitted_down", |run| Some(run.packets.down.retransmitted)),
+        ("timeouts", |run| Some(run.events.timeouts)),
+        ("fast", |run| Some(run.events.fast)),
+        ("wire_bytes_up", |run| Some(run.wire_bytes.up)),
+        ("wire_bytes_down", |run| Some(run.wire_bytes.down)),
+    ];
+    for (name, of) in counts {
+        columns.count(name, rows.iter().map(|row| of(row.2)));
+    }
+    columns.table()
+}
+
+fn of_runs(race: &Race) -> impl Iterator<Item = (&Point, &str, &Run)> {
+    race.points.iter().flat_map(|point| {
+        point.contestants.iter().flat_map(move |contestant| {
+            contestant.runs.iter().map(move |run| (point, contestant.name.as_str(), run))
+        })
+    })
+}
+
+/// A row for each point, contestant, seed and object.
+pub fn objects(race: &Race) -> PyResult<Table> {
+    let rows: Vec<(&Point, &str, &Run, &Object)> = of_runs(race)
+        .flat_map(|(point, contestant, run)| run.objects.iter().map(move |object| (point, contestant, run, object)))
+        .collect();
+    let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
+    columns.text("contestant", rows.iter().map(|row| Some(row.1)));
+    columns.count("seed", rows.iter().map(|row| Some(row.2.seed)));
+    columns.text("outcome", rows.iter().map(|row| Some(outcome(row.2))));
+    columns.count("page_ns", rows.iter().map(|row| row.2.page_ns));
+    columns.text("object", rows.iter().map(|row| Some(row.3.name.as_str())));
+    columns.count("bytes", rows.iter().map(|row| Some(row.3.bytes)));
+    let counts: [(&str, fn(&Object) -> Option<u64>); 5] = [
+        ("connection", |object| object.connection),
+        ("stream", |object| object.stream),
+        ("issued_ns", |object| object.issued_ns),
+        ("first_byte_ns", |object| object.first_byte_ns),
+        ("delivered_ns", |object| object.delivered_ns),
+    ];
+    for (name, of) in counts {
+        columns.count(name, rows.iter().map(|row| of(row.3)));
+    }
+    columns.text("failure", rows.iter().map(|row| row.3.failure.as_deref()));
+    for (at, part) in PARTS.iter().enumerate() {
+        let of = |object: &Object| object.why.as_ref().map(Why::parts).and_then(|parts| parts[at]);
+        columns.count(&format!("{part}_ns"), rows.iter().map(|row| of(row.3)));
+    }
+    columns.table()
+}
+
+/// A row for each cause of a gap between two contestants.
+pub fn causes(race: &Race) -> PyResult<Table> {
+    let mut rows = Vec::new();
+    for point in &race.points {
+        for comparison in &point.comparisons {
+            let Some(experiment) = &comparison.experiment else { continue };
+            let helps = comparison.causes.iter().map(|cause| (cause, false));
+            let holds_back = experiment.held_back_by.iter().map(|cause| (cause, true));
+            rows.extend(helps.chain(holds_back).map(|(cause, back)| (point, experiment, cause, back)));
+        }
+    }
+    let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
+    columns.text("winner", rows.iter().map(|row| Some(row.1.winner.as_str())));
+    columns.text("loser", rows.iter().map(|row| Some(row.1.loser.as_str())));
+    columns.number("gap", rows.iter().map(|row| Some(row.1.gap)));
+    columns.text("factor", rows.iter().map(|row| Some(row.2.factor.as_str())));
+    columns.text("change", rows.iter().map(|row| Some(row.2.change.as_str())));
+    columns.text("was", rows.iter().map(|row| Some(row.2.was.as_str())));
+    columns.number("effect", rows.iter().map(|row| Some(row.2.effect)));
+    columns.number("ci_low", rows.iter().map(|row| Some(row.2.ci[0])));
+    columns.number("ci_high", rows.iter().map(|row| Some(row.2.ci[1])));
+    columns.truth("enough", rows.iter().map(|row| row.2.enough));
+    columns.truth("holds_back", rows.iter().map(|row| row.3));
+    columns.table()
+}
+
+/// A CSV file of the command line as a table: a column is of integers or of numbers where each of its fields is one or empty.
+#[pyfunction]
+pub fn read_csv(path: &str) -> PyResult<Table> {
+    let wrong = |error: csv::Error| PyValueError::new_err(format!("{path}: {error}"));
+    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
+    let header = reader.headers().map_err(wrong)?.clone();
+    let records = reader.records().collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let mut columns = Columns::default();
+    for (at, name) in header.iter().enumerate() {
+        let fields = || records.iter().map(|record| record.get(at).filter(|field| !field.is_empty()));
+        let whole: Result<Vec<Option<i64>>, _> = fields().map(|field| field.map(str::parse).transpose()).collect();
+        let numbers: Result<Vec<Option<f64>>, _> =
+            fields().map(|field| field.map(str::parse).transpose()).collect();
+        match (fields().any(|field| field.is_some()), whole, numbers) {
+            (true, Ok(whole), _) => columns.add(name, Arc::new(Int64Array::from(whole))),
+            (true, _, Ok(numbers)) => columns.add(name, Arc::new(Float64Array::from(numbers))),
+            _ => columns.text(name, fields()),
+        }
+    }
+    columns.table()
+}

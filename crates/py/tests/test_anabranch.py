@@ -1,0 +1,200 @@
+"""What the package promises: equal to the command line, one sentence for what is wrong, tables that others read."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import anabranch
+import pytest
+
+QUICK = {"objects": "5x10kB", "rate": "10mbit", "rtt": "40ms", "runs": 8, "causes": "off"}
+
+
+def program(*words):
+    done = subprocess.run([sys.executable, "-m", "anabranch", *words], capture_output=True, text=True, check=False)
+    return done
+
+
+def without_machine(text):
+    """JSON without the two facts of one execution."""
+    lines = [line for line in text.splitlines() if '"threads"' not in line and '"elapsed_s"' not in line]
+    return "\n".join(lines).replace(",\n  }", "\n  }")
+
+
+def test_a_race_is_that_of_the_command_line():
+    result = anabranch.race(loss=["0", "2%"], transport=["tcp", "many=sctp:streams=5"], **QUICK)
+    flags = ["--loss", "0,2%", "--transport", "tcp", "--transport", "many=sctp:streams=5"]
+    for key, value in QUICK.items():
+        flags += [f"--{key}", str(value)]
+    done = program("race", *flags, "--json", "-", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert without_machine(result.to_json()) == without_machine(done.stdout.rstrip("\n"))
+    again = program(*result.command.split()[1:], "--json", "-", "--quiet")
+    assert without_machine(again.stdout) == without_machine(done.stdout)
+
+
+def test_tables_are_what_is_in_the_json():
+    result = anabranch.race(loss=["0", "2%"], transport=["tcp", "sctp"], **QUICK)
+    found = json.loads(result.to_json())
+    runs = result.runs.to_arrow()
+    told = [run["page_ns"] for point in found["points"] for arm in point["arms"] for run in arm["runs"]]
+    assert runs["page_ns"].to_pylist() == told
+    assert set(runs["loss"].to_pylist()) == {"0", "2%"}
+    means = {
+        (point["factors"]["loss"], arm["arm"]): arm["summary"]["page_ms"]["mean"]
+        for point in found["points"]
+        for arm in point["arms"]
+    }
+    frame = result.summary.to_pandas()
+    frame = frame[frame.metric == "page_ms"]
+    assert {(row.loss, row.contestant): row["mean"] for _, row in frame.iterrows()} == means
+    objects = result.objects.to_polars()
+    assert len(objects) == sum(len(run["objects"]) for p in found["points"] for a in p["arms"] for run in a["runs"])
+    assert "blocked_ns" in objects.columns
+
+
+def test_causes_are_a_table():
+    result = anabranch.race(objects="10x20kB", rate="10mbit", rtt="60ms", loss="1%", transport=["tcp:connections=6", "tcp"], runs=10)
+    causes = result.causes.to_arrow()
+    assert causes.num_rows > 0 and "change" in causes.column_names
+    assert all(effect > 0 for effect in causes["effect"].to_pylist())
+    assert result.verdicts and result.verdicts[0] in str(result)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "flags"),
+    [
+        ({"transport": "tpc"}, ["--transport", "tpc"]),
+        ({"rate": "10furlongs"}, ["--rate", "10furlongs"]),
+        ({"loss": "200%"}, ["--loss", "200%"]),
+        ({"objects": "0x1kB"}, ["--objects", "0x1kB"]),
+        ({"nonsense": 1}, None),
+    ],
+)
+def test_what_is_wrong_is_said_as_by_the_command_line(keywords, flags):
+    with pytest.raises(anabranch.PlanError) as caught:
+        anabranch.race(**keywords)
+    line = str(caught.value)
+    assert line and "\n" not in line and "panicked" not in line
+    if flags:
+        assert program("race", *flags).stderr.strip() == f"anabranch: {line}"
+
+
+def test_no_such_plan_and_no_such_type():
+    with pytest.raises(anabranch.PlanError, match="nowhere.toml"):
+        anabranch.race("nowhere.toml")
+    with pytest.raises(TypeError, match="rate"):
+        anabranch.race(rate=object())
+
+
+def test_an_interrupt_ends_a_race():
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        anabranch.race(objects="50x100kB", rate="2mbit", rtt="100ms", loss="2%", runs=100_000)
+
+
+def test_the_interpreter_is_free_during_a_race():
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    told = []
+    anabranch.race(objects="30x30kB", rate="10mbit", rtt="60ms", loss="2%", runs=300, progress=lambda *now: told.append(now), causes="off")
+    stop.set()
+    thread.join()
+    assert told and told[-1][0] == told[-1][1]
+    # Somebody else ran between the first and the last report of progress.
+    assert len(ticks) > 3
+
+
+def test_report_and_notebook(tmp_path):
+    result = anabranch.race(transport=["tcp", "sctp"], **QUICK)
+    result.report(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert "<iframe" in result._repr_html_()
+    with pytest.raises(OSError):
+        result.report(tmp_path / "no" / "r.html")
+
+
+def test_a_study(tmp_path):
+    found = anabranch.study("alternative-transport", quick=True, table=["init"])
+    assert found.cells.num_rows > 0 and "verdict" in found.cells.column_names
+    with pytest.raises(anabranch.CommandError) as caught:
+        anabranch.study("no-such-study")
+    assert caught.value.code == 2 and "no-such-study" in str(caught.value)
+
+
+def test_a_server_is_fetched_from(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"hello\n" * 1000)
+    with anabranch.Server(tmp_path, ["tcp://127.0.0.1:0", "h3://127.0.0.1:0"]) as server:
+        assert len(server.urls) == 2
+        assert anabranch.get(f"{server.urls[0]}/a.txt") == b"hello\n" * 1000
+        assert anabranch.get(f"{server.urls[1]}/a.txt", trust=server.fingerprint) == b"hello\n" * 1000
+    with pytest.raises(anabranch.CommandError):
+        anabranch.get(f"{server.urls[0]}/a.txt")
+    with pytest.raises(anabranch.CommandError), anabranch.Server(tmp_path / "nowhere"):
+        pass
+
+
+def test_a_capture_is_decoded(tmp_path):
+    out = tmp_path / "out"
+    assert program("race", "--objects", "2x10kB", "--transport", "sctp", "--runs", "1", "--out", str(out), "--quiet").returncode == 0
+    capture = next(out.glob("*.pcapng"))
+    decoded = anabranch.decode(capture)
+    assert decoded.streams.num_rows > 0 and decoded.json["schema"].startswith("anabranch.decode/")
+    with pytest.raises(anabranch.CommandError):
+        anabranch.decode(tmp_path / "nothing.pcapng")
+
+
+def test_a_link_is_slow(network_link):
+    run = network_link(rtt="100ms", far="sleep 5")
+    done = run(["sh", "-c", "ping -c 1 $ANABRANCH_FAR 2>/dev/null || true; echo $ANABRANCH_FAR"])
+    assert done.returncode == 0 and done.stdout.strip()
+
+
+GRID = {"objects": "3x10kB", "rate": ["2mbit", "10mbit"], "rtt": ["20ms", "80ms"], "loss": ["0", "1%", "3%"], "runs": 4}
+
+
+def test_a_sweep_is_its_races(tmp_path):
+    swept = anabranch.sweep(out=tmp_path / "a", transport=["tcp", "sctp"], causes="off", **GRID)
+    runs = swept.to_arrow("runs")
+    whole = anabranch.race(transport=["tcp", "sctp"], causes="off", **GRID).runs.to_arrow()
+    assert runs.drop_columns("point").to_pylist() == whole.to_pylist()
+    assert sorted(set(runs["point"].to_pylist())) == list(range(12))
+    # What is there is kept, also after a part was lost.
+    lost = sorted((tmp_path / "a" / "runs").iterdir())[3]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "a" / "runs").iterdir()}
+    lost.unlink()
+    anabranch.sweep(out=tmp_path / "a", transport=["tcp", "sctp"], causes="off", **GRID)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "a" / "runs").iterdir()} == before
+    with pytest.raises(ValueError, match="another folder"):
+        anabranch.sweep(out=tmp_path / "a", transport=["tcp"], causes="off", **GRID)
+
+
+def test_workers_that_die_lose_nothing(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    here = anabranch.sweep(out=tmp_path / "here", transport=["tcp", "sctp"], causes="off", **GRID)
+    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+        with distributed.Client(cluster) as client:
+            victims = [worker.pid for worker in list(cluster.workers.values())[:2]]
+            seen = []
+
+            def progress(done, _):
+                seen.append(done)
+                if victims and done > 2:
+                    os.kill(victims.pop(), signal.SIGKILL)
+
+            there = anabranch.sweep(out=tmp_path / "there", client=client, transport=["tcp", "sctp"], causes="off", progress=progress, **GRID)
+            assert not victims and seen[-1] == 12
+    for table in ("summary", "runs"):
+        assert there.to_arrow(table).equals(here.to_arrow(table))

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Makes every package of a program that is built already, and runs the bare race from each in an empty root.
+#
+#   packaging/check.sh [PROGRAM]       # default: target/release/anabranch
+#
+# Needs root (for chroot), dpkg-deb, binutils and python3.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program=$(realpath "${1:-target/release/anabranch}")
+[ -x "$program" ] || { echo "check: no program '$program'; build it: cargo build --release --locked" >&2; exit 2; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$program" race --quiet > "$work/expected"
+compared() {
+  chroot "$2" /usr/bin/anabranch race --quiet > "$work/found"
+  cmp "$work/expected" "$work/found" || { echo "check: $1 prints another race" >&2; exit 1; }
+  echo "$1: the bare race is the same"
+}
+# The same twice is the same bytes.
+for name in deb image; do
+  for turn in 1 2; do packaging/$name.sh "$program" "$work/$name$turn" > /dev/null; done
+  cmp "$work/${name}1" "$work/${name}2" || { echo "check: two packages by $name.sh differ" >&2; exit 1; }
+done
+mkdir "$work/deb"
+dpkg-deb --extract "$work/deb1" "$work/deb"
+[ -s "$work/deb/usr/share/man/man1/anabranch-race.1.gz" ] && [ -s "$work/deb/usr/share/bash-completion/completions/anabranch" ]
+# What the package depends on, and nothing else.
+ldd "$program" | grep -o '/[^ ]*' | while read -r library; do install -D "$(realpath "$library")" "$work/deb$library"; done
+compared deb "$work/deb"
+mkdir "$work/image" "$work/layer"
+tar -C "$work/image" -xf "$work/image1"
+python3 - "$work/image" > "$work/layer.name" <<'PYTHON'
+import hashlib, json, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+def blob(of):
+    data = (root / "blobs" / of["digest"].replace(":", "/")).read_bytes()
+    assert len(data) == of["size"] and hashlib.sha256(data).hexdigest() == of["digest"].split(":")[1], of
+    return data
+manifest = json.loads(blob(json.loads((root / "index.json").read_text())["manifests"][0]))
+json.loads(blob(manifest["config"]))
+blob(manifest["layers"][0])
+print(manifest["layers"][0]["digest"].replace(":", "/"))
+PYTHON
+tar -C "$work/layer" -xzf "$work/image/blobs/$(cat "$work/layer.name")"
+compared image "$work/layer"
+python3 packaging/sbom.py | python3 -c 'import json, sys; print("sbom:", len(json.load(sys.stdin)["components"]), "crates")'
+# The action's script, on a plan that is met and one that is missed.
+for want in 0 1; do
+  least=$([ $want = 0 ] && echo 0 || echo 100000)
+  printf 'objects = "2x10kB"\nrtt = "20ms"\nruns = 2\ntransport = ["tcp", "sctp"]\n[[expect]]\nof = "tcp"\nmin = %s\n' "$least" > "$work/plan$want.toml"
+  status=0
+  GITHUB_STEP_SUMMARY=$work/summary packaging/action/race.sh "$program" "$work/plan$want.toml" || status=$?
+  [ $status = $want ] || { cat "$work/summary" >&2; echo "check: the action's script ended with $status, not $want" >&2; exit 1; }
+done
+echo "action: one plan met, one missed"

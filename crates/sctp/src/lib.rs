@@ -109,7 +109,8 @@ pub use endpoint::{Associate, Claim, Endpoint, Neighbours, Shard};
 pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{
-    AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError,
+    AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError, SnapError,
+    SnapSide,
 };
 pub use event::AddressChange;
 pub use event::KeyChange;

@@ -73,7 +73,7 @@ printf '%-5s %5s %7s   %21s   %25s\n' '' loss RTT 'Mbit/s: own, ours' 'processor
 for engine in rtc sctp; do
   for loss in 0 100; do
     for rtt in 20 100; do
-      megabytes=$([ "$loss" -gt 0 ] && echo 6 || echo 60)
+      megabytes=$([ "$loss" -gt 0 ] && echo 6 || echo 20)
       read -r their_rate their_time <<<"$(measure theirs "$engine" "$loss" "$rtt" "$megabytes")"
       read -r our_rate our_time <<<"$(measure ours "$engine" "$loss" "$rtt" "$megabytes")"
       awk -v engine="$engine" -v loss="$loss" -v rtt="$rtt" -v tr="$their_rate" -v or="$our_rate" -v tt="$their_time" \

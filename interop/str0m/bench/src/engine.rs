@@ -3,8 +3,8 @@
 use crate::link::Link;
 use crate::{CAP, LIMIT, MESSAGE, Outcome, begin, processor_time};
 use sctp_proto::{
-    Association, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload, PayloadProtocolIdentifier,
-    ServerConfig, StreamEvent, TransportConfig,
+    Association, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload,
+    PayloadProtocolIdentifier, ServerConfig, StreamEvent, TransportConfig,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,9 @@ struct End {
 
 impl End {
     fn transmit(&mut self, now: Instant, link: &mut Link) {
-        while let Some(transmit) = self.association.as_mut().and_then(|association| association.poll_transmit(now)) {
+        while let Some(transmit) =
+            self.association.as_mut().and_then(|association| association.poll_transmit(now))
+        {
             if let Payload::RawEncode(packets) = transmit.payload {
                 packets.iter().for_each(|packet| link.send(now, packet));
             }
@@ -53,7 +55,8 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
     let config = Arc::new(config);
     let mut server = ServerConfig::default();
     server.transport = settings();
-    let mut receiver = End { endpoint: Endpoint::new(config.clone(), Some(Arc::new(server))), association: None, peer };
+    let mut receiver =
+        End { endpoint: Endpoint::new(config.clone(), Some(Arc::new(server))), association: None, peer };
     let mut client = ClientConfig::new();
     client.transport = settings();
     let mut now = begin();
@@ -73,7 +76,8 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
         }
         if up {
             began = Some((now, processor_time()));
-            let mut stream = association.open_stream(STREAM, PayloadProtocolIdentifier::Binary).expect("a stream");
+            let mut stream =
+                association.open_stream(STREAM, PayloadProtocolIdentifier::Binary).expect("a stream");
             stream.set_buffered_amount_low_threshold(CAP / 2).expect("a stream");
         }
         if let Ok(mut stream) = association.stream(STREAM)
@@ -99,7 +103,8 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
         if done || late {
             break;
         }
-        let timers = [&sender, &receiver].into_iter().filter_map(|end| end.association.as_ref()?.poll_timeout());
+        let timers =
+            [&sender, &receiver].into_iter().filter_map(|end| end.association.as_ref()?.poll_timeout());
         let Some(next) = timers.chain(there.next()).chain(back.next()).min() else { break };
         now = now.max(next);
         while let Some(packet) = there.receive(now) {
@@ -108,7 +113,8 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
         while let Some(packet) = back.receive(now) {
             sender.receive(now, packet);
         }
-        for association in [&mut sender, &mut receiver].into_iter().filter_map(|end| end.association.as_mut()) {
+        for association in [&mut sender, &mut receiver].into_iter().filter_map(|end| end.association.as_mut())
+        {
             association.handle_timeout(now);
         }
     }

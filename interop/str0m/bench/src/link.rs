@@ -20,7 +20,13 @@ pub struct Link {
 impl Link {
     /// `loss`: hundredths of a percent; one way takes `delay`.
     pub fn new(loss: u64, delay: Duration, seed: u64) -> Self {
-        Self { loss, delay, luck: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, free: None, flying: VecDeque::new() }
+        Self {
+            loss,
+            delay,
+            luck: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            free: None,
+            flying: VecDeque::new(),
+        }
     }
 
     /// Xorshift64*: a number below 10,000.

@@ -12,8 +12,8 @@ use crate::stream::{
 use crate::{Payload, Transmit, time};
 use anabranch_base::{Engine, Instant, SendBatch};
 use anabranch_sctp::{
-    Associate, AssociationId, AssociationState, CloseReason, Direction, Endpoint, Event as EngineEvent, Message,
-    Received, ReconfigResult, ResetError, SendError,
+    Associate, AssociationId, AssociationState, CloseReason, Direction, Endpoint, Event as EngineEvent,
+    Message, Received, ReconfigResult, ResetError, SendError,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -214,7 +214,8 @@ impl Association {
             }
             let all = Bytes::copy_from_slice(self.batch.bytes());
             let stride = self.batch.stride();
-            packets.extend((0..all.len()).step_by(stride).map(|at| all.slice(at..all.len().min(at + stride))));
+            packets
+                .extend((0..all.len()).step_by(stride).map(|at| all.slice(at..all.len().min(at + stride))));
         }
         self.take_events();
         if packets.is_empty() {
@@ -269,7 +270,8 @@ impl Association {
 
     /// Everything that was given is delivered, then it ends.
     pub fn shutdown(&mut self) -> Result<()> {
-        let Some(id) = self.core.id.filter(|_| self.core.state() == Some(AssociationState::Established)) else {
+        let Some(id) = self.core.id.filter(|_| self.core.state() == Some(AssociationState::Established))
+        else {
             return Err(Error::ErrShutdownNonEstablished);
         };
         self.core.endpoint.shutdown(self.core.clock, id);

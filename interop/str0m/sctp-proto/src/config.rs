@@ -1,6 +1,7 @@
 //! Settings, and what they are to the engine.
 //!
-//! What has no setting here is as the engine's profile `modern` has it.
+//! What has no setting here is as the engine's profile `modern` has it, with `cc=bbr`, or with the knobs of the environment
+//! variable `ANABRANCH_SCTP` (`cc=cubic,sack_path=same`), by which settings can be measured without a change.
 
 use crate::error::Error;
 use anabranch_base::Rng;
@@ -109,8 +110,14 @@ impl TransportConfig {
     }
 
     /// The same for the engine.
-    fn engine(&self) -> Config {
+    fn engine(&self) -> Result<Config, Error> {
         let mut config = Config::profile("modern").unwrap_or_default();
+        // Losses of a radio are no congestion; `cc=cubic` takes them for it.
+        let knobs = std::env::var("ANABRANCH_SCTP").unwrap_or_else(|_| "cc=bbr".to_owned());
+        for knob in knobs.split(',').filter(|knob| !knob.is_empty()) {
+            let (key, value) = knob.split_once('=').unwrap_or((knob, ""));
+            config.set(key, value).map_err(|why| Error::Other(why.to_string()))?;
+        }
         let most = |retransmits: Option<usize>| {
             retransmits.map_or(u32::MAX, |most| u32::try_from(most).unwrap_or(u32::MAX))
         };
@@ -134,13 +141,13 @@ impl TransportConfig {
             config.rcvbuf = buffer.max(1500).into();
         }
         [config.rto_initial, config.rto_min, config.rto_max] = self.rto.map(Duration::from_millis);
-        config
+        Ok(config)
     }
 
     /// An engine with these settings whose packets carry so many bytes of user data.
     pub(crate) fn endpoint(&self, payload: u32) -> Result<Endpoint, Error> {
         let rng = Rng::from_os().map_err(|why| Error::Other(why.to_string()))?;
-        Ok(Endpoint::over_datagrams_with(self.engine(), payload.saturating_add(HEADERS), rng))
+        Ok(Endpoint::over_datagrams_with(self.engine()?, payload.saturating_add(HEADERS), rng))
     }
 }
 

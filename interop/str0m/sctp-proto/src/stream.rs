@@ -72,18 +72,38 @@ pub enum StreamResetError {
 #[non_exhaustive]
 pub enum StreamEvent {
     /// The peer has begun it.
-    Opened { id: StreamId },
-    Readable { id: StreamId },
-    Writable { id: StreamId },
+    Opened {
+        id: StreamId,
+    },
+    Readable {
+        id: StreamId,
+    },
+    Writable {
+        id: StreamId,
+    },
     /// The peer has reset it, and all that came before has been read.
-    Finished { id: StreamId },
+    Finished {
+        id: StreamId,
+    },
     /// Both directions have been reset: the number can be used anew.
-    ResetComplete { id: StreamId },
-    ResetFailed { id: StreamId, reason: StreamResetError },
-    Stopped { id: StreamId, error_code: ErrorCauseCode },
+    ResetComplete {
+        id: StreamId,
+    },
+    ResetFailed {
+        id: StreamId,
+        reason: StreamResetError,
+    },
+    Stopped {
+        id: StreamId,
+        error_code: ErrorCauseCode,
+    },
     Available,
-    BufferedAmountLow { id: StreamId },
-    BufferedAmountHigh { id: StreamId },
+    BufferedAmountLow {
+        id: StreamId,
+    },
+    BufferedAmountHigh {
+        id: StreamId,
+    },
 }
 
 /// What is known of a stream that is in use.
@@ -231,10 +251,8 @@ impl Stream<'_> {
             ..Message::default()
         };
         let high = channel.high;
-        let empty = matches!(
-            ppi,
-            PayloadProtocolIdentifier::StringEmpty | PayloadProtocolIdentifier::BinaryEmpty
-        );
+        let empty =
+            matches!(ppi, PayloadProtocolIdentifier::StringEmpty | PayloadProtocolIdentifier::BinaryEmpty);
         let payload = match data {
             // RFC 8831 §6.6: SCTP has no empty messages: one zero byte stands for it.
             [] if empty => &[0],

@@ -36,7 +36,7 @@ impl Channel {
         let mut batch = SendBatch::new(4);
         for _ in 0..100_000 {
             let mut moved = false;
-            for from in 0..2 {
+            for (from, told) in events.iter_mut().enumerate() {
                 let mut flying = VecDeque::new();
                 batch.clear();
                 while self.ends[from].poll_transmit(self.now, &mut batch) {
@@ -48,7 +48,7 @@ impl Channel {
                     self.ends[1 - from].handle_datagram(self.now, &datagram);
                     self.sent.push(datagram);
                 }
-                events[from].extend(std::iter::from_fn(|| self.ends[from].poll_event()));
+                told.extend(std::iter::from_fn(|| self.ends[from].poll_event()));
             }
             if moved {
                 continue;

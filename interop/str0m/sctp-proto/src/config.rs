@@ -1,7 +1,7 @@
 //! Settings, and what they are to the engine.
 //!
-//! What has no setting here is as the engine's profile `modern` has it, with `cc=bbr`, or with the knobs of the environment
-//! variable `ANABRANCH_SCTP` (`cc=cubic,sack_path=same`), by which settings can be measured without a change.
+//! What has no setting here is as the engine's profile `modern` has it, changed by the knobs of the environment variable
+//! `ANABRANCH_SCTP` (`cc=bbr`), by which settings can be measured without another build.
 
 use crate::error::Error;
 use anabranch_base::Rng;
@@ -112,8 +112,7 @@ impl TransportConfig {
     /// The same for the engine.
     fn engine(&self) -> Result<Config, Error> {
         let mut config = Config::profile("modern").unwrap_or_default();
-        // Losses of a radio are no congestion; `cc=cubic` takes them for it.
-        let knobs = std::env::var("ANABRANCH_SCTP").unwrap_or_else(|_| "cc=bbr".to_owned());
+        let knobs = std::env::var("ANABRANCH_SCTP").unwrap_or_default();
         for knob in knobs.split(',').filter(|knob| !knob.is_empty()) {
             let (key, value) = knob.split_once('=').unwrap_or((knob, ""));
             config.set(key, value).map_err(|why| Error::Other(why.to_string()))?;

@@ -39,7 +39,9 @@ run_all() {
   local target=$1 total=0 program count
   shift
   for program in $(programs "$target"); do
-    (cd crates/sctp && CARGO_MANIFEST_DIR=$PWD "$@" "$program") >"$CARGO_TARGET_DIR/log" 2>&1 ||
+    # What counts is the line that says so: node 20 may crash when it ends, after a program has.
+    (cd crates/sctp && CARGO_MANIFEST_DIR=$PWD "$@" "$program") >"$CARGO_TARGET_DIR/log" 2>&1 || true
+    grep -q '^test result: ok' "$CARGO_TARGET_DIR/log" ||
       { tail -n 40 "$CARGO_TARGET_DIR/log" >&2; echo "portable: $program failed on $target" >&2; exit 1; }
     count=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$CARGO_TARGET_DIR/log" | tail -n 1)
     total=$((total + ${count:-0}))

@@ -33,7 +33,7 @@ done
 # The programs of a crate's tests for a target.
 programs() {
   cargo test --locked -p anabranch-sctp --target "$1" --no-run --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+    sed -n 's/.*"executable":"\([^"]*\/deps\/[^"]*\)".*/\1/p'
 }
 run_all() {
   local target=$1 total=0 program count

@@ -2,7 +2,8 @@
 //! serial numbers, memory budgets, the [`Engine`] seam and the trace an engine can keep.
 //!
 //! Nothing here reads a clock, opens a socket, or draws ambient randomness:
-//! time and randomness are values that the caller passes in.
+//! time and randomness are values that the caller passes in. (With the feature `os-random`
+//! there is one call by which the caller gets a key from the operating system, `Rng::from_os`.)
 
 pub mod batch;
 pub mod budget;

@@ -36,7 +36,8 @@ impl std::fmt::Debug for Rng {
 }
 
 impl Rng {
-    /// The generator of this seed.
+    /// The generator of this seed: for tests and experiments that are to be repeated. Who meets real peers takes
+    /// `Rng::from_os` (feature `os-random`): who knows a seed, or has seen some numbers, knows the next.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
@@ -134,6 +135,55 @@ impl Rng {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
+}
+
+/// Unpredictable numbers. Only the key comes from the operating system; everything else follows from it.
+#[cfg(feature = "os-random")]
+impl Rng {
+    /// The generator for whoever meets real peers: verification tags, cookies, nonces and first sequence numbers that
+    /// nobody can guess (RFC 9260 §5.3.1, §12.2.4.2). HMAC-SHA-256 in counter mode, with a key from the operating
+    /// system.
+    ///
+    /// ```
+    /// use anabranch_base::Rng;
+    ///
+    /// let (mut one, mut other) = (Rng::from_os()?, Rng::from_os()?);
+    /// assert_ne!(one.next_u64(), other.next_u64());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The operating system has no randomness to give.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    pub fn from_os() -> std::io::Result<Self> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|why| std::io::Error::other(why.to_string()))?;
+        Ok(Self::from_key(key))
+    }
+
+    /// As `from_os`, with 32 random bytes of the caller's: where there is no operating system to ask, as in a
+    /// page of a browser (`crypto.getRandomValues`).
+    ///
+    /// ```
+    /// use anabranch_base::Rng;
+    ///
+    /// let mut rng = Rng::from_key([7; 32]);
+    /// assert_eq!(rng.next_u64(), Rng::from_key([7; 32]).next_u64(), "the key is all there is to know");
+    /// ```
+    #[must_use]
+    pub const fn from_key(key: [u8; 32]) -> Self {
+        Self::keyed(key, hmac_sha256)
+    }
+}
+
+#[cfg(feature = "os-random")]
+fn hmac_sha256(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
+    use hmac::Mac;
+    let Ok(mut mac) = hmac::Hmac::<sha2::Sha256>::new_from_slice(key) else {
+        unreachable!("a key of any length will do")
+    };
+    mac.update(input);
+    mac.finalize().into_bytes().into()
 }
 
 #[cold]

@@ -26,6 +26,7 @@ struct Flying {
 /// What happened, a line each.
 pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
+    // Of a seed, so that each run is the same. Who meets real peers takes `Rng::from_os()`.
     let mut ends = [CLIENT, SERVER]
         .map(|end| Endpoint::new(Config::default(), vec![addresses[end]], Rng::new(end as u64)));
     let mut now = Instant::ZERO;

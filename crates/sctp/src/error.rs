@@ -2,6 +2,7 @@
 
 /// Why a port cannot be listened on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Port 0 is not a port (RFC 9260 §3.1).
     #[error("port 0 cannot be listened on")]
@@ -13,6 +14,7 @@ pub enum ListenError {
 
 /// Why an association cannot be begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AssociateError {
     /// No address of the peer was given.
     #[error("no peer address was given")]
@@ -34,8 +36,36 @@ pub enum AssociateError {
     NoPort,
 }
 
+/// Whose INIT chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SnapSide {
+    /// That of `Endpoint::init_chunk`.
+    Local,
+    /// The one that came by signalling.
+    Peer,
+}
+
+/// Why an association cannot be begun by INIT chunks that came by signalling (draft-hancke-tsvwg-snap).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapError {
+    /// It is no INIT chunk, or not that alone, or its values are forbidden (RFC 9260 §3.3.2).
+    #[error("{} is no valid INIT chunk", match .0 { SnapSide::Local => "that of this side", SnapSide::Peer => "that of the peer" })]
+    NoInit(SnapSide),
+    /// Both chunks have one tag: our own has come back.
+    #[error("both INIT chunks have the same tag")]
+    SameTag,
+    /// An association has the tag of the local chunk: it was used before.
+    #[error("there is already an association with the tag of this INIT chunk")]
+    TagInUse,
+    /// As of any association.
+    #[error(transparent)]
+    Associate(#[from] AssociateError),
+}
+
 /// Why a message was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The send buffer has no room for it now: `Event::Writable` comes later.
     #[error("the send buffer is full")]
@@ -62,6 +92,7 @@ pub enum SendError {
 
 /// Why an association's addresses were not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AddressError {
     /// No such association.
     #[error("no such association")]
@@ -73,6 +104,7 @@ pub enum AddressError {
 
 /// Why a shared key was not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// No such association.
     #[error("no such association")]
@@ -93,6 +125,7 @@ pub enum KeyError {
 
 /// Why nothing can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecvError {
     /// The association has ended and everything has been read.
     #[error("the association has ended")]
@@ -104,6 +137,7 @@ pub enum RecvError {
 
 /// Why streams are not reset or added (RFC 6525).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ResetError {
     /// One of the two sides does not support it, or has it switched off.
     #[error("stream re-configuration was not negotiated")]
@@ -127,6 +161,7 @@ pub enum ResetError {
 
 /// Why a path cannot become the primary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PrimaryError {
     /// No such association or path.
     #[error("no such path")]
@@ -138,6 +173,7 @@ pub enum PrimaryError {
 
 /// Why a scheduler, or a stream's value for it, was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchedulerError {
     /// No such association.
     #[error("no such association")]

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 /// Something the application should know.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// An association that this side asked for is up (RFC 9260 §11.2.4).
     Established {
@@ -45,6 +46,13 @@ pub enum Event {
     Writable {
         /// Which.
         id: AssociationId,
+    },
+    /// So few bytes of a stream are left in the send buffer as `Endpoint::set_buffered_amount_low` asked for.
+    BufferedAmountLow {
+        /// Which association.
+        id: AssociationId,
+        /// Which stream.
+        stream: u16,
     },
     /// A message was given up, as its `Reliability` has it (RFC 3758 §4.1 TR3,
     /// RFC 9260 §11.2.2). Told once for each message, unless some 65,000 events
@@ -271,6 +279,48 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The association that it is about.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Event};
+    /// # let (_, id, _) = Pair::associated(&Config::default());
+    /// assert_eq!(Event::Writable { id }.association(), id);
+    /// ```
+    #[must_use]
+    pub const fn association(&self) -> AssociationId {
+        match *self {
+            Self::Established { id, .. }
+            | Self::Accepted { id, .. }
+            | Self::Readable { id, .. }
+            | Self::Writable { id }
+            | Self::BufferedAmountLow { id, .. }
+            | Self::Abandoned { id, .. }
+            | Self::SendFailed { id, .. }
+            | Self::PathUp { id, .. }
+            | Self::PathDown { id, .. }
+            | Self::PathPotentiallyFailed { id, .. }
+            | Self::Restarted { id }
+            | Self::PeerShutdown { id }
+            | Self::StreamsReset { id, .. }
+            | Self::ResetRequested { id, .. }
+            | Self::StreamsAdded { id, .. }
+            | Self::AssociationReset { id, .. }
+            | Self::ResetFailed { id, .. }
+            | Self::AddFailed { id, .. }
+            | Self::PathAdded { id, .. }
+            | Self::PathRemoved { id, .. }
+            | Self::PrimaryChanged { id, .. }
+            | Self::LocalAddress { id, .. }
+            | Self::Key { id, .. }
+            | Self::Adaptation { id, .. }
+            | Self::PeerError { id, .. }
+            | Self::AbortReason { id, .. }
+            | Self::Closed { id, .. } => id,
+        }
+    }
+}
+
 /// Which streams: those this side sends on, the peer's, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -298,6 +348,7 @@ impl Direction {
 
 /// Why the peer did not re-configure streams (RFC 6525 §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReconfigResult {
     /// It does not want to, or not now.
     Denied,
@@ -327,6 +378,7 @@ impl ReconfigResult {
 
 /// What a local address is to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum AddressChange {
     /// Part of the association.
     Added,
@@ -340,6 +392,7 @@ pub enum AddressChange {
 
 /// What has become of a shared key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum KeyChange {
     /// The peer signs with it, and did not before.
     PeerUses,
@@ -351,6 +404,7 @@ pub enum KeyChange {
 
 /// How an association ended, and whose doing it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// Graceful shutdown: everything was delivered both ways.
     Shutdown,

@@ -42,19 +42,19 @@
 //!
 //! # Driving it
 //!
-//! A loop calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout`. Here no packet is lost
-//! and no time passes:
+//! A loop calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout`. Here it is a channel of
+//! datagrams, as DTLS is one; no packet is lost and no time passes:
 //!
 //! ```
 //! use anabranch_base::{Engine, Instant, Rng, SendBatch};
-//! use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
-//! use std::net::SocketAddr;
+//! use anabranch_sctp::{Associate, Endpoint, Event, Message};
 //!
-//! let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
-//! let mut ends = addresses.map(|a| Endpoint::new(Config::default(), vec![a], Rng::new(a.port().into())));
+//! // 1200 bytes are the largest datagram. What a stranger must not guess is drawn from the operating system; with
+//! // `Rng::new(seed)` a test can be repeated byte for byte.
+//! let mut ends = [Endpoint::over_datagrams(1200, Rng::from_os()?), Endpoint::over_datagrams(1200, Rng::from_os()?)];
 //! let now = Instant::ZERO;
-//! ends[1].listen(80)?;
-//! let id = ends[0].associate(now, Associate::to(addresses[1], 80))?;
+//! ends[1].listen(5000)?;
+//! let id = ends[0].associate(now, Associate::to_port(5000))?;
 //! ends[0].send(now, id, Message { stream: 3, ..Message::default() }, b"hello")?;
 //!
 //! let mut batch = SendBatch::new(1);
@@ -64,7 +64,7 @@
 //!     batch.clear();
 //!     while ends[from].poll_transmit(now, &mut batch) {
 //!         for packet in batch.packets() {
-//!             ends[to].handle_packet(now, packet);
+//!             ends[to].handle_datagram(now, packet.payload);
 //!         }
 //!         batch.clear();
 //!     }
@@ -80,6 +80,28 @@
 //! assert_eq!(heard, b"hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! On IP, with any number of addresses, [`Endpoint::new`] takes the place of `over_datagrams`, and each packet goes in with
+//! the addresses that it came from and to.
+//!
+//! # Inside a program of others
+//!
+//! | for | there is |
+//! |---|---|
+//! | SCTP over DTLS or another channel of datagrams (RFC 8261) | [`Endpoint::over_datagrams`], [`Endpoint::handle_datagram`] |
+//! | no checksum where DTLS protects (RFC 9653) | `zero_checksum=yes` in [`Endpoint::over_datagrams_with`] |
+//! | no handshake where signalling carries both INIT chunks (draft-hancke-tsvwg-snap) | [`Endpoint::init_chunk`], [`Endpoint::associate_by_init`] |
+//! | the buffered amount of a data channel, and its threshold | [`Endpoint::buffered_amount`], [`Endpoint::set_buffered_amount_low`] |
+//! | numbers that nobody can foresee | `Rng::from_os` (feature `os-random`, on by default), `Rng::from_key` in a page of a browser |
+//!
+//! `interop/str0m` of the repository puts this engine beneath str0m, whose own tests run on it.
+//!
+//! # What stays
+//!
+//! Rust 1.90 builds it, on anything that has the standard library: CI builds it for Linux, macOS, Windows, Android, FreeBSD
+//! and WebAssembly, and runs its tests on x86-64, i686 and WebAssembly. A newer Rust is a minor version. Enumerations and
+//! structures that will grow are `#[non_exhaustive]`; those that a program fills ([`Message`], [`Associate`])
+//! are written with `..`, as in the examples, and may have more fields in a minor version; [`Config`] begins as a profile.
 
 mod association;
 pub mod config;
@@ -109,7 +131,8 @@ pub use endpoint::{Associate, Claim, Endpoint, Neighbours, Shard};
 pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{
-    AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError,
+    AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError, SnapError,
+    SnapSide,
 };
 pub use event::AddressChange;
 pub use event::KeyChange;

@@ -26,6 +26,7 @@ pub struct Message {
 
 /// What a `recv` has put into the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Received {
     /// Bytes written to the buffer (at least 1, unless the buffer is empty or the message is incomplete).
     pub bytes: usize,

@@ -35,6 +35,7 @@ pub enum Reliability {
 
 /// The policies by which a message can be given up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum Policy {
     /// Of [`Reliability::Lifetime`].
     Lifetime,

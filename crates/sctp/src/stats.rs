@@ -29,6 +29,7 @@ pub enum AssociationState {
 
 /// What an association has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct AssociationStats {
     /// SCTP packets sent.
     pub packets_sent: u64,
@@ -134,6 +135,7 @@ impl AssociationStats {
 
 /// What all associations of an endpoint have done, ended ones included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Totals {
     /// The sum of all counters.
     pub sum: AssociationStats,
@@ -151,6 +153,7 @@ pub struct Totals {
 
 /// A path that went down, or came back after it had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PathChange {
     /// The initiator's port of the association.
     pub connection: u64,
@@ -177,6 +180,7 @@ pub enum PathState {
 
 /// What a path has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct PathStats {
     /// Packets sent to it.
     pub packets_sent: u64,
@@ -208,6 +212,7 @@ pub struct PathStats {
 
 /// A path as it stands now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PathInfo {
     /// Its destination address.
     pub address: IpAddr,
@@ -242,6 +247,7 @@ pub struct PathInfo {
 
 /// An association as it stands now.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct AssociationInfo {
     /// Where it stands.
     pub state: AssociationState,

@@ -2,6 +2,7 @@
 
 mod address_hijack;
 mod amplification;
+mod datagrams;
 mod examples;
 mod interleaving;
 mod memory;

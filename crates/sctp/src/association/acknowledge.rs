@@ -177,6 +177,15 @@ impl Association {
         if self.send.take_writable() {
             self.emit_writable_now(ctx);
         }
+        self.emit_low(ctx);
+    }
+
+    /// Streams have little left in the send buffer.
+    #[inline]
+    pub(crate) fn emit_low(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(stream) = self.send.take_low() {
+            ctx.events.push_back(crate::event::Event::BufferedAmountLow { id: self.id, stream });
+        }
     }
 
     #[cold]

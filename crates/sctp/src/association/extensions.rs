@@ -11,6 +11,7 @@ use anabranch_wire::sctp::{ChunkWriter, Param};
 
 /// Extensions to RFC 9260, each on or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Extensions {
     /// Explicit congestion notification (RFC 4960 Appendix A).
     pub ecn: bool,

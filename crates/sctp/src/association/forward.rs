@@ -186,6 +186,7 @@ impl Association {
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.free_deferred();
+        self.emit_low(ctx);
         self.free_keys(ctx);
         if self.send.has_limits() {
             self.give_up_now(ctx);

@@ -42,6 +42,14 @@ impl Association {
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
     }
 
+    /// draft-hancke-tsvwg-snap: the peer's INIT has come by signalling, as has ours to it: that is all.
+    pub(crate) fn begin_established(&mut self, ctx: &mut Ctx<'_>, offer: &Offer) {
+        ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
+        self.accept_offer(ctx, offer, self.paths.get(0).address());
+        self.establish(ctx);
+        self.emit_established(ctx);
+    }
+
     /// INIT has been written.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);

@@ -417,6 +417,14 @@ impl Association {
         Ok(())
     }
 
+    pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) -> bool {
+        let known = stream < self.streams.outbound();
+        if known {
+            self.send.set_low(stream, low);
+        }
+        known
+    }
+
     pub(crate) fn set_primary(&mut self, path: usize) -> Result<(), PrimaryError> {
         if path >= self.paths.len() {
             return Err(PrimaryError::Unknown);

@@ -123,6 +123,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             }
             param => {
                 if let Some(address) = param.address()
+                    // RFC 8261 §6.1: who has no addresses lists none.
+                    && !from.is_unspecified()
                     && is_unicast(address)
                     && in_scope(address, from)
                     && offer.addresses.len() < MAX_PATHS

@@ -64,6 +64,7 @@ use anabranch_base::units::format_span;
 
 /// Which congestion controller a path gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// Slow start and congestion avoidance of RFC 2960 §7.2.
     Rfc2960,
@@ -85,6 +86,7 @@ const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart",
 
 /// How large the congestion window is at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum InitialWindow {
     /// RFC 4960 §7.2.1: min(4 MTU, max(2 MTU, 4380 bytes)).
     Rfc4960,
@@ -116,6 +118,7 @@ pub enum RetransmitPath {
 
 /// How a path's MTU is found out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum PathMtu {
     /// By what ICMP tells of packets that were too large (RFC 9260 §7.3).
     Icmp,
@@ -253,6 +256,17 @@ impl Config {
             set.insert(0x80);
         }
         set
+    }
+
+    /// RFC 8261 §6.1: without what means nothing to SCTP that knows no addresses.
+    pub(crate) fn without_addresses(mut self) -> Self {
+        for key in ["asconf", "asconf_primary", "address_types", "ecn"] {
+            if let Some(at) = Self::position(key) {
+                let set = self.set_row(at, "no", "RFC 8261 §6.1: SCTP knows no addresses here");
+                assert!(set.is_ok(), "a switch can be off");
+            }
+        }
+        self
     }
 
     /// Every knob with its value and the source of the value.

@@ -78,6 +78,20 @@ impl Endpoint {
         ask: Associate,
         config: Arc<Config>,
     ) -> Result<AssociationId, AssociateError> {
+        let slot = self.add_association(now, &ask, config, None)?;
+        self.with(now, slot, |association, ctx| association.begin(ctx));
+        Ok(self.id_of(slot))
+    }
+
+    /// A place with an association that has not begun yet: of the tag and initial TSN `told`, and whether this side counts
+    /// as the one that began it, or of fresh ones.
+    pub(super) fn add_association(
+        &mut self,
+        now: Instant,
+        ask: &Associate,
+        config: Arc<Config>,
+        told: Option<(u32, u32, bool)>,
+    ) -> Result<u32, AssociateError> {
         self.unsummed |= config.zero_checksum;
         let streams = ask.streams.unwrap_or(config.streams);
         if ask.peer.is_empty() {
@@ -89,7 +103,7 @@ impl Endpoint {
         if streams == 0 {
             return Err(AssociateError::NoStreams);
         }
-        let local_port = self.local_port_for(&ask)?;
+        let local_port = self.local_port_for(ask)?;
         let (ctx, _) = self.context(now);
         let mut paths = Vec::new();
         for (turn, &address) in ask.peer.iter().enumerate().take(MAX_PATHS) {
@@ -103,15 +117,15 @@ impl Endpoint {
         if paths.is_empty() {
             return Err(AssociateError::NoRoute);
         }
-        let local_tag = self.new_tag();
-        let initial_tsn = self.rng.next_u32();
+        let fresh = told.unwrap_or_else(|| (self.new_tag(), self.rng.next_u32(), true));
+        let (local_tag, initial_tsn, initiator) = fresh;
         let auth = self.new_auth(&config);
         let slot = self.new_slot();
         let id = self.id_of(slot);
         let start = Start {
             id,
             config,
-            identity: Identity::new((local_port, ask.peer_port), local_tag, initial_tsn, true),
+            identity: Identity::new((local_port, ask.peer_port), local_tag, initial_tsn, initiator),
             streams,
             paths,
             rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
@@ -119,8 +133,7 @@ impl Endpoint {
             auth,
         };
         self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
-        self.with(now, slot, |association, ctx| association.begin(ctx));
-        Ok(id)
+        Ok(slot)
     }
 
     /// The local port that is asked for, or a free one.

@@ -148,6 +148,13 @@ impl Endpoint {
         }
     }
 
+    /// It came from a group, or from nowhere, or was sent to a group. (What a host was sent to may not be known.)
+    fn is_of_group(&self, packet: &Packet<'_>) -> bool {
+        let target = packet.target.ip();
+        let group = !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified();
+        self.has_addresses && group
+    }
+
     #[cold]
     fn discard(&mut self, unreadable: bool) {
         self.totals.discarded += 1;
@@ -165,7 +172,7 @@ impl Endpoint {
     ) {
         match first.kind {
             // RFC 9260 §8.4 1: nobody sets up associations with a group, or by way of one.
-            wire::Init::KIND | CookieEcho::KIND | Auth::KIND if is_of_group(packet) => {
+            wire::Init::KIND | CookieEcho::KIND | Auth::KIND if self.is_of_group(packet) => {
                 self.totals.discarded += 1;
             }
             wire::Init::KIND => {
@@ -199,12 +206,6 @@ impl Endpoint {
 #[cold]
 fn has_abort(chunks: Chunks<'_>) -> bool {
     chunks.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_)))
-}
-
-/// It came from a group, or from nowhere, or was sent to a group. (What a host was sent to may not be known.)
-fn is_of_group(packet: &Packet<'_>) -> bool {
-    let target = packet.target.ip();
-    !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified()
 }
 
 impl Engine for Endpoint {

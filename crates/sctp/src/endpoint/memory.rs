@@ -43,6 +43,7 @@ impl Endpoint {
             next_tag: _,
             totals: _,
             unsummed: _,
+            has_addresses: _,
             fast_path: _,
             unsent: _,
             shard: _,

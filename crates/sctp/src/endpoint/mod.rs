@@ -7,6 +7,7 @@
 mod addresses;
 mod api;
 mod checksum;
+pub(crate) mod datagrams;
 mod demux;
 mod encap;
 mod engine;
@@ -17,6 +18,7 @@ mod memory;
 mod out_of_the_blue;
 mod shard;
 mod slots;
+mod snap;
 mod status;
 mod streams;
 mod tuning;
@@ -49,6 +51,8 @@ use used_cookies::UsedCookies;
 pub struct Endpoint {
     config: Arc<Config>,
     addresses: Vec<SocketAddr>,
+    /// False over a channel of datagrams.
+    has_addresses: bool,
     locals: Vec<Local>,
     rng: Rng,
     sealer: Sealer,
@@ -88,16 +92,17 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint on `addresses` (ports: the UDP encapsulation port, or 0).
-    /// All randomness comes from `rng`.
+    /// All randomness comes from `rng`: `Rng::from_os()`, or in tests a seed. Who carries packets over DTLS, or any
+    /// other channel of datagrams, takes [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;
     /// use anabranch_sctp::{Config, Endpoint};
     ///
     /// let addresses = vec!["10.0.0.1:9899".parse()?, "[fd00::1]:9899".parse()?];
-    /// let endpoint = Endpoint::new(Config::default(), addresses, Rng::new(1));
+    /// let endpoint = Endpoint::new(Config::default(), addresses, Rng::from_os()?);
     /// assert_eq!(endpoint.addresses().len(), 2, "multi-homed, over UDP");
-    /// # Ok::<(), std::net::AddrParseError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
@@ -112,6 +117,7 @@ impl Endpoint {
         Self {
             config: Arc::new(config),
             addresses,
+            has_addresses: true,
             locals,
             rng,
             sealer,

@@ -101,7 +101,8 @@ impl Endpoint {
         self.totals.discarded += 1;
         // 1: only between unicast addresses. Ours: and not for others.
         let (source, target) = (packet.source.ip(), packet.target.ip());
-        if !is_unicast(source) || !is_unicast(target) || self.is_overheard(packet, view.header.target_port) {
+        let groups = self.has_addresses && !(is_unicast(source) && is_unicast(target));
+        if groups || self.is_overheard(packet, view.header.target_port) {
             return;
         }
         let (mut abort, mut silent, mut shutdown_ack) = (false, false, false);

@@ -77,6 +77,23 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().writable_bytes() as usize)
     }
 
+    /// Bytes that were given on `stream` and are neither acknowledged nor given up: the `bufferedAmount` of a data
+    /// channel, with what is on its way. 0 where there is nothing.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.send(pair.now, id, Message { stream: 3, ..Message::default() }, &[7; 1_000])?;
+    /// assert_eq!([2, 3].map(|stream| pair.a.buffered_amount(id, stream)), [0, 1_000]);
+    /// pair.settle();
+    /// assert_eq!(pair.a.buffered_amount(id, 3), 0, "all of it has arrived");
+    /// # Ok::<(), SendError>(())
+    /// ```
+    #[must_use]
+    pub fn buffered_amount(&self, id: AssociationId, stream: u16) -> usize {
+        self.association(id).map_or(0, |association| association.sending().buffered_on(stream) as usize)
+    }
+
     /// Bytes of `stream` that a `recv` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {

@@ -60,6 +60,27 @@ impl Endpoint {
         self.with(now, slot, |association, _| association.cancel(stream));
     }
 
+    /// Has `Event::BufferedAmountLow` tell each time that the [buffered amount](Self::buffered_amount) of `stream` falls
+    /// from more than `low` bytes to so many or fewer; `None`: no more. False when there is no such stream or
+    /// association.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// assert!(pair.a.set_buffered_amount_low(id, 3, Some(10_000)));
+    /// pair.a.send(pair.now, id, Message { stream: 3, ..Message::default() }, &[7; 100_000])?;
+    /// pair.settle();
+    /// let low = Event::BufferedAmountLow { id, stream: 3 };
+    /// assert_eq!(pair.events(Side::A).iter().filter(|event| **event == low).count(), 1);
+    /// # Ok::<(), SendError>(())
+    /// ```
+    pub fn set_buffered_amount_low(&mut self, id: AssociationId, stream: u16, low: Option<u64>) -> bool {
+        let Some(slot) = self.find(id) else { return false };
+        let association = self.slots[slot as usize].association.as_deref_mut();
+        association.is_some_and(|association| association.set_low(stream, low))
+    }
+
     /// Lets `streams` (none: all) begin anew: their next ordered message has
     /// number 0. What was given to `send` before goes out first; what is given
     /// from now on waits until the peer has agreed. `Event::StreamsReset` or

@@ -28,6 +28,7 @@ impl Endpoint {
     /// [`ListenError`].
     pub fn listen_with(&mut self, port: u16, config: Config) -> Result<(), ListenError> {
         self.listen(port)?;
+        let config = self.fit(config);
         self.unsummed |= config.zero_checksum;
         self.tuned.insert(port, Arc::new(config));
         Ok(())
@@ -56,6 +57,7 @@ impl Endpoint {
         ask: Associate,
         config: Config,
     ) -> Result<AssociationId, AssociateError> {
+        let config = self.fit(config);
         self.associate_as(now, ask, Arc::new(config))
     }
 

@@ -180,6 +180,23 @@ impl SendHalf {
         self.queue.take_writable()
     }
 
+    /// Bytes of `stream` that are unsent or unacknowledged. (What one SACK has acknowledged of more than some 2,000 chunks
+    /// counts until its memory has been given back, a few packets later.)
+    pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
+        self.queue.buffered_on(stream)
+    }
+
+    /// Somebody is told when `stream` comes to have at most so many bytes.
+    pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
+        self.queue.set_low(stream, low);
+    }
+
+    /// A stream whose buffered amount has become low, once each time.
+    #[inline]
+    pub(crate) fn take_low(&mut self) -> Option<u16> {
+        self.queue.take_low()
+    }
+
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams. Messages on others that were given before that was known.
     pub(crate) fn drop_beyond(&mut self, granted: u16) -> Vec<Undelivered> {
         self.queue.drop_beyond(granted)

@@ -21,32 +21,7 @@ impl Sockets {
     }
 
     fn take(&mut self, now: Instant, event: Event) {
-        let (Event::Established { id, .. }
-        | Event::Accepted { id, .. }
-        | Event::Readable { id, .. }
-        | Event::Writable { id }
-        | Event::Abandoned { id, .. }
-        | Event::SendFailed { id, .. }
-        | Event::PathUp { id, .. }
-        | Event::PathDown { id, .. }
-        | Event::PathPotentiallyFailed { id, .. }
-        | Event::Restarted { id }
-        | Event::PeerShutdown { id }
-        | Event::StreamsReset { id, .. }
-        | Event::ResetRequested { id, .. }
-        | Event::StreamsAdded { id, .. }
-        | Event::AssociationReset { id, .. }
-        | Event::ResetFailed { id, .. }
-        | Event::AddFailed { id, .. }
-        | Event::PathAdded { id, .. }
-        | Event::PathRemoved { id, .. }
-        | Event::PrimaryChanged { id, .. }
-        | Event::LocalAddress { id, .. }
-        | Event::Key { id, .. }
-        | Event::Adaptation { id, .. }
-        | Event::PeerError { id, .. }
-        | Event::AbortReason { id, .. }
-        | Event::Closed { id, .. }) = event;
+        let id = event.association();
         if let Event::Accepted { port, outbound_streams, inbound_streams, .. } = event {
             self.take_accepted(now, id, port, (outbound_streams, inbound_streams));
             return;
@@ -80,7 +55,7 @@ impl Sockets {
                 member.used_at = now;
                 socket.inbox.add(id);
             }
-            Event::Writable { .. } | Event::Accepted { .. } => {}
+            Event::Writable { .. } | Event::BufferedAmountLow { .. } | Event::Accepted { .. } => {}
             Event::Abandoned { stream, ppid, context, bytes, sent, .. }
             | Event::SendFailed { stream, ppid, context, bytes, sent, .. } => {
                 socket.notify(Notification::SendFailed {

@@ -327,6 +327,8 @@ pub fn describe(event: &Event) -> Option<String> {
         // The ERROR itself is drawn.
         Event::PeerError { .. } | Event::AbortReason { .. } => return None,
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
+        Event::BufferedAmountLow { stream, .. } => format!("little is left of sid={stream}"),
+        other => format!("{other:?}"),
     })
 }
 

@@ -247,7 +247,7 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
         end.read_all(now);
         let (events, ids) = (&end.events, &end.ids);
         for &id in ids {
-            let last = events.iter().rposition(|event| net_id(event) == id);
+            let last = events.iter().rposition(|event| event.association() == id);
             let closed = events
                 .iter()
                 .position(|event| matches!(event, Event::Closed { id: which, .. } if *which == id));
@@ -321,35 +321,4 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
         }
     }
     outcome
-}
-
-fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
-    match event {
-        Event::Established { id, .. }
-        | Event::Accepted { id, .. }
-        | Event::Readable { id, .. }
-        | Event::Writable { id }
-        | Event::Abandoned { id, .. }
-        | Event::SendFailed { id, .. }
-        | Event::PathUp { id, .. }
-        | Event::PathDown { id, .. }
-        | Event::PathPotentiallyFailed { id, .. }
-        | Event::Restarted { id }
-        | Event::PeerShutdown { id }
-        | Event::StreamsReset { id, .. }
-        | Event::ResetRequested { id, .. }
-        | Event::StreamsAdded { id, .. }
-        | Event::AssociationReset { id, .. }
-        | Event::ResetFailed { id, .. }
-        | Event::AddFailed { id, .. }
-        | Event::PathAdded { id, .. }
-        | Event::PathRemoved { id, .. }
-        | Event::PrimaryChanged { id, .. }
-        | Event::LocalAddress { id, .. }
-        | Event::Key { id, .. }
-        | Event::Adaptation { id, .. }
-        | Event::PeerError { id, .. }
-        | Event::AbortReason { id, .. }
-        | Event::Closed { id, .. } => *id,
-    }
 }

@@ -404,7 +404,7 @@ impl Settings for Config {
 fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
     host.engine.publish();
     match event {
-        Event::Readable { .. } | Event::Writable { .. } => {}
+        Event::Readable { .. } | Event::Writable { .. } | Event::BufferedAmountLow { .. } => {}
         Event::Established { id, outbound_streams, inbound_streams } => {
             host.established(id, outbound_streams.min(inbound_streams).into());
         }
@@ -454,6 +454,8 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
+        // Of what comes to be told later sessions know nothing.
+        _ => {}
     }
 }
 
@@ -487,6 +489,7 @@ fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> C
         EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
         EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
         EngineReason::PeerIncompatible(what) => CloseReason::Protocol(format!("the peer cannot do {what}")),
+        other => CloseReason::Protocol(format!("the association has ended: {other:?}")),
     }
 }
 

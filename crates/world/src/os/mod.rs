@@ -61,11 +61,9 @@ use crate::{Datagrams, Detach, Local, Ports, World};
 use addresses::Addresses;
 use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
 use busy_poll::BusyPoll;
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -143,7 +141,9 @@ impl OsWorld {
     fn begin(options: Options, busy_poll: Arc<BusyPoll>) -> io::Result<Self> {
         let (rng, drawn) = match options.seed {
             Some(seed) => (Rng::new(seed), None),
-            None => (Rng::keyed(secret()?, hmac_sha256), Some(Cell::new(0))),
+            // Verification tags, cookie keys and nonces are drawn from it: all that keeps a stranger who sees none of our
+            // packets from meddling (RFC 9260 §12.2.4.2).
+            None => (Rng::from_os()?, Some(Cell::new(0))),
         };
         let timers = Timers::begin()?;
         let addresses = Rc::new(Addresses::new(options.addresses)?);
@@ -200,22 +200,6 @@ impl OsWorld {
     fn kernel_options(&self) -> &KernelOptions {
         &self.inner.kernel
     }
-}
-
-/// Verification tags, cookie keys and nonces are drawn from it: all that keeps
-/// a stranger who sees none of our packets from meddling (RFC 9260 §12.2.4.2).
-fn secret() -> io::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn hmac_sha256(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
-        unreachable!("a key of any length will do")
-    };
-    mac.update(input);
-    mac.finalize().into_bytes().into()
 }
 
 impl World for OsWorld {

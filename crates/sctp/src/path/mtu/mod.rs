@@ -57,9 +57,12 @@ pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Se
 }
 
 impl Path {
-    /// Bytes in front of an SCTP packet: IP header, and UDP's.
+    /// Bytes in front of an SCTP packet: IP header, and UDP's; none in a channel of datagrams.
     #[inline]
     pub(crate) fn headers(&self) -> usize {
+        if self.address.ip().is_unspecified() {
+            return 0;
+        }
         let ip = if self.address.is_ipv6() { 40 } else { 20 };
         ip + if self.address.port() == 0 { 0 } else { 8 }
     }

@@ -69,7 +69,9 @@ impl Queue {
             *left == 0
         } else {
             stored.released += length;
-            stored.released == stored.length
+            let (slot, done) = (stored.slot, stored.released == stored.length);
+            self.count_off(slot, length.into());
+            done
         };
         if done {
             self.forget(message);
@@ -89,13 +91,16 @@ impl Queue {
         let stored = &mut self.messages[message as usize];
         assert!(stored.promise == Promise::Limited, "a message is given up that must not be, or twice");
         let rest = stored.length - stored.cut;
-        self.buffered -= u64::from(stored.length - stored.released);
+        let held = u64::from(stored.length - stored.released);
+        let slot = stored.slot;
+        self.buffered -= held;
         self.unsent -= u64::from(rest);
         self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
         stored.promise = Promise::Abandoned(left);
         // Nothing of it waits any more.
         stored.cut = stored.length;
         let stream = stored.stream;
+        self.count_off(slot, held);
         let kept = |hold: &mut Box<super::hold::Hold>| hold.drop_kept(message);
         if rest > 0 && !self.is_taken_off(message) && !self.hold.as_mut().is_some_and(kept) {
             self.scheduler.remove(stream, message);

@@ -6,6 +6,7 @@
 //!
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
+mod amount;
 mod cancel;
 mod hold;
 mod limited;
@@ -20,6 +21,7 @@ use crate::config::SchedulerKind;
 use crate::error::SendError;
 use crate::message::Message;
 use crate::streams::Streams;
+use amount::Amount;
 use anabranch_base::cache;
 use anabranch_wire::sctp::{Data, IData};
 use hold::Hold;
@@ -123,6 +125,7 @@ struct Stream {
     next_unordered: u32,
     /// Bytes that were ever given, whatever became of them.
     given: u64,
+    amount: Amount,
     bytes: StreamBytes,
 }
 
@@ -169,6 +172,8 @@ pub(crate) struct Queue {
     freeing: (u32, Range<u64>),
     /// Somebody was turned away with a message of this size.
     wanted: Option<u64>,
+    /// Streams whose buffered amount has become low, and of which nobody has been told.
+    low: Vec<u16>,
 }
 
 impl Queue {
@@ -192,6 +197,7 @@ impl Queue {
             purse: None,
             freeing: (0, 0..0),
             wanted: None,
+            low: Vec::new(),
         }
     }
 
@@ -344,6 +350,7 @@ impl Queue {
         }
         self.buffered += length as u64;
         self.unsent += length as u64;
+        self.streams.at(slot).amount.add(length as u64);
         index
     }
 
@@ -502,6 +509,7 @@ impl Queue {
     /// gone; and how streams take turns.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.wanted = before.wanted;
+        self.inherit_low(before);
         self.scheduler.inherit(&mut before.scheduler);
     }
 }

@@ -61,6 +61,7 @@ impl Queue {
             return;
         }
         self.freeing.1.start = end;
+        self.count_off(slot, end - start);
         let bytes = &mut self.streams.at(slot as usize).bytes;
         bytes.free(start, end - start);
         if bytes.is_empty() {

@@ -1,0 +1,108 @@
+//! An endpoint over a channel of datagrams: DTLS, a tunnel, a queue in memory.
+//!
+//! The channel leads to one peer, and SCTP knows no addresses: none are listed, none are told, and no IP or UDP header
+//! counts against the size of a packet. Inside, both ends are the unspecified address.
+//!
+//! Home of RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
+
+use super::{Associate, Endpoint};
+use crate::config::Config;
+use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Both ends of a channel without addresses.
+pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+impl Associate {
+    /// An association with a port of the peer at the other end of a datagram channel
+    /// ([`Endpoint::over_datagrams`]), the rest by default.
+    ///
+    /// ```
+    /// use anabranch_sctp::Associate;
+    ///
+    /// // RFC 8841 §5: WebRTC has port 5000 at both ends.
+    /// let ask = Associate { local_port: Some(5000), ..Associate::to_port(5000) };
+    /// assert_eq!(ask.peer_port, 5000);
+    /// ```
+    #[must_use]
+    pub fn to_port(peer_port: u16) -> Self {
+        Self::to(NOWHERE, peer_port)
+    }
+}
+
+impl Endpoint {
+    /// An endpoint whose packets go through a channel of datagrams to one peer, such as DTLS, with the profile `modern`.
+    /// `mtu` is the largest datagram that the channel takes, bytes (65,535 at most): no IP or UDP header is counted.
+    /// All randomness comes from `rng`: `Rng::from_os()`, or in tests a seed.
+    ///
+    /// Datagrams that arrive go to [`handle_datagram`](Self::handle_datagram); those to be sent are the packets of
+    /// [`poll_transmit`](Engine::poll_transmit), whose addresses mean nothing.
+    ///
+    /// ```
+    /// use anabranch_base::{Engine, Instant, Rng, SendBatch};
+    /// use anabranch_sctp::{Associate, Endpoint};
+    ///
+    /// let mut endpoint = Endpoint::over_datagrams(1200, Rng::from_os()?);
+    /// let now = Instant::ZERO;
+    /// let id = endpoint.associate(now, Associate::to_port(5000))?;
+    /// assert_eq!(endpoint.fragment_size(id), 1200 - 12 - 16, "less the headers of SCTP and DATA alone");
+    ///
+    /// let mut batch = SendBatch::new(1);
+    /// assert!(endpoint.poll_transmit(now, &mut batch), "an INIT");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn over_datagrams(mtu: u32, rng: Rng) -> Self {
+        let config = Config::profile("modern").unwrap_or_default();
+        Self::over_datagrams_with(config, mtu, rng)
+    }
+
+    /// As [`over_datagrams`](Self::over_datagrams), with a configuration. What speaks of addresses is off whatever it
+    /// says (RFC 8261 §6.1): `asconf`, `address_types`; and `ecn`, for a datagram carries no mark. Where the channel is
+    /// DTLS, or protects as well, `zero_checksum=yes` saves the checksum (RFC 9653), if the peer takes that.
+    ///
+    /// ```
+    /// # use anabranch_base::Rng;
+    /// # use anabranch_sctp::{Config, Endpoint};
+    /// let mut config = Config::profile("modern").expect("a shipped profile");
+    /// config.set("zero_checksum", "yes")?;
+    /// let mut endpoint = Endpoint::over_datagrams_with(config, 1200, Rng::from_os()?);
+    /// endpoint.listen(5000)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn over_datagrams_with(config: Config, mtu: u32, rng: Rng) -> Self {
+        let mut endpoint = Self::new(config.without_addresses(), vec![NOWHERE], rng);
+        endpoint.has_addresses = false;
+        endpoint.set_mtu(NOWHERE.ip(), mtu);
+        endpoint
+    }
+
+    /// Takes in a datagram of the channel: one SCTP packet.
+    ///
+    /// ```
+    /// # use anabranch_base::{Engine, Instant, Rng, SendBatch};
+    /// # use anabranch_sctp::{Associate, AssociateError, Endpoint};
+    /// # let [mut a, mut b] = [1, 2].map(|seed| Endpoint::over_datagrams(1200, Rng::new(seed)));
+    /// # b.listen(5000).expect("nobody else does");
+    /// # let now = Instant::ZERO;
+    /// a.associate(now, Associate::to_port(5000))?;
+    /// let mut batch = SendBatch::new(1);
+    /// a.poll_transmit(now, &mut batch);
+    /// for packet in batch.packets() {
+    ///     b.handle_datagram(now, packet.payload);
+    /// }
+    /// batch.clear();
+    /// assert!(b.poll_transmit(now, &mut batch), "an INIT ACK");
+    /// # Ok::<(), AssociateError>(())
+    /// ```
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) {
+        let packet = Packet { source: NOWHERE, target: NOWHERE, ecn: Ecn::NotEct, tag: 0, payload: datagram };
+        self.handle_packet(now, packet);
+    }
+
+    /// The configuration as far as it fits this endpoint.
+    pub(super) fn fit(&self, config: Config) -> Config {
+        if self.has_addresses { config } else { config.without_addresses() }
+    }
+}

@@ -3,6 +3,7 @@
 mod address_hijack;
 mod amplification;
 mod examples;
+mod handed_back;
 mod interleaving;
 mod memory;
 mod wraps;

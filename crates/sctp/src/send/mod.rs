@@ -181,8 +181,8 @@ impl SendHalf {
     }
 
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams. Messages on others that were given before that was known.
-    pub(crate) fn drop_beyond(&mut self, granted: u16) -> Vec<Undelivered> {
-        self.queue.drop_beyond(granted)
+    pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
+        self.queue.drop_beyond(granted, payloads)
     }
 
     /// RFC 8260 §2.2.1: from now on messages go as I-DATA, or as DATA.

@@ -16,8 +16,7 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
-    Event, Message, Received, SchedulerKind, SendError,
-    position_after_reset,
+    Event, Message, Received, SchedulerKind, SendError, position_after_reset,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -2,6 +2,7 @@
 
 mod address_hijack;
 mod amplification;
+mod buffered;
 mod examples;
 mod handed_back;
 mod interleaving;

@@ -77,6 +77,23 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().writable_bytes() as usize)
     }
 
+    /// Bytes of messages given to `stream` that are neither acknowledged nor given up. What a peer acknowledges of tens of
+    /// thousands of messages at once is counted out with the packets that follow.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.send(pair.now, id, Message { stream: 3, ..Message::default() }, &[7; 1_000])?;
+    /// assert_eq!((pair.a.buffered_amount(id, 3), pair.a.buffered_amount(id, 4)), (1_000, 0));
+    /// pair.settle();
+    /// assert_eq!(pair.a.buffered_amount(id, 3), 0, "it has arrived");
+    /// # Ok::<(), SendError>(())
+    /// ```
+    #[must_use]
+    pub fn buffered_amount(&self, id: AssociationId, stream: u16) -> usize {
+        self.association(id).map_or(0, |association| association.sending().buffered_bytes_of(stream) as usize)
+    }
+
     /// Bytes of `stream` that a `recv` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {

@@ -147,6 +147,11 @@ impl SendHalf {
         self.queue.unsent_bytes()
     }
 
+    /// Bytes of one stream that are unsent or unacknowledged.
+    pub(crate) fn buffered_bytes_of(&self, stream: u16) -> u64 {
+        self.queue.buffered_bytes_of(stream)
+    }
+
     /// Bytes held, unsent and unacknowledged.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.queue.buffered_bytes()

@@ -69,6 +69,7 @@ impl Queue {
             *left == 0
         } else {
             stored.released += length;
+            self.streams.at(stored.slot as usize).buffered -= u64::from(length);
             stored.released == stored.length
         };
         if done {
@@ -89,7 +90,9 @@ impl Queue {
         let stored = &mut self.messages[message as usize];
         assert!(stored.promise == Promise::Limited, "a message is given up that must not be, or twice");
         let rest = stored.length - stored.cut;
-        self.buffered -= u64::from(stored.length - stored.released);
+        let held = u64::from(stored.length - stored.released);
+        self.buffered -= held;
+        self.streams.at(stored.slot as usize).buffered -= held;
         self.unsent -= u64::from(rest);
         self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
         stored.promise = Promise::Abandoned(left);

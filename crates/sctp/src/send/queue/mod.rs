@@ -123,6 +123,8 @@ struct Stream {
     next_unordered: u32,
     /// Bytes that were ever given, whatever became of them.
     given: u64,
+    /// Bytes of its messages that were given and are neither acknowledged for good nor given up.
+    buffered: u64,
     bytes: StreamBytes,
 }
 
@@ -206,6 +208,11 @@ impl Queue {
         self.buffered
     }
 
+    /// Bytes held of one stream.
+    pub(crate) fn buffered_bytes_of(&self, stream: u16) -> u64 {
+        self.streams.get(stream).map_or(0, |stream| stream.buffered)
+    }
+
     /// Takes up to so many bytes from now on; what it holds it keeps.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         (self.most, self.limit) = (limit, limit);
@@ -222,6 +229,7 @@ impl Queue {
         let stream = self.streams.at(slot);
         let place = stream.bytes.end();
         let begins = stream.count_given(payload.len());
+        stream.buffered += payload.len() as u64;
         let promise = Promise::of(&message);
         let index = if promise == Promise::Full {
             self.store(slot, payload);
@@ -252,6 +260,7 @@ impl Queue {
         let stream = self.streams.at(slot);
         let begin = stream.bytes.end();
         let begins = stream.count_given(taken);
+        stream.buffered += taken as u64;
         self.store(slot, &payload[..taken]);
         let mut place = 0;
         while place < taken {

@@ -61,7 +61,9 @@ impl Queue {
             return;
         }
         self.freeing.1.start = end;
-        let bytes = &mut self.streams.at(slot as usize).bytes;
+        let stream = self.streams.at(slot as usize);
+        stream.buffered -= end - start;
+        let bytes = &mut stream.bytes;
         bytes.free(start, end - start);
         if bytes.is_empty() {
             self.rest(slot as usize);

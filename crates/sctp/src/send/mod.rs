@@ -111,10 +111,12 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps its memory for the next SACK.
+    /// Keeps its memory for the next SACK; not where memory is shared and none is awaited: many associations may be idle.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
-        self.outcome = Some(outcome);
+        if !(self.queue.is_shared() && self.is_idle()) {
+            self.outcome = Some(outcome);
+        }
     }
 
     /// Nothing is waiting and nothing is unacknowledged.

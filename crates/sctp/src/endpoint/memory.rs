@@ -49,6 +49,7 @@ impl Endpoint {
             neighbours: _,
             // Of peers.
             used_cookies,
+            admission,
             ports,
             slots,
             free,
@@ -74,6 +75,7 @@ impl Endpoint {
             + final_packets.len() * size_of::<FinalPacket>()
             + packets
             + path_changes.len() * size_of::<PathChange>()
+            + admission.held_bytes()
             + claims.len() * size_of::<super::Claim>()
     }
 }

@@ -24,7 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("http", &["base", "world", "transport"]),
     ("gateway", &["base", "world", "transport", "tls", "http"]),
     ("load", &["base", "world", "transport", "http"]),
-    ("tokio", &["sctp", "transport", "world"]),
+    ("tokio", &["base", "dtls", "sctp", "tls", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),
     // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
     (

@@ -94,6 +94,8 @@ pub enum Event {
         unordered: bool,
         /// At least a part of it had been sent: it may have arrived all the same.
         sent: bool,
+        /// The message itself, with `Config::return_undelivered`, unless a part of it was acknowledged.
+        payload: Option<Vec<u8>>,
     },
     /// A destination address works: verified for the first time, or back after a failure
     /// or the fear of one.

@@ -2,8 +2,10 @@
 
 mod address_hijack;
 mod amplification;
+mod buffered;
 mod datagrams;
 mod examples;
+mod handed_back;
 mod interleaving;
 mod memory;
 mod wraps;

@@ -2,7 +2,7 @@
 //! a connection to it. Serves on loopback, asks itself two things at once over
 //! one association, and ends: `cargo run -p anabranch-tokio --example axum`.
 
-use anabranch_tokio::{Carrier, Endpoint, Options, RecvStream, SendStream};
+use anabranch_tokio::{Endpoint, Options, RecvStream, SendStream};
 use axum::Router;
 use axum::routing::get;
 use std::error::Error;
@@ -21,7 +21,8 @@ impl Streams {
     fn of(endpoint: Endpoint) -> Self {
         let (give, arriving) = mpsc::channel(64);
         tokio::spawn(async move {
-            while let Some(association) = endpoint.accept().await {
+            while let Some(incoming) = endpoint.accept().await {
+                let Ok(association) = incoming.accept() else { continue };
                 let give = give.clone();
                 tokio::spawn(async move {
                     while let Ok((send, recv)) = association.accept_bi().await {
@@ -58,8 +59,8 @@ impl axum::serve::Listener for Streams {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let here = vec!["127.0.0.1".parse()?];
-    let options = Options { addresses: here.clone(), listen: Some(80), ..Options::default() };
+    let here = "127.0.0.1".parse()?;
+    let options = Options::default().address(here).listen(80);
     let server = Endpoint::new(options).await?;
     let at = server.local_addresses().to_vec();
     let application = Router::new()
@@ -67,8 +68,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/slow", get(async || "this one was on another stream\n"));
     tokio::spawn(async move { axum::serve(Streams::of(server), application).await });
 
-    let carrier = Carrier::Udp { port: 0 };
-    let client = Endpoint::new(Options { addresses: here, carrier, ..Options::default() }).await?;
+    let client = Endpoint::new(Options::default().address(here)).await?;
     let association = client.connect(&at, 80).await?;
     let (one, other) = tokio::join!(ask(&association, "/slow"), ask(&association, "/"));
     print!("{}\n{}", one?, other?);
@@ -79,7 +79,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// One exchange on a stream of its own.
 async fn ask(association: &anabranch_tokio::Association, path: &str) -> Result<String, Box<dyn Error>> {
-    let (mut send, mut recv) = association.open_bi().await?;
+    let (mut send, mut recv) = association.open_bi()?;
     send.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
     // Streams of SCTP have no end of their own: HTTP says how long the answer is; this one is told by its last line.

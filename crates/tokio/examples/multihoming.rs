@@ -5,7 +5,7 @@
 //! `multihoming client ADDRESS,ADDRESS [MESSAGES]` at the other.
 
 use anabranch_tokio::{
-    Association, Carrier, Config, ENCAPSULATION_PORT, Endpoint, Options, PathInfo, PathState,
+    Association, ConfigBuilder, ENCAPSULATION_PORT, Endpoint, Options, PathInfo, PathState, SendOptions,
 };
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -17,21 +17,20 @@ const PORT: u16 = 5000;
 /// A message is sent so often.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Both ends leave a path after its first timeout (RFC 7829), as `modern` has it.
-fn options(addresses: Vec<IpAddr>) -> Options {
-    let config = Config::profile("modern").expect("a shipped profile");
-    Options { addresses, config, ..Options::default() }
+/// Both ends leave a path after its first timeout (RFC 7829).
+fn options(addresses: &[IpAddr]) -> Options {
+    let config = ConfigBuilder::new().potentially_failed(Some(0)).build().expect("nothing contradicts");
+    Options::default().addresses(addresses.iter().copied()).config(config)
 }
 
 /// Sends back every message of every association.
 async fn serve(server: Endpoint) {
-    while let Some(association) = server.accept().await {
+    while let Some(incoming) = server.accept().await {
+        let Ok(association) = incoming.accept() else { continue };
         tokio::spawn(async move {
-            while let Ok((mut send, mut recv)) = association.accept_bi().await {
-                while let Ok(Some(message)) = recv.recv_message(1000).await {
-                    if send.send_message(message).await.is_err() {
-                        break;
-                    }
+            while let Ok(message) = association.recv().await {
+                if association.send(message.stream, message.bytes, &SendOptions::new()).await.is_err() {
+                    break;
                 }
             }
         });
@@ -53,18 +52,18 @@ fn describe(path: &PathInfo) -> String {
 /// Sends so many messages, each when its time has come, and prints the paths whenever one changes its state. Returns
 /// the paths as they were at the end.
 async fn send_messages(association: &Association, messages: u32) -> Result<Vec<PathInfo>, Box<dyn Error>> {
-    let (mut send, mut recv) = association.open_bi().await?;
+    let (mut send, mut recv) = association.open_bi()?;
     let (mut known, mut paths) = (Vec::new(), Vec::new());
     let mut slowest = Duration::ZERO;
     let start = Instant::now();
     for number in 0..messages {
         sleep_until(start + EVERY * number).await;
         let sent = Instant::now();
-        send.send_message(number.to_string()).await?;
-        let back = recv.recv_message(1000).await?.ok_or("the server has closed the association")?;
-        assert_eq!(back, number.to_string());
+        send.send(number.to_string()).await?;
+        let back = recv.recv().await?;
+        assert_eq!(back.bytes, number.to_string());
         slowest = slowest.max(sent.elapsed());
-        paths = association.info().await.ok_or("the association has ended")?.paths;
+        paths = association.info().ok_or("the association has ended")?.paths;
         let lines: Vec<_> = paths.iter().map(describe).collect();
         if lines != known {
             println!("after message {number}, {:.1} s", start.elapsed().as_secs_f64());
@@ -92,8 +91,8 @@ async fn run_client(
 /// Both ends on this host, each with two addresses.
 pub async fn on_loopback() -> Result<Vec<PathInfo>, Box<dyn Error>> {
     let both: Vec<IpAddr> = vec!["127.0.0.1".parse()?, "127.0.0.2".parse()?];
-    let server = Endpoint::new(Options { listen: Some(PORT), ..options(both.clone()) }).await?;
-    let client = Endpoint::new(options(both)).await?;
+    let server = Endpoint::new(options(&both).listen(PORT)).await?;
+    let client = Endpoint::new(options(&both)).await?;
     let addresses = server.local_addresses().to_vec();
     tokio::spawn(serve(server));
     run_client(&client, &addresses, 20).await
@@ -103,11 +102,9 @@ pub async fn on_loopback() -> Result<Vec<PathInfo>, Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let carrier = Carrier::Udp { port: ENCAPSULATION_PORT };
     match given[..] {
         ["server"] => {
-            let server =
-                Endpoint::new(Options { carrier, listen: Some(PORT), ..options(Vec::new()) }).await?;
+            let server = Endpoint::new(options(&[]).udp(ENCAPSULATION_PORT).listen(PORT)).await?;
             serve(server).await;
         }
         ["client", addresses, ref messages @ ..] => {
@@ -116,7 +113,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 .split(',')
                 .map(|address| address.parse().map(|address| SocketAddr::new(address, ENCAPSULATION_PORT)))
                 .collect();
-            run_client(&Endpoint::new(options(Vec::new())).await?, &server?, messages).await?;
+            run_client(&Endpoint::new(options(&[])).await?, &server?, messages).await?;
         }
         [] => drop(on_loopback().await?),
         _ => return Err("usage: multihoming [server | client ADDRESS,ADDRESS [MESSAGES]]".into()),

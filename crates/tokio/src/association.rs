@@ -1,106 +1,248 @@
-//! The handle of an association.
+//! The handle of an association: messages on any stream, streams, its end.
 
-use crate::stream::{RecvStream, SendStream, Writing};
-use anabranch_sctp::AssociationInfo;
+use crate::entry::Signals;
+use crate::event::Events;
+use crate::message::{Received, RecvError, SendError, SendOptions};
+use crate::shared::Shared;
+use crate::state::State;
+use crate::stream::{self, RecvStream, SendStream};
+use anabranch_base::Instant;
+use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats};
 use anabranch_transport::{CloseReason, OpenError};
+use std::fmt;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use std::task::Poll;
+use tokio::sync::Notify;
 
-/// A stream pair as it is handed over.
-pub(crate) type Pair = (SendStream, RecvStream);
-
-/// An association. A clone is another handle of the same one; when the last is
-/// gone, and the last stream, it is shut down in good order.
-#[derive(Clone, Debug)]
+/// An association. A clone is another handle of the same one; when the last is gone, and the last stream, it is shut down in
+/// good order.
+///
+/// Messages are sent and received on any of its streams ([`send`](Self::send), [`recv`](Self::recv)), or stream by stream
+/// ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). A message goes to whoever asks for it first.
+#[derive(Clone)]
 pub struct Association {
-    inner: Arc<Inner>,
+    pub(crate) handle: Arc<Handle>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    peer: Option<SocketAddr>,
-    streams: u16,
-    commands: mpsc::Sender<Command>,
-    accepted: Mutex<mpsc::Receiver<Pair>>,
-    ended: watch::Receiver<Option<CloseReason>>,
-    writing: Arc<Writing>,
+impl fmt::Debug for Association {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Association").field("peer", &self.handle.peer).finish_non_exhaustive()
+    }
 }
 
-/// What the one who keeps an association is asked for.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Open { number: Option<u16>, reply: oneshot::Sender<Result<Pair, OpenError>> },
-    Info(oneshot::Sender<Option<AssociationInfo>>),
-    Close,
-    Abort,
+/// What all handles of an association and of its streams have in common. The last one lets it go.
+pub(crate) struct Handle {
+    shared: Arc<Shared>,
+    id: AssociationId,
+    signals: Arc<Signals>,
+    peer: SocketAddr,
 }
 
-/// The other ends of the channels of an association.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) commands: mpsc::Receiver<Command>,
-    pub(crate) accepted: mpsc::Sender<Pair>,
-    pub(crate) ended: watch::Sender<Option<CloseReason>>,
-    pub(crate) writing: Arc<Writing>,
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
-/// Commands that may wait.
-const COMMANDS: usize = 32;
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.with(|state, now| state.let_go(now, self.id));
+    }
+}
 
-/// Streams that the peer has begun and that may wait for [`Association::accept_bi`].
-const ACCEPTED: usize = 64;
+impl Handle {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn id(&self) -> AssociationId {
+        self.id
+    }
+
+    pub(crate) fn with<R>(&self, ask: impl FnOnce(&mut State, Instant) -> R) -> R {
+        self.shared.with(ask)
+    }
+
+    /// Asks again each time that `signal` is given, until there is an answer.
+    pub(crate) async fn until<R>(
+        &self,
+        signal: &Notify,
+        mut ask: impl FnMut(&mut State, Instant) -> Option<R>,
+    ) -> R {
+        loop {
+            let mut notified = pin!(signal.notified());
+            // Before it is asked: what happens behind the question is not missed.
+            notified.as_mut().enable();
+            if let Some(answer) = self.with(&mut ask) {
+                return answer;
+            }
+            notified.await;
+        }
+    }
+
+    /// Sends a message when its turn has come and there is room for it.
+    pub(crate) async fn send(
+        &self,
+        stream: u16,
+        message: &[u8],
+        options: &SendOptions,
+    ) -> Result<(), SendError> {
+        let mut turn = Turn { handle: self, ticket: None };
+        poll_fn(|cx| {
+            let ticket = turn.ticket;
+            let (sent, ticket) =
+                self.with(|state, now| match state.send(now, self.id, ticket, stream, message, options) {
+                    Ok(false) => (None, state.entry(self.id).map(|entry| entry.turns.wait(ticket, cx))),
+                    Ok(true) => (Some(Ok(())), ticket),
+                    Err(error) => (Some(Err(error)), ticket),
+                });
+            turn.ticket = ticket;
+            sent.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// A place among those who wait for room, given up with the one who waits.
+struct Turn<'a> {
+    handle: &'a Handle,
+    ticket: Option<u32>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let mut state = self.handle.shared.lock();
+            if let Some(entry) = state.entry(self.handle.id) {
+                entry.leave(ticket);
+            }
+        }
+    }
+}
 
 impl Association {
-    pub(crate) fn new(peer: Option<SocketAddr>, streams: u16) -> (Self, Asked) {
-        let (commands, asked) = mpsc::channel(COMMANDS);
-        let (give, accepted) = mpsc::channel(ACCEPTED);
-        let (end, ended) = watch::channel(None);
-        let writing = Arc::<Writing>::default();
-        let accepted = Mutex::new(accepted);
-        let inner = Inner { peer, streams, commands, accepted, ended, writing: writing.clone() };
-        (Self { inner: Arc::new(inner) }, Asked { commands: asked, accepted: give, ended: end, writing })
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        id: AssociationId,
+        signals: Arc<Signals>,
+        peer: SocketAddr,
+    ) -> Self {
+        Self { handle: Arc::new(Handle { shared, id, signals, peer }) }
+    }
+
+    /// Waits until the handshake is done.
+    pub(crate) async fn established(&self) -> Result<(), CloseReason> {
+        let id = self.handle.id;
+        let up = |state: &mut State, _| {
+            let end = state.end();
+            let Some(entry) = state.entry(id) else { return Some(Err(end)) };
+            match entry.ended() {
+                Some(reason) => Some(Err(reason.clone())),
+                None => entry.established.then_some(Ok(())),
+            }
+        };
+        self.handle.until(&self.handle.signals.state, up).await
     }
 
     /// The peer's first address, with its SCTP port.
     #[must_use]
-    pub fn remote_address(&self) -> Option<SocketAddr> {
-        self.inner.peer
+    pub fn remote_address(&self) -> SocketAddr {
+        self.handle.peer
+    }
+
+    /// Our SCTP port; `None` once the association has ended.
+    #[must_use]
+    pub fn local_port(&self) -> Option<u16> {
+        self.info().map(|info| info.local_port)
     }
 
     /// Stream pairs that both sides have, numbered from 0.
     #[must_use]
     pub fn streams(&self) -> u16 {
-        self.inner.streams
+        self.handle.with(|state, _| state.entry(self.handle.id).map_or(0, |entry| entry.pairs()))
     }
 
-    /// Takes the lowest stream that nobody holds here. Both sides may open
-    /// streams; who wants to be sure not to meet the other's, opens by number.
+    /// The largest message that can be sent, bytes: what fits into the send buffer.
+    #[must_use]
+    pub fn max_message_size(&self) -> usize {
+        self.handle.with(|state, _| state.largest_message(self.handle.id))
+    }
+
+    /// Sends one user message on a stream (RFC 9260 §6.1); waits for room in the send buffer, behind those who wait already.
+    /// The peer gets it whole.
     ///
-    /// Cancel-safe: dropped before it is ready, it holds no stream.
+    /// Cancel-safe: dropped before it is ready, it has sent nothing; there is no part of a message.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub async fn send(
+        &self,
+        stream: u16,
+        message: impl AsRef<[u8]>,
+        options: &SendOptions,
+    ) -> Result<(), SendError> {
+        self.handle.send(stream, message.as_ref(), options).await
+    }
+
+    /// As [`send`](Self::send), but at once or not at all.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] where [`send`](Self::send) would wait; else as that.
+    pub fn try_send(
+        &self,
+        stream: u16,
+        message: impl AsRef<[u8]>,
+        options: &SendOptions,
+    ) -> Result<(), SendError> {
+        let id = self.handle.id;
+        let taken =
+            self.handle.with(|state, now| state.send(now, id, None, stream, message.as_ref(), options))?;
+        if taken { Ok(()) } else { Err(SendError::Full) }
+    }
+
+    /// The next message, whatever its stream: of those that have come in full, the one that became readable first.
+    ///
+    /// Cancel-safe: dropped before it is ready, it has taken nothing; what has come of a message waits for the next call.
+    ///
+    /// # Errors
+    /// [`RecvError`]: a message was too long, or the association has ended and all is read.
+    pub async fn recv(&self) -> Result<Received, RecvError> {
+        let id = self.handle.id;
+        let next = |state: &mut State, now| state.recv(now, id, None).transpose();
+        self.handle.until(&self.handle.signals.readable, next).await
+    }
+
+    /// As [`recv`](Self::recv), but `None` where that would wait.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
+        self.handle.with(|state, now| state.recv(now, self.handle.id, None))
+    }
+
+    /// Takes the lowest stream that nobody holds here. Both sides may open streams; who wants to be sure not to meet the
+    /// other's, opens by number.
     ///
     /// # Errors
     /// [`OpenError`]: all are held, or the association has ended.
-    pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), OpenError> {
-        self.open(None).await
+    pub fn open_bi(&self) -> Result<(SendStream, RecvStream), OpenError> {
+        self.open(None)
     }
 
     /// Takes the stream of this number.
     ///
-    /// Cancel-safe: dropped before it is ready, it holds no stream.
-    ///
     /// # Errors
     /// [`OpenError`]: there is none, somebody holds it, or the association has ended.
-    pub async fn open_number(&self, number: u16) -> Result<(SendStream, RecvStream), OpenError> {
-        self.open(Some(number)).await
+    pub fn open_number(&self, number: u16) -> Result<(SendStream, RecvStream), OpenError> {
+        self.open(Some(number))
     }
 
-    async fn open(&self, number: Option<u16>) -> Result<Pair, OpenError> {
-        let (reply, answer) = oneshot::channel();
-        let ended = || OpenError::Closed(self.reason());
-        self.inner.commands.send(Command::Open { number, reply }).await.map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())?
+    fn open(&self, number: Option<u16>) -> Result<(SendStream, RecvStream), OpenError> {
+        let number = self.handle.with(|state, _| state.open_stream(self.handle.id, number))?;
+        Ok(stream::pair(&self.handle, number))
     }
 
     /// The next stream on which the peer has sent something and which nobody holds here.
@@ -110,53 +252,67 @@ impl Association {
     /// # Errors
     /// The association has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), CloseReason> {
-        let next = self.inner.accepted.lock().await.recv().await;
-        match next {
-            Some(pair) => Ok(pair),
-            // What ended the accepting is the end of the association.
-            None => Err(self.closed().await),
-        }
+        let id = self.handle.id;
+        let next = |state: &mut State, _| state.accept_stream(id).transpose();
+        let number = self.handle.until(&self.handle.signals.begun, next).await?;
+        Ok(stream::pair(&self.handle, number))
     }
 
-    /// The association as it stands: its state, what was agreed on, and each path with its round-trip time, congestion
-    /// window and counters. `None` once the association has ended. Cancel-safe.
-    pub async fn info(&self) -> Option<AssociationInfo> {
-        let (reply, answer) = oneshot::channel();
-        self.inner.commands.send(Command::Info(reply)).await.ok()?;
-        answer.await.ok()?
+    /// What happens to the association beside its messages.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.handle.with(|state, _| state.events(self.handle.id).map(|events| events.listen()));
+        Events { handle: self.handle.clone() }
     }
 
-    /// Shuts it down in good order: what was written before is delivered first, and what is written from now on is an
-    /// error. Returns at once; wait with [`closed`](Self::closed).
+    /// The association as it stands: its state, what was agreed on, and each path with its round-trip time, retransmission
+    /// timeout, congestion window, bytes in flight and counters. `None` once it has ended.
+    #[must_use]
+    pub fn info(&self) -> Option<AssociationInfo> {
+        self.handle.with(|state, _| state.endpoint.info(self.handle.id))
+    }
+
+    /// What the association has done; `None` once it has ended.
+    #[must_use]
+    pub fn stats(&self) -> Option<AssociationStats> {
+        self.handle.with(|state, _| state.endpoint.stats(self.handle.id))
+    }
+
+    /// Shuts it down in good order: what was sent before is delivered first, and what is sent from now on is an error.
+    /// Returns at once; wait with [`closed`](Self::closed).
     pub fn close(&self) {
-        self.inner.writing.closing.store(true, Ordering::Release);
-        self.send_command(Command::Close);
+        self.handle.with(|state, now| state.close(now, self.handle.id));
     }
 
     /// Ends it at once, with an ABORT.
     pub fn abort(&self) {
-        self.inner.writing.closing.store(true, Ordering::Release);
-        self.send_command(Command::Abort);
+        self.abort_because(b"");
     }
 
-    fn send_command(&self, command: Command) {
-        // Full: somebody is opening streams faster than they can be had. The command must not be lost.
-        if let Err(mpsc::error::TrySendError::Full(command)) = self.inner.commands.try_send(command) {
-            let commands = self.inner.commands.clone();
-            tokio::spawn(async move { commands.send(command).await });
-        }
+    /// The same with a reason for the peer's program, of which it gets 512 bytes at most
+    /// ([`Event::AbortReason`](crate::Event::AbortReason)).
+    pub fn abort_because(&self, reason: impl AsRef<[u8]>) {
+        self.handle.with(|state, now| state.abort(now, self.handle.id, reason.as_ref()));
     }
 
-    /// Waits for its end. Cancel-safe.
+    /// Waits for its end.
+    ///
+    /// Cancel-safe: dropped before it is ready, it has done nothing.
     pub async fn closed(&self) -> CloseReason {
-        let mut ended = self.inner.ended.clone();
-        let reason = ended.wait_for(Option::is_some).await;
-        reason.ok().and_then(|reason| reason.clone()).unwrap_or_else(|| self.reason())
+        self.handle.until(&self.handle.signals.state, |state, _| self.reason(state)).await
     }
 
-    /// Why it ended; where its keeper is gone without a word, with the endpoint.
-    fn reason(&self) -> CloseReason {
-        let reason = self.inner.ended.borrow().clone();
-        reason.unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
+    /// Why it has ended, if it has.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.handle.with(|state, _| self.reason(state))
+    }
+
+    fn reason(&self, state: &mut State) -> Option<CloseReason> {
+        let end = state.end();
+        match state.entry(self.handle.id) {
+            Some(entry) => entry.ended().cloned(),
+            None => Some(end),
+        }
     }
 }

@@ -1,424 +1,171 @@
-//! What runs in the endpoint's own thread: it keeps the endpoint, its
-//! associations and their streams, and moves bytes between them and the channels
-//! to the program.
+//! The thread of an endpoint: a world of the operating system, its socket, and the loop that moves packets and time between
+//! that and the engine.
 
-use crate::association::{self, Asked, Association, Pair};
-use crate::endpoint::{Command, ConnectError, Options};
-use crate::stream::{self, Ended, Ends, Incoming, Outgoing, PIECE, Writing};
-use anabranch_transport::sctp::{SctpHost, SctpListener, SctpSession, SctpStream};
-use anabranch_transport::{CloseReason, Listener, OpenError, Session, Stream};
-use anabranch_world::os::OsWorld;
-use anabranch_world::{Detach, World};
-use bytes::{Buf, Bytes};
-use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+#[cfg(feature = "dtls")]
+use crate::dtls::Names;
+use crate::endpoint::Options;
+use crate::shared::Shared;
+use crate::state::State;
+use anabranch_base::Budget;
+#[cfg(feature = "dtls")]
+use anabranch_dtls::DtlsLayer;
+use anabranch_sctp::Config;
+use anabranch_transport::CloseReason;
+use anabranch_transport::drive::Driver;
+use anabranch_transport::protocol::Layer;
+use anabranch_transport::sctp::{Carrier, IP_PROTOCOL, endpoint_over};
+use anabranch_world::os::{self, OsWorld};
+use anabranch_world::{Datagrams, Local, World};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::PollSender;
+use std::task::Poll;
+use tokio::sync::oneshot;
 
-/// What all in the thread share: the world, and a buffer to read into.
-struct Home {
-    world: OsWorld,
-    buffer: RefCell<Vec<u8>>,
+/// An endpoint that has begun.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// An endpoint, until all its handles and associations are gone.
-pub(crate) async fn endpoint(
-    world: OsWorld,
+/// Starts an endpoint in a thread of its own.
+pub(crate) async fn start(
     options: Options,
-    mut commands: mpsc::Receiver<Command>,
-    accepted: mpsc::Sender<Association>,
-    begun: oneshot::Sender<io::Result<Vec<SocketAddr>>>,
-) {
-    let (host, mut listener) = match begin(&world, options).await {
-        Ok(both) => both,
-        Err(error) => {
-            let _ = begun.send(Err(error));
-            return;
-        }
-    };
-    let addresses = host.inspect(|engine| engine.addresses().to_vec());
-    if begun.send(Ok(addresses)).is_err() {
-        return;
-    }
-    let mut accepted = Some(PollSender::new(accepted));
-    let home = Rc::new(Home { world, buffer: RefCell::new(vec![0; PIECE]) });
-    poll_fn(|cx| {
-        loop {
-            match commands.poll_recv(cx) {
-                Poll::Ready(Some(Command::Close)) => {
-                    listener = None;
-                    let host = host.clone();
-                    home.world.spawn("close", async move { host.close().await }).detach();
+    #[cfg(feature = "dtls")] names: Option<Names>,
+) -> io::Result<Started> {
+    let (begun, beginning) = oneshot::channel();
+    let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
+    std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
+        // Without a world `begun` is dropped with the program, and the one who waits is told.
+        os::run(world, async |world| {
+            let ready = Thread::begin(
+                world,
+                options,
+                #[cfg(feature = "dtls")]
+                names,
+            );
+            match ready.await {
+                Ok((thread, started)) => {
+                    if begun.send(Ok(started)).is_ok() {
+                        thread.run().await;
+                    }
                 }
-                Poll::Ready(Some(command)) => obey(&home, &host, command),
-                Poll::Ready(None) => return Poll::Ready(()),
-                Poll::Pending => break,
+                Err(error) => drop(begun.send(Err(error))),
             }
-        }
-        if listener.is_none() {
-            accepted = None;
-        }
-        while let (Some(from), Some(to)) = (&mut listener, &mut accepted) {
-            if ready!(to.poll_reserve(cx)).is_err() {
-                accepted = None;
-                break;
-            }
-            match ready!(from.poll_accept(cx)) {
-                Ok(session) => {
-                    let _ = to.send_item(keep(&home, session));
-                }
-                Err(_) => accepted = None,
-            }
-        }
-        Poll::Pending
-    })
-    .await;
-    drop(listener);
-    host.idle().await;
+        })
+    })?;
+    beginning.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
 }
 
-async fn begin(
-    world: &OsWorld,
-    options: Options,
-) -> io::Result<(SctpHost<OsWorld>, Option<SctpListener<OsWorld>>)> {
-    options.config.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-    let host = SctpHost::new(world.clone(), options.config, options.carrier, None).await?;
-    let listener = options.listen.map(|port| host.listen(port).map_err(io::Error::other)).transpose()?;
-    Ok((host, listener))
+/// The settings of an association as this crate needs them: its buffers are of the memory that all have together.
+pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
+    config.track_arrivals = true;
+    config.return_undelivered = true;
+    config.memory.get_or_insert_with(|| memory.clone());
+    config
 }
 
-fn obey(home: &Rc<Home>, host: &SctpHost<OsWorld>, command: Command) {
-    match command {
-        Command::Connect { peer, port, reply } => {
-            let session = match host.connect(&peer, port) {
-                Ok(session) => session,
-                Err(error) => {
-                    let _ = reply.send(Err(ConnectError::NotBegun(error.to_string())));
-                    return;
-                }
-            };
-            let inner = home.clone();
-            let task = home.world.spawn("connect", async move {
-                let done = established(&session, reply).await;
-                if let Some(reply) = done {
-                    let _ = reply.send(Ok(keep(&inner, session)));
-                }
-            });
-            task.detach();
-        }
-        Command::WaitIdle(reply) => {
-            let host = host.clone();
-            let waiting = async move {
-                host.idle().await;
-                let _ = reply.send(());
-            };
-            home.world.spawn("wait idle", waiting).detach();
-        }
-        Command::Close => {}
-    }
+/// Half of the memory is set aside for so many associations, the same for each.
+const FLOORS: u64 = 4096;
+
+/// What runs in the endpoint's thread.
+struct Thread {
+    world: OsWorld,
+    driver: Driver<OsWorld, Box<dyn Datagrams>>,
+    /// Knows why a peer was lost.
+    layer: Option<Rc<dyn Layer>>,
+    #[cfg(feature = "dtls")]
+    names: Option<(Rc<DtlsLayer<OsWorld>>, Names)>,
+    shared: Arc<Shared>,
+    /// The UDP port, or 0.
+    port: u16,
+    /// Addresses that come and go are told to peers.
+    dynamic: bool,
 }
 
-type ConnectReply = oneshot::Sender<Result<Association, ConnectError>>;
-
-/// Waits for the handshake as long as somebody wants the association.
-async fn established(session: &SctpSession<OsWorld>, mut reply: ConnectReply) -> Option<ConnectReply> {
-    let end = poll_fn(|cx| match session.poll_established(cx) {
-        Poll::Ready(end) => Poll::Ready(Some(end)),
-        Poll::Pending => reply.poll_closed(cx).map(|()| None),
-    })
-    .await;
-    match end {
-        Some(Ok(())) => Some(reply),
-        Some(Err(reason)) => {
-            let _ = reply.send(Err(ConnectError::Failed(reason)));
-            None
-        }
-        None => {
-            session.abort();
-            None
-        }
-    }
-}
-
-/// Keeps an association for those who hold handles of it.
-fn keep(home: &Rc<Home>, session: SctpSession<OsWorld>) -> Association {
-    let (handle, asked) =
-        Association::new(session.peer(), u16::try_from(session.streams()).unwrap_or(u16::MAX));
-    let Asked { commands, accepted, ended, writing } = asked;
-    let keeper = Keeper {
-        home: home.clone(),
-        session,
-        commands,
-        accepted: Some(PollSender::new(accepted)),
-        ended: Some(ended),
-        writes: Rc::new(Writes { writing, keeper: RefCell::default() }),
-        closes: false,
-    };
-    home.world.spawn("association", keeper).detach();
-    handle
-}
-
-struct Keeper {
-    home: Rc<Home>,
-    session: SctpSession<OsWorld>,
-    commands: mpsc::Receiver<association::Command>,
-    /// `None` when nobody accepts any more.
-    accepted: Option<PollSender<Pair>>,
-    /// `None` once it was told.
-    ended: Option<watch::Sender<Option<CloseReason>>>,
-    writes: Rc<Writes>,
-    /// Whether the association is shut down once all that was written is with the engine.
-    closes: bool,
-}
-
-/// What the streams of an association have to write, and who waits for the end of that.
-struct Writes {
-    writing: Arc<Writing>,
-    keeper: RefCell<Option<Waker>>,
-}
-
-impl Writes {
-    fn one_done(&self) {
-        self.writing.one_done();
-        if self.writing.is_done()
-            && let Some(keeper) = self.keeper.borrow_mut().take()
-        {
-            keeper.wake();
-        }
-    }
-}
-
-impl Keeper {
-    fn obey(&mut self, command: association::Command) {
-        match command {
-            association::Command::Open { number, reply } => {
-                let _ = reply.send(self.open(number).map(|stream| carry(&self.home, stream, &self.writes)));
-            }
-            association::Command::Info(reply) => {
-                let _ = reply.send(self.session.info());
-            }
-            association::Command::Close => self.closes = true,
-            association::Command::Abort => self.session.abort(),
-        }
-    }
-
-    fn open(&self, number: Option<u16>) -> Result<SctpStream<OsWorld>, OpenError> {
-        if let Some(number) = number {
-            return self.session.open(number.into());
-        }
-        let mut last = OpenError::NoSuchStream { number: 0, streams: 0 };
-        for number in 0..self.session.streams() {
-            match self.session.open(number) {
-                Err(error @ OpenError::AlreadyOpen(_)) => last = error,
-                done => return done,
-            }
-        }
-        Err(last)
-    }
-}
-
-impl Future for Keeper {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        while let Poll::Ready(command) = this.commands.poll_recv(cx) {
-            match command {
-                Some(command) => this.obey(command),
-                // The last handle is gone; streams may live on, unless they are not to.
-                None if this.closes => break,
-                None => return Poll::Ready(()),
-            }
-        }
-        while let Some(accepted) = &mut this.accepted {
-            match accepted.poll_reserve(cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => {
-                    this.accepted = None;
-                    break;
-                }
-                Poll::Pending => break,
-            }
-            match this.session.poll_accept(cx) {
-                Poll::Ready(Ok(stream)) => {
-                    let _ = accepted.send_item(carry(&this.home, stream, &this.writes));
-                }
-                Poll::Ready(Err(_)) => this.accepted = None,
-                Poll::Pending => break,
-            }
-        }
-        if let Some(ended) = &this.ended
-            && let Poll::Ready(reason) = this.session.poll_closed(cx)
-        {
-            // Whoever is told that it has ended can write no more.
-            let _ = this.writes.writing.ended.set(reason.clone());
-            let _ = ended.send(Some(reason));
-            this.ended = None;
-        }
-        if this.closes {
-            // Before the count is looked at: it may become none meanwhile.
-            *this.writes.keeper.borrow_mut() = Some(cx.waker().clone());
-            if this.writes.writing.is_done() {
-                this.closes = false;
-                this.session.close();
-            }
-        }
-        Poll::Pending
-    }
-}
-
-/// Moves the bytes of a stream for those who hold its halves.
-fn carry(home: &Rc<Home>, stream: SctpStream<OsWorld>, association: &Rc<Writes>) -> Pair {
-    let (pair, ends) =
-        stream::pair(u16::try_from(stream.number()).unwrap_or(u16::MAX), association.writing.clone());
-    let Ends { outgoing, incoming, unread, ended } = ends;
-    let carrier = Carrier {
-        home: home.clone(),
-        stream,
-        outgoing,
-        incoming: Some(PollSender::new(incoming)),
-        unread,
-        ended,
-        writing: None,
-        writes: true,
-        association: association.clone(),
-    };
-    home.world.spawn("stream", carrier).detach();
-    pair
-}
-
-struct Carrier {
-    home: Rc<Home>,
-    stream: SctpStream<OsWorld>,
-    outgoing: mpsc::Receiver<Outgoing>,
-    /// `None` when the stream has ended or nobody reads it.
-    incoming: Option<PollSender<Incoming>>,
-    unread: oneshot::Receiver<()>,
-    ended: Ended,
-    /// What is being written, and whether as a message of its own.
-    writing: Option<(Bytes, bool)>,
-    /// Somebody writes.
-    writes: bool,
-    association: Rc<Writes>,
-}
-
-impl Drop for Carrier {
+impl Drop for Thread {
     fn drop(&mut self) {
-        self.give_up();
+        let reason = CloseReason::Network("the endpoint has ended".to_owned());
+        self.shared.lock().fail(self.world.now(), &reason);
     }
 }
 
-impl Carrier {
-    /// Nothing more is written, of what was taken from writers either.
-    fn give_up(&mut self) {
-        self.outgoing.close();
-        if self.writing.take().is_some() {
-            self.association.one_done();
+impl Thread {
+    async fn begin(
+        world: OsWorld,
+        options: Options,
+        #[cfg(feature = "dtls")] names: Option<Names>,
+    ) -> io::Result<(Self, Started)> {
+        let memory = Budget::new(options.memory, FLOORS);
+        let mut config = prepared(options.config, &memory);
+        let at = match options.carrier {
+            Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
+            Carrier::Udp { port } => Local::Udp { port },
+        };
+        let mut socket: Box<dyn Datagrams> = Box::new(world.bind(at).await?);
+        #[cfg(feature = "dtls")]
+        let dtls = options.dtls.map(|dtls| dtls.layer(&world)).transpose()?;
+        #[cfg(feature = "dtls")]
+        let layer = dtls.clone().map(|layer| layer as Rc<dyn Layer>);
+        #[cfg(not(feature = "dtls"))]
+        let layer: Option<Rc<dyn Layer>> = None;
+        let mut paths = None;
+        if let Some(layer) = &layer {
+            // RFC 8261 §6.1: one conversation with a peer, over one path.
+            socket = layer.over(socket);
+            paths = Some(1);
+            config.asconf = false;
         }
-        while self.outgoing.try_recv().is_ok() {
-            self.association.one_done();
+        let dynamic = config.auth && config.asconf;
+        let (endpoint, ports) = endpoint_over(&world, config, &socket, paths, None);
+        let addresses = endpoint.addresses().to_vec();
+        let mut state = State::new(endpoint, ports, memory);
+        (state.backlog, state.max_receive) = (options.backlog, options.max_receive);
+        state.layered = layer.is_some();
+        if let Some(port) = options.listen {
+            state.listen(port)?;
         }
+        let shared = Arc::new(Shared::new(state, world.clock()));
+        let port = addresses.first().map_or(0, SocketAddr::port);
+        let driver = Driver::new(world.clone(), socket);
+        let thread = Self {
+            world,
+            driver,
+            layer,
+            #[cfg(feature = "dtls")]
+            names: dtls.zip(names),
+            shared: shared.clone(),
+            port,
+            dynamic,
+        };
+        Ok((thread, Started { shared, addresses }))
     }
 
-    /// Writes what is there to write, as far as there is room; ready when nothing more will be.
-    fn poll_outgoing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            let Some((bytes, whole)) = &mut self.writing else {
-                match ready!(self.outgoing.poll_recv(cx)) {
-                    Some(Outgoing::Bytes(bytes)) => {
-                        self.writing = Some((bytes, false));
-                        continue;
-                    }
-                    Some(Outgoing::Message(bytes)) => {
-                        self.writing = Some((bytes, true));
-                        continue;
-                    }
-                    Some(Outgoing::Delivery(delivery)) => self.stream.set_delivery(delivery),
-                    Some(Outgoing::Ppid(ppid)) => self.stream.set_ppid(ppid),
-                    Some(Outgoing::Flushed(done)) => {
-                        let _ = done.send(());
-                    }
-                    None => return Poll::Ready(()),
-                }
-                self.association.one_done();
-                continue;
-            };
-            let written = if *whole {
-                self.stream.poll_write_message(cx, bytes)
-            } else {
-                self.stream.poll_write(cx, bytes)
-            };
-            match ready!(written) {
-                Ok(taken) => {
-                    bytes.advance(taken);
-                    if bytes.is_empty() {
-                        self.writing = None;
-                        self.association.one_done();
-                    }
-                }
-                Err(reason) => {
-                    // The first reason counts.
-                    let _ = self.ended.set(reason);
-                    return Poll::Ready(());
-                }
+    /// Until the socket fails, or nobody needs the endpoint any more.
+    async fn run(mut self) {
+        poll_fn(|cx| {
+            #[cfg(feature = "dtls")]
+            if let Some((layer, names)) = &self.names {
+                names.tell(layer);
             }
-        }
-    }
-
-    /// Hands over what has come, or throws it away where nobody reads; ready at the end of the stream.
-    fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let home = self.home.clone();
-        let mut buffer = home.buffer.borrow_mut();
-        loop {
-            if let Some(incoming) = &mut self.incoming
-                && ready!(incoming.poll_reserve(cx)).is_err()
-            {
-                self.incoming = None;
+            let Self { world, driver, layer, shared, port, dynamic, .. } = &mut self;
+            let mut state = shared.lock();
+            while world.poll_address_change(cx).is_ready() {
+                let present = dynamic.then(|| world.addresses());
+                state.follow(world.now(), *port, present.as_deref());
             }
-            let reason = match ready!(self.stream.poll_recv(cx, &mut buffer)) {
-                Ok(Some(received)) => {
-                    let bytes = Bytes::copy_from_slice(&buffer[..received.bytes]);
-                    if let Some(incoming) = &mut self.incoming {
-                        let _ = incoming.send_item(Incoming {
-                            bytes,
-                            end_of_message: received.end_of_message,
-                            given_up: received.incomplete,
-                        });
-                    }
-                    continue;
-                }
-                Ok(None) => CloseReason::Finished,
-                Err(reason) => reason,
-            };
-            let _ = self.ended.set(reason);
-            return Poll::Ready(());
-        }
-    }
-}
-
-impl Future for Carrier {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if this.writes && this.poll_outgoing(cx).is_ready() {
-            this.writes = false;
-            this.give_up();
-        }
-        // The reader is gone: what still comes is thrown away as long as somebody writes.
-        if this.incoming.is_some() && pin!(&mut this.unread).poll(cx).is_ready() {
-            this.incoming = None;
-        }
-        let held = this.writes || this.incoming.is_some();
-        if held && this.poll_incoming(cx).is_ready() {
-            this.incoming = None;
-        }
-        if this.writes || this.incoming.is_some() { Poll::Pending } else { Poll::Ready(()) }
+            let polled = driver.poll(cx, &mut *state);
+            state.hear_requests();
+            for (id, peer) in state.take_unexplained() {
+                let fault = layer.as_ref().and_then(|layer| layer.fault(peer));
+                state.explain(world.now(), id, fault);
+            }
+            state.wake_drained();
+            if state.is_done() { Poll::Ready(()) } else { polled }
+        })
+        .await;
     }
 }

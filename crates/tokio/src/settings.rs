@@ -1,16 +1,19 @@
 //! Choosing settings: which profile, which carrier, and the settings that programs change most often.
 //!
-//! [`Options::config`](crate::Options::config) holds the settings of an endpoint. Begin with a profile and change values
-//! by key:
+//! [`Options::config`](crate::Options::config) holds the settings of an endpoint. Begin with a profile and change values, by
+//! typed calls or by key:
 //!
 //! ```
-//! use anabranch_tokio::{Config, Options};
+//! use anabranch_tokio::{Config, ConfigBuilder, Options};
 //!
-//! let mut config = Config::profile("modern").expect("a shipped profile");
-//! config.set("rcvbuf", "8MiB")?;
-//! config.set("streams", "1000")?;
-//! config.check()?;
-//! let options = Options { config, ..Options::default() };
+//! let config = ConfigBuilder::new().receive_buffer(8 << 20).streams(1000).build()?;
+//!
+//! let mut same = Config::profile("modern").expect("a shipped profile");
+//! same.set("rcvbuf", "8MiB")?;
+//! same.set("streams", "1000")?;
+//! same.check()?;
+//! assert_eq!(config, same);
+//! let options = Options::default().config(config);
 //! # drop(options);
 //! # Ok::<(), anabranch_tokio::KnobError>(())
 //! ```
@@ -41,5 +44,5 @@
 //!
 //! # Order and lifetime of messages
 //!
-//! [`SendStream::set_delivery`](crate::SendStream::set_delivery) makes messages of a stream unordered, or gives them up
-//! after a time (RFC 3758), where both ends have `partial_reliability=yes`.
+//! [`SendOptions`](crate::SendOptions) makes messages unordered, or has them given up after a time or after so many
+//! retransmissions (RFC 3758, RFC 7496), where both ends have `partial_reliability=yes`.

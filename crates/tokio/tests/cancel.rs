@@ -16,25 +16,28 @@ const LONG: Duration = Duration::from_secs(60);
 /// A message of more pieces than wait for a reader.
 const LENGTH: usize = 2_000_000;
 
-async fn endpoint(listen: Option<u16>, buffers: &str) -> Endpoint {
-    let addresses = vec!["127.0.0.1".parse().expect("an address")];
+async fn endpoint(listen: Option<u16>, buffers: &str, largest: usize) -> Endpoint {
     let mut config = Options::default().config;
     for buffer in ["sndbuf", "rcvbuf"] {
         config.set(buffer, buffers).expect("a knob");
     }
-    Endpoint::new(Options { addresses, listen, config, ..Options::default() }).await.expect("an endpoint")
+    let here = "127.0.0.1".parse().expect("an address");
+    let mut options = Options::default().address(here).config(config).max_receive(largest);
+    options.listen = listen;
+    Endpoint::new(options).await.expect("an endpoint")
 }
 
 async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
-    associated_with("16MiB").await
+    associated_with("16MiB", 1 << 22).await
 }
 
-/// With so large buffers.
-async fn associated_with(buffers: &str) -> ((Endpoint, Endpoint), Association, Association) {
-    let server = endpoint(Some(80), buffers).await;
-    let client = endpoint(None, buffers).await;
-    let ours = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
-    let theirs = timeout(LONG, server.accept()).await.expect("in time").expect("an association");
+/// With so large buffers, and for messages of at most so many bytes.
+async fn associated_with(buffers: &str, largest: usize) -> ((Endpoint, Endpoint), Association, Association) {
+    let server = endpoint(Some(80), buffers, largest).await;
+    let client = endpoint(None, buffers, largest).await;
+    let theirs = async { server.accept().await.expect("somebody").accept().expect("an association") };
+    let both = async { tokio::join!(client.connect(server.local_addresses(), 80), theirs) };
+    let (ours, theirs) = timeout(LONG, both).await.expect("in time");
     ((server, client), ours.expect("established"), theirs)
 }
 
@@ -55,11 +58,11 @@ async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 /// One poll at a time; how many were pending.
-async fn bit_by_bit(recv: &mut RecvStream, most: usize) -> (Result<Option<bytes::Bytes>, RecvError>, u32) {
+async fn bit_by_bit(recv: &mut RecvStream) -> (Result<bytes::Bytes, RecvError>, u32) {
     let mut pending = 0;
     loop {
-        if let Some(done) = once(recv.recv_message(most)).await {
-            return (done, pending);
+        if let Some(done) = once(recv.recv()).await {
+            return (done.map(|message| message.bytes), pending);
         }
         pending += 1;
         tokio::task::yield_now().await;
@@ -72,9 +75,9 @@ async fn a_message_is_whole_however_often_its_future_is_dropped() {
     let sizes = [1, 3_000_000, 65_536, 65_537, 2_500_000, 2, 2_000_001, 131_072].repeat(3);
     let to_send = sizes.clone();
     let sending = tokio::spawn(async move {
-        let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+        let (mut send, _recv) = ours.open_bi().expect("a stream");
         for (seed, size) in to_send.into_iter().enumerate() {
-            send.send_message(pattern(size, seed)).await.expect("sent");
+            send.send(pattern(size, seed)).await.expect("sent");
         }
         send.flush().await.expect("on its way");
         (ours, send)
@@ -82,8 +85,8 @@ async fn a_message_is_whole_however_often_its_future_is_dropped() {
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     let mut dropped = 0;
     for (seed, size) in sizes.into_iter().enumerate() {
-        let (got, pending) = timeout(LONG, bit_by_bit(&mut recv, 1 << 22)).await.expect("in time");
-        let got = got.expect("no end").expect("a message");
+        let (got, pending) = timeout(LONG, bit_by_bit(&mut recv)).await.expect("in time");
+        let got = got.expect("a message");
         assert!(got == pattern(size, seed), "message {seed}: {} bytes of {size}", got.len());
         dropped += pending;
     }
@@ -94,10 +97,10 @@ async fn a_message_is_whole_however_often_its_future_is_dropped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
     let (_ends, ours, theirs) = associated().await;
-    let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+    let (mut send, _recv) = ours.open_bi().expect("a stream");
     let sending = tokio::spawn(async move {
         for seed in 0..10 {
-            send.send_message(pattern(LENGTH, seed)).await.expect("sent");
+            send.send(pattern(LENGTH, seed)).await.expect("sent");
         }
         send.flush().await.expect("on its way");
         send
@@ -106,8 +109,8 @@ async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
     let mut cut = 0;
     for seed in 0..10 {
         // Dropped while it waits: some of the message may have come.
-        let got = match once(recv.recv_message(LENGTH)).await {
-            Some(got) => got.expect("no end").expect("a message").to_vec(),
+        let got = match once(recv.recv()).await {
+            Some(got) => got.expect("a message").bytes.to_vec(),
             None => {
                 cut += 1;
                 let mut back = vec![0; LENGTH];
@@ -123,21 +126,22 @@ async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_a_message_that_is_too_long_comes_the_next() {
-    let (_ends, ours, theirs) = associated().await;
-    let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+    let (_ends, ours, theirs) = associated_with("16MiB", 100_000).await;
+    let (mut send, _recv) = ours.open_bi().expect("a stream");
     let sending = tokio::spawn(async move {
         for (seed, size) in [(1, 2_500_000), (2, 1000), (3, 2_200_000), (4, 10)] {
-            send.send_message(pattern(size, seed)).await.expect("sent");
+            send.send(pattern(size, seed)).await.expect("sent");
         }
         send.flush().await.expect("on its way");
         send
     });
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
-    let mut next = async |most| timeout(LONG, bit_by_bit(&mut recv, most)).await.expect("in time").0;
-    assert!(matches!(next(100_000).await, Err(RecvError::TooLong(100_000))));
-    assert_eq!(next(100_000).await.expect("no end").expect("a message"), pattern(1000, 2));
-    assert!(matches!(next(100_000).await, Err(RecvError::TooLong(100_000))));
-    assert_eq!(next(100_000).await.expect("no end").expect("a message"), pattern(10, 4));
+    let mut next = async || timeout(LONG, bit_by_bit(&mut recv)).await.expect("in time").0;
+    let too_long = RecvError::TooLong { stream: 0, limit: 100_000 };
+    assert_eq!(next().await, Err(too_long.clone()));
+    assert_eq!(next().await.expect("a message"), pattern(1000, 2));
+    assert_eq!(next().await, Err(too_long.clone()));
+    assert_eq!(next().await.expect("a message"), pattern(10, 4));
     drop(sending.await.expect("sent"));
 }
 
@@ -147,8 +151,8 @@ async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
         let (_ends, ours, theirs) = associated().await;
         let mut streams = Vec::new();
         for _ in 0..8 {
-            let (mut send, recv) = ours.open_bi().await.expect("a stream");
-            send.send_message(&b"before"[..]).await.expect("sent");
+            let (mut send, recv) = ours.open_bi().expect("a stream");
+            send.send(&b"before"[..]).await.expect("sent");
             send.flush().await.expect("on its way");
             streams.push((send, recv));
         }
@@ -163,9 +167,9 @@ async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
         }
         for (send, _) in &mut streams {
             for number in 0..20 {
-                assert!(send.send_message(&b"late"[..]).await.is_err(), "{how}: message {number}");
+                assert!(send.send(&b"late"[..]).await.is_err(), "{how}: message {number}");
                 assert!(send.write(b"late").await.is_err(), "{how}: bytes {number}");
-                assert!(send.set_ppid(1).await.is_err() && send.flush().await.is_err(), "{how}: {number}");
+                assert!(send.flush().await.is_err(), "{how}: {number}");
             }
         }
     }
@@ -175,10 +179,10 @@ async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_written_before_a_close_arrives() {
     for round in 0..5 {
-        let (_ends, ours, theirs) = associated_with("256KiB").await;
+        let (_ends, ours, theirs) = associated_with("256KiB", 1 << 22).await;
         let mut writers = Vec::new();
         for seed in 0..4 {
-            let (mut send, recv) = ours.open_bi().await.expect("a stream");
+            let (mut send, recv) = ours.open_bi().expect("a stream");
             writers.push(tokio::spawn(async move {
                 send.write_all(&pattern(1_500_000, seed)).await.expect("written");
                 (send, recv)
@@ -232,9 +236,7 @@ async fn what_was_written_before_a_close_arrives() {
 async fn opening_and_accepting_may_be_dropped() {
     let (_ends, ours, theirs) = associated().await;
     for _ in 0..200 {
-        if let Some(opened) = once(ours.open_bi()).await {
-            drop(opened);
-        }
+        drop(ours.open_bi());
         assert!(once(theirs.accept_bi()).await.is_none(), "nothing was sent");
     }
     // No stream is lost by that.
@@ -242,7 +244,7 @@ async fn opening_and_accepting_may_be_dropped() {
     for number in 0..ours.streams() {
         let opened = timeout(LONG, async {
             loop {
-                match ours.open_number(number).await {
+                match ours.open_number(number) {
                     Ok(pair) => return pair,
                     Err(_) => sleep(Duration::from_millis(1)).await,
                 }

@@ -1,12 +1,12 @@
 //! The examples do what their first lines say. Each runs here as it is, in this process, and has to end in time.
 #![cfg(target_os = "linux")]
 
-#[path = "../examples/echo_client.rs"]
+#[path = "../examples/chat.rs"]
 #[expect(dead_code, reason = "a test has no use for the example's main")]
-mod echo_client;
-#[path = "../examples/echo_server.rs"]
+mod chat;
+#[path = "../examples/echo.rs"]
 #[expect(dead_code, reason = "a test has no use for the example's main")]
-mod echo_server;
+mod echo;
 #[path = "../examples/multihoming.rs"]
 #[expect(dead_code, reason = "a test has no use for the example's main")]
 mod multihoming;
@@ -20,11 +20,19 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_comes_back_on_its_stream() {
-    let server = echo_server::listen("127.0.0.1".parse().expect("an address"), 0).await.expect("an endpoint");
-    let at = server.local_addresses().to_vec();
-    tokio::spawn(echo_server::serve(server));
-    let back = timeout(LONG, echo_client::ask(&at, &["one", "two", "three"])).await.expect("in time");
+    let server = echo::listen("127.0.0.1:0".parse().expect("an address")).await.expect("an endpoint");
+    let at = server.local_addresses()[0];
+    tokio::spawn(echo::serve(server));
+    let back = timeout(LONG, echo::ask(at, &["one", "two", "three"])).await.expect("in time");
     assert_eq!(back.expect("an answer"), ["stream 0: one", "stream 1: two", "stream 2: three"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everybody_in_the_room_hears_the_others() {
+    let heard = timeout(LONG, chat::on_loopback()).await.expect("in time").expect("no error");
+    let expected =
+        ["Bob has come", "Bob: hello", "Bob has gone", "Cid has come", "Cid: hello", "Cid has gone"];
+    assert_eq!(heard, expected);
 }
 
 /// The example itself checks the messages.

@@ -2,7 +2,9 @@
 //! what is dropped, and how things end.
 #![cfg(target_os = "linux")]
 
-use anabranch_tokio::{Association, CloseReason, ConnectError, Endpoint, OpenError, Options};
+use anabranch_tokio::{
+    Association, CloseReason, ConnectError, Endpoint, OpenError, Options, RecvError, SendError,
+};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -11,15 +13,17 @@ use tokio::time::timeout;
 const LONG: Duration = Duration::from_secs(60);
 
 async fn endpoint(listen: Option<u16>) -> Endpoint {
-    let addresses = vec!["127.0.0.1".parse().expect("an address")];
-    Endpoint::new(Options { addresses, listen, ..Options::default() }).await.expect("an endpoint")
+    let mut options = Options::default().address("127.0.0.1".parse().expect("an address"));
+    options.listen = listen;
+    Endpoint::new(options).await.expect("an endpoint")
 }
 
 async fn associated() -> (Endpoint, Association, Association) {
     let server = endpoint(Some(80)).await;
     let client = endpoint(None).await;
-    let ours = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
-    let theirs = timeout(LONG, server.accept()).await.expect("in time").expect("an association");
+    let theirs = async { server.accept().await.expect("somebody").accept().expect("an association") };
+    let both = async { tokio::join!(client.connect(server.local_addresses(), 80), theirs) };
+    let (ours, theirs) = timeout(LONG, both).await.expect("in time");
     (server, ours.expect("established"), theirs)
 }
 
@@ -37,7 +41,7 @@ async fn bytes_come_back_on_many_streams_at_once() {
     });
     let mut tasks = Vec::new();
     for seed in 0..8 {
-        let (mut send, mut recv) = ours.open_bi().await.expect("a stream");
+        let (mut send, mut recv) = ours.open_bi().expect("a stream");
         assert_eq!(send.number(), u16::from(seed));
         tasks.push(tokio::spawn(async move {
             let bytes = pattern(1 << 20, seed);
@@ -60,29 +64,29 @@ async fn bytes_come_back_on_many_streams_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_keep_their_boundaries() {
     let (_server, ours, theirs) = associated().await;
-    let (mut send, _recv) = ours.open_number(7).await.expect("stream 7");
-    assert_eq!(ours.open_number(7).await.err(), Some(OpenError::AlreadyOpen(7)));
+    let (mut send, _recv) = ours.open_number(7).expect("stream 7");
+    assert_eq!(ours.open_number(7).err(), Some(OpenError::AlreadyOpen(7)));
     let sizes = [1, 10, 1452, 1453, 70_000, 300_000, 2];
     for (i, size) in sizes.into_iter().enumerate() {
-        send.send_message(pattern(size, i as u8)).await.expect("sent");
+        send.send(pattern(size, i as u8)).await.expect("sent");
     }
-    assert!(send.send_message(Vec::new()).await.is_err());
+    assert_eq!(send.send("").await, Err(SendError::Empty));
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     assert_eq!(recv.number(), 7);
     for (i, size) in sizes.into_iter().enumerate() {
-        let message = timeout(LONG, recv.recv_message(1 << 20)).await.expect("in time").expect("no end");
-        assert!(message.as_deref() == Some(&pattern(size, i as u8)[..]), "message {i}");
+        let message = timeout(LONG, recv.recv()).await.expect("in time").expect("no end");
+        assert!(message.bytes == pattern(size, i as u8), "message {i}");
     }
     ours.close();
     assert_eq!(timeout(LONG, theirs.closed()).await.expect("in time"), CloseReason::Finished);
-    let end = timeout(LONG, recv.recv_message(1 << 20)).await.expect("in time");
-    assert!(matches!(end, Ok(None)), "{end:?}");
+    let end = timeout(LONG, recv.recv()).await.expect("in time");
+    assert_eq!(end, Err(RecvError::Closed(CloseReason::Finished)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_who_does_not_read_holds_up_his_writer() {
     let (_server, ours, theirs) = associated().await;
-    let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+    let (mut send, _recv) = ours.open_bi().expect("a stream");
     let block = pattern(1 << 20, 3);
     let mut written = 0_u64;
     // Buffers on the way take some; a minute of room there is not.
@@ -104,7 +108,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_dropped_ends_in_good_order() {
     let (server, ours, theirs) = associated().await;
-    let (mut send, recv) = ours.open_bi().await.expect("a stream");
+    let (mut send, recv) = ours.open_bi().expect("a stream");
     send.write_all(b"the last words").await.expect("written");
     drop((send, recv, ours));
     let (their_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
@@ -119,7 +123,7 @@ async fn what_is_dropped_ends_in_good_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_abort_is_told_to_all_who_wait() {
     let (_server, ours, theirs) = associated().await;
-    let (mut send, mut recv) = ours.open_bi().await.expect("a stream");
+    let (mut send, mut recv) = ours.open_bi().expect("a stream");
     send.write_all(b"x").await.expect("written");
     let (_s, _r) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     theirs.abort();
@@ -130,7 +134,7 @@ async fn an_abort_is_told_to_all_who_wait() {
     assert_eq!(read.expect_err("an end").kind(), std::io::ErrorKind::ConnectionReset);
     let accepted = timeout(LONG, ours.accept_bi()).await.expect("in time");
     assert!(matches!(accepted, Err(CloseReason::Reset(_))), "{accepted:?}");
-    assert!(ours.open_bi().await.is_err());
+    assert!(ours.open_bi().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

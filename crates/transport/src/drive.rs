@@ -53,6 +53,12 @@ impl Notify {
         }
     }
 
+    /// What [`notify`](Self::notify) wakes, for who notifies later.
+    #[must_use]
+    pub fn waker(&self) -> Option<Waker> {
+        self.waker.clone()
+    }
+
     /// Has [`notify`](Self::notify) wake the polling task; true when that is another than before.
     #[inline]
     fn register(&mut self, cx: &Context<'_>) -> bool {
@@ -79,8 +85,9 @@ pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The state of the loop between two polls.
-struct Driver<W: World, S> {
+/// The loop itself, for who keeps its engine in another way than [`drive`] does: between two polls it needs none.
+#[derive(Debug)]
+pub struct Driver<W: World, S> {
     world: W,
     socket: S,
     timer: W::Timer,
@@ -96,7 +103,8 @@ struct Driver<W: World, S> {
 }
 
 impl<W: World, S: Datagrams> Driver<W, S> {
-    fn new(world: W, socket: S) -> Self {
+    /// A loop over `socket`, to be polled by one task.
+    pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
         let (input, output) = (RecvBatch::new(segments), SendBatch::new(segments));
@@ -104,8 +112,10 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
     }
 
+    /// Takes in what has come, sends what there is to send; ready once the socket has failed. It wakes the task when there is
+    /// more to do, as [`Notify::notify`] does.
     #[inline(always)]
-    fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
+    pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
             // The timer knows another waker, or none.
             self.listening = false;

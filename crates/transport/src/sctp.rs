@@ -20,7 +20,8 @@ mod ports;
 mod shards;
 
 pub use anabranch_sctp::{Config, PROFILES, SharedKeys};
-pub use engine::SctpEngine;
+pub use engine::{SctpEngine, follow_addresses, to_close_reason};
+pub use ports::PortClaims;
 pub use shards::{Directory, Member};
 
 use crate::capabilities::{Capabilities, Carriers, Feature, Streams, Words};
@@ -140,6 +141,31 @@ fn local(carrier: Carrier) -> Local {
     }
 }
 
+/// An endpoint for a socket of this world, or a layer around one: at all of its addresses or the first `paths` of them, and
+/// one of several behind its port if it is a `member`. With it come its ports among those of the host's other programs.
+#[must_use]
+pub fn endpoint_over(
+    world: &impl World,
+    config: Config,
+    socket: &impl Datagrams,
+    paths: Option<usize>,
+    member: Option<&Member>,
+) -> (Endpoint, PortClaims) {
+    let mut addresses = socket.local();
+    addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
+    let mut endpoint = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
+    for address in addresses {
+        endpoint.set_mtu(address.ip(), socket.mtu(address.ip()));
+    }
+    let ports = socket.ports();
+    if member.is_some() || ports.is_some() {
+        let shard = member.map_or_else(Shard::default, |member| member.shard);
+        let directory = member.map(|member| member.directory.clone());
+        endpoint.set_shard(shard, Arc::new(ports::Others { directory, ports: ports.clone() }));
+    }
+    (endpoint, PortClaims::new(ports))
+}
+
 impl<W: World> BoundHost<W, SctpEngine> {
     /// Starts SCTP on this host, over all of its addresses or the first `paths` of them.
     ///
@@ -192,21 +218,9 @@ impl<W: World> BoundHost<W, SctpEngine> {
         paths: Option<usize>,
         member: Option<Member>,
     ) -> Self {
-        let mut addresses = socket.local();
-        addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
         let dynamic = config.auth && config.asconf;
-        let mut engine = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
-        for address in addresses {
-            engine.set_mtu(address.ip(), socket.mtu(address.ip()));
-        }
-        let ports = socket.ports();
-        if member.is_some() || ports.is_some() {
-            let shard = member.as_ref().map_or_else(Shard::default, |member| member.shard);
-            let directory = member.as_ref().map(|member| member.directory.clone());
-            engine.set_shard(shard, Arc::new(ports::Others { directory, ports: ports.clone() }));
-        }
-        let mut engine = SctpEngine::new(engine);
-        engine.ports = ports;
+        let (engine, claims) = endpoint_over(&world, config, &socket, paths, member.as_ref());
+        let mut engine = SctpEngine::new(engine, claims);
         engine.member = member;
         // Who cannot tell peers keeps the addresses that it began with (RFC 5061).
         let most = if dynamic { paths.unwrap_or(usize::MAX).max(1) } else { 0 };

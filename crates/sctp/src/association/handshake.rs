@@ -223,7 +223,8 @@ impl Association {
         }
         // RFC 9260 §5.1.1: no more streams than the other side takes.
         self.streams.limit(offer.inbound, offer.outbound);
-        let refused = self.send.drop_beyond(self.streams.outbound());
+        let payloads = self.config.return_undelivered;
+        let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
         self.emit_undelivered(ctx, refused);
         self.send.open_window(offer.window);
         let segment = self.paths.get(0).chunk_limit() as u64;

@@ -517,7 +517,7 @@ impl Association {
         self.invalidate_fast_path();
         self.timers.stop_all();
         self.forget_control();
-        let undelivered = self.send.undelivered();
+        let undelivered = self.send.undelivered(self.config.return_undelivered);
         self.emit_undelivered(ctx, undelivered);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Closed);
         ctx.events.push_back(Event::Closed { id: self.id, reason });
@@ -532,14 +532,23 @@ impl Association {
 
     /// RFC 9260 §11.2.2: these messages will not be delivered.
     pub(crate) fn emit_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
-        for Undelivered { stream, ppid, context, bytes, unordered, sent } in messages {
+        for Undelivered { stream, ppid, context, bytes, unordered, sent, payload } in messages {
             match sent {
                 true => self.stats.undelivered_sent += 1,
                 false => self.stats.undelivered_unsent += 1,
             }
             if ctx.events.len() < MAX_EVENTS {
                 let id = self.id;
-                ctx.events.push_back(Event::SendFailed { id, stream, ppid, context, bytes, unordered, sent });
+                ctx.events.push_back(Event::SendFailed {
+                    id,
+                    stream,
+                    ppid,
+                    context,
+                    bytes,
+                    unordered,
+                    sent,
+                    payload,
+                });
             }
         }
     }

@@ -134,7 +134,7 @@ impl Association {
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
         self.send.inherit(&mut before);
         // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.
-        self.emit_undelivered(ctx, before.undelivered());
+        self.emit_undelivered(ctx, before.undelivered(self.config.return_undelivered));
         self.timers.stop_all();
         self.forget_control();
         self.paths.restart(&self.config);

@@ -231,6 +231,9 @@ anabranch_base::knobs! {
         /// Messages can be read in the order in which they became readable, whatever their stream
         /// (`Endpoint::recv_next`). Sockets want that; it is no knob.
         track_arrivals: bool = false;
+        /// Messages that were not delivered are handed back (`Event::SendFailed`). Whoever reads no events wants no copies; it
+        /// is no knob.
+        return_undelivered: bool = false;
         /// The payload protocol identifier of whole messages that the application gives none, and one that is read beside
         /// 0. It is the application's, and no knob.
         ppid: u32 = 0;

@@ -42,7 +42,7 @@ impl Endpoint {
                 return;
             }
             Err(refusal) => {
-                self.refuse(packet, header, init.tag, &refusal);
+                self.refuse_init(packet, header, init.tag, &refusal);
                 return;
             }
         };
@@ -261,7 +261,7 @@ impl Endpoint {
         Some(slot)
     }
 
-    fn refuse(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &Refusal) {
+    fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &Refusal) {
         match refusal {
             // RFC 9260 §3.3.2: an INIT with tag 0 cannot even be answered.
             Refusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,

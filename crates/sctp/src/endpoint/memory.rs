@@ -50,6 +50,7 @@ impl Endpoint {
             neighbours: _,
             // Of peers.
             used_cookies,
+            admission,
             ports,
             slots,
             free,
@@ -75,6 +76,7 @@ impl Endpoint {
             + final_packets.len() * size_of::<FinalPacket>()
             + packets
             + path_changes.len() * size_of::<PathChange>()
+            + admission.held_bytes()
             + claims.len() * size_of::<super::Claim>()
     }
 }

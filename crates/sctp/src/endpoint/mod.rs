@@ -5,6 +5,7 @@
 //! the clock tell it, `slots` where the associations are.
 
 mod addresses;
+mod admission;
 mod api;
 mod checksum;
 pub(crate) mod datagrams;
@@ -26,6 +27,7 @@ mod used_cookies;
 
 pub use crate::id::AssociationId;
 pub use crate::message::{Message, Received};
+pub use admission::{Request, RequestId};
 pub use api::Associate;
 pub use shard::{Claim, Neighbours, Shard};
 
@@ -36,6 +38,7 @@ use crate::config::{Config, SharedKeys};
 use crate::error::ListenError;
 use crate::event::Event;
 use crate::stats::{PathChange, Totals};
+use admission::Admission;
 use anabranch_base::{Instant, Rng};
 use demux::Demux;
 use ephemeral::Ephemeral;
@@ -60,6 +63,7 @@ pub struct Endpoint {
     keys: SharedKeys,
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
+    admission: Admission,
     /// Listening ports with settings of their own.
     tuned: BTreeMap<u16, Arc<Config>>,
     /// Local ports with the number of associations on them.
@@ -124,6 +128,7 @@ impl Endpoint {
             keys,
             used_cookies: UsedCookies::default(),
             listeners: BTreeSet::new(),
+            admission: Admission::default(),
             tuned: BTreeMap::new(),
             ports: BTreeMap::new(),
             ephemeral,
@@ -205,6 +210,7 @@ impl Endpoint {
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
         self.tuned.remove(&port);
+        self.admission.close(port);
     }
 
     /// What an association borrows for a call, and the slots beside it.

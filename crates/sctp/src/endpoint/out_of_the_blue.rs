@@ -195,6 +195,7 @@ impl Endpoint {
             }
             // RFC 9260 §5.2.4: for an association that another endpoint has, its own tags would be there.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
+            None if self.is_to_be_asked(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
                 // The listener is gone: nobody wants it any more.

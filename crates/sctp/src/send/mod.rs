@@ -111,10 +111,12 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps its memory for the next SACK.
+    /// Keeps its memory for the next SACK; not where memory is shared and none is awaited: many associations may be idle.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
-        self.outcome = Some(outcome);
+        if !(self.queue.is_shared() && self.is_idle()) {
+            self.outcome = Some(outcome);
+        }
     }
 
     /// Nothing is waiting and nothing is unacknowledged.
@@ -198,8 +200,8 @@ impl SendHalf {
     }
 
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams. Messages on others that were given before that was known.
-    pub(crate) fn drop_beyond(&mut self, granted: u16) -> Vec<Undelivered> {
-        self.queue.drop_beyond(granted)
+    pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
+        self.queue.drop_beyond(granted, payloads)
     }
 
     /// RFC 8260 §2.2.1: from now on messages go as I-DATA, or as DATA.

@@ -8,9 +8,9 @@ use super::queue::Undelivered;
 
 impl SendHalf {
     /// All messages that are not acknowledged in full and were not given up: those that were sent in the order of
-    /// their TSNs, then the others, stream by stream in their order.
+    /// their TSNs, then the others, stream by stream in their order; with their bytes where those are wanted.
     #[cold]
-    pub(crate) fn undelivered(&mut self) -> Vec<Undelivered> {
+    pub(crate) fn undelivered(&mut self, payloads: bool) -> Vec<Undelivered> {
         if self.queue.buffered_bytes() == 0 {
             return Vec::new();
         }
@@ -31,7 +31,8 @@ impl SendHalf {
         messages.sort_by_key(|&message| place(message));
         let describe = |message: u32| {
             let (sent, _) = self.queue.progress(message);
-            self.queue.message(message).undelivered(sent)
+            let payload = if payloads { self.queue.whole(message) } else { None };
+            Undelivered { payload, ..self.queue.message(message).undelivered(sent) }
         };
         messages.into_iter().map(describe).collect()
     }

@@ -3,6 +3,7 @@
 //! Beside the endpoint it owns what ties it to the rest of the host: ports that other programs must not take, and the
 //! directory of several endpoints behind one port.
 
+use super::ports::PortClaims;
 use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP};
 use crate::connector::{ConnectError, ListenError};
@@ -15,15 +16,11 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
-    Event, ListenError as EngineListenError, Message, Received, SchedulerKind, SendError,
-    position_after_reset,
+    Event, Message, Received, SchedulerKind, SendError, position_after_reset,
 };
-use anabranch_world::{PortClaim, Ports};
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// An endpoint among the others of its host.
 #[derive(Debug)]
@@ -40,10 +37,7 @@ pub struct SctpEngine {
     /// Which of several endpoints behind one port this is.
     pub(super) member: Option<Member>,
     /// Our ports among those of the host's other programs.
-    pub(super) ports: Option<Arc<dyn Ports>>,
-    /// Ports we listen on, and those of associations: each is ours as long as it is in use.
-    listening: BTreeMap<u16, PortClaim>,
-    claims: BTreeMap<AssociationId, PortClaim>,
+    pub(super) ports: PortClaims,
     /// What our packets go over, which knows why a peer was lost.
     pub(super) layer: Option<Rc<dyn Layer>>,
     /// Whom associations that we began over it are with.
@@ -51,7 +45,7 @@ pub struct SctpEngine {
 }
 
 impl SctpEngine {
-    pub(super) fn new(endpoint: Endpoint) -> Self {
+    pub(super) fn new(endpoint: Endpoint, ports: PortClaims) -> Self {
         let config = endpoint.config();
         // Answers come back on the streams of their requests: it takes both directions.
         let streams = config.streams.min(config.inbound_streams());
@@ -63,9 +57,7 @@ impl SctpEngine {
             early_data,
             ppid,
             member: None,
-            ports: None,
-            listening: BTreeMap::new(),
-            claims: BTreeMap::new(),
+            ports,
             layer: None,
             peers: BTreeMap::new(),
         }
@@ -175,39 +167,20 @@ impl SessionEngine for SctpEngine {
         if self.layer.is_some() {
             self.peers.extend(addresses.first().map(|first| (id, *first)));
         }
-        if let Some(ports) = &self.ports {
-            let claim = self.endpoint.info(id).and_then(|info| ports.connect(info.local_port));
-            self.claims.extend(claim.map(|claim| (id, claim)));
-        }
+        self.ports.connected(&self.endpoint, id);
         Ok(id)
     }
 
     fn listen(&mut self, port: u16, _backlog: u32) -> Result<(), ListenError> {
-        self.endpoint.listen(port).map_err(|error| match error {
-            EngineListenError::InUse => ListenError::PortInUse(port),
-            error => ListenError::Refused(error.to_string()),
-        })?;
-        match self.ports.as_ref().map(|ports| ports.listen(port)) {
-            None => {}
-            Some(Ok(claim)) => drop(self.listening.insert(port, claim)),
-            Some(Err(why)) => {
-                self.endpoint.close_listener(port);
-                return Err(match why.kind() {
-                    io::ErrorKind::AddrInUse => ListenError::PortInUse(port),
-                    _ => ListenError::Refused(why.to_string()),
-                });
-            }
-        }
-        Ok(())
+        self.ports.listen(&mut self.endpoint, port)
     }
 
     fn close_listener(&mut self, port: u16) {
-        self.endpoint.close_listener(port);
-        self.listening.remove(&port);
+        self.ports.close_listener(&mut self.endpoint, port);
     }
 
     fn accepted(&mut self, id: AssociationId, port: u16) {
-        self.claims.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
+        self.ports.accepted(id, port);
     }
 
     fn trace_key(&self, id: AssociationId) -> u64 {
@@ -299,7 +272,7 @@ impl SessionEngine for SctpEngine {
 
     fn release(&mut self, now: Instant, id: AssociationId) {
         self.endpoint.release(now, id);
-        self.claims.remove(&id);
+        self.ports.release(id);
         self.peers.remove(&id);
     }
 
@@ -343,13 +316,7 @@ impl SessionEngine for SctpEngine {
         if let Some(first) = before.first() {
             self.port = first.port();
         }
-        for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
-            self.endpoint.remove_address(now, gone.ip());
-        }
-        for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
-            // What its interface takes is not known here; RFC 8899 and ICMP find out.
-            self.endpoint.add_address(now, SocketAddr::new(new, self.port), 1500);
-        }
+        follow_addresses(&mut self.endpoint, now, self.port, present);
     }
 
     fn settings(&self) -> Box<dyn Settings> {
@@ -472,8 +439,22 @@ fn reset_directions(direction: Direction) -> ResetDirections {
     ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
-/// What the application learns of the engine's reason.
-fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
+/// The endpoint has the addresses that are `present` from now on, in UDP from this port, or 0.
+pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, present: &[IpAddr]) {
+    let before: Vec<SocketAddr> = endpoint.addresses().to_vec();
+    for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
+        endpoint.remove_address(now, gone.ip());
+    }
+    for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
+        // What its interface takes is not known here; RFC 8899 and ICMP find out.
+        endpoint.add_address(now, SocketAddr::new(new, port), 1500);
+    }
+}
+
+/// What the application learns of the engine's reason: of an association that was `established` or not, and that the peer
+/// has begun (`accepted`) or we have.
+#[must_use]
+pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
     match reason {
         EngineReason::Shutdown => CloseReason::Finished,
         EngineReason::Local => CloseReason::Aborted,

@@ -4,8 +4,11 @@
 //! has is that one's to answer for (RFC 9260 §8.4 speaks of the host).
 
 use super::shards::Directory;
-use anabranch_sctp::{Neighbours, Shard};
-use anabranch_world::Ports;
+use crate::connector::ListenError;
+use anabranch_sctp::{AssociationId, Endpoint, ListenError as EngineListenError, Neighbours, Shard};
+use anabranch_world::{PortClaim, Ports};
+use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -26,5 +29,67 @@ impl Neighbours for Others {
 
     fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
         self.ports.as_ref().is_some_and(|ports| ports.are_anothers(address, port))
+    }
+}
+
+/// The ports of an endpoint, each of which is ours as long as it is in use: those listened on, and those of associations.
+#[derive(Debug, Default)]
+pub struct PortClaims {
+    /// `None` where no other program hears the same packets.
+    ports: Option<Arc<dyn Ports>>,
+    listening: BTreeMap<u16, PortClaim>,
+    associations: BTreeMap<AssociationId, PortClaim>,
+}
+
+impl PortClaims {
+    pub(super) fn new(ports: Option<Arc<dyn Ports>>) -> Self {
+        Self { ports, ..Self::default() }
+    }
+
+    /// Has the endpoint accept associations on `port`, which no other program gets then.
+    ///
+    /// # Errors
+    /// [`ListenError`]: it is taken, here or by another program.
+    pub fn listen(&mut self, endpoint: &mut Endpoint, port: u16) -> Result<(), ListenError> {
+        endpoint.listen(port).map_err(|error| match error {
+            EngineListenError::InUse => ListenError::PortInUse(port),
+            error => ListenError::Refused(error.to_string()),
+        })?;
+        match self.ports.as_ref().map(|ports| ports.listen(port)) {
+            None => {}
+            Some(Ok(claim)) => drop(self.listening.insert(port, claim)),
+            Some(Err(why)) => {
+                endpoint.close_listener(port);
+                return Err(match why.kind() {
+                    io::ErrorKind::AddrInUse => ListenError::PortInUse(port),
+                    _ => ListenError::Refused(why.to_string()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The endpoint accepts no more associations on `port`.
+    pub fn close_listener(&mut self, endpoint: &mut Endpoint, port: u16) {
+        endpoint.close_listener(port);
+        self.listening.remove(&port);
+    }
+
+    /// An association was begun here.
+    pub fn connected(&mut self, endpoint: &Endpoint, id: AssociationId) {
+        if let Some(ports) = &self.ports {
+            let claim = endpoint.info(id).and_then(|info| ports.connect(info.local_port));
+            self.associations.extend(claim.map(|claim| (id, claim)));
+        }
+    }
+
+    /// A peer has begun one with a port that is listened on.
+    pub fn accepted(&mut self, id: AssociationId, port: u16) {
+        self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
+    }
+
+    /// An association is no more.
+    pub fn release(&mut self, id: AssociationId) {
+        self.associations.remove(&id);
     }
 }

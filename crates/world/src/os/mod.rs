@@ -53,7 +53,7 @@ pub fn addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
 pub use shards::{Group, Seat, share_raw, share_udp, share_udp_by_address};
 pub use signals::{Hangups, Signals};
 pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
-pub use timers::OsTimer;
+pub use timers::{OsClock, OsTimer};
 pub use tun::{Tun, open_tun};
 pub use usage::{processor_time, raise_open_files};
 
@@ -159,6 +159,12 @@ impl OsWorld {
     pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
         let inner = self.new_view();
         Ok(Self { inner: Rc::new(Inner { addresses: Rc::new(Addresses::new(addresses)?), ..inner }) })
+    }
+
+    /// The clock of this world, which other threads may read.
+    #[must_use]
+    pub fn clock(&self) -> OsClock {
+        self.inner.timers.clock()
     }
 
     /// The same world, whose UDP goes packet by packet: neither cut (GSO) nor

@@ -30,6 +30,20 @@ pub(super) struct Timers {
     descriptor: AsyncFd<OwnedFd>,
 }
 
+/// The clock of a world, for threads beside the world's own.
+#[derive(Clone, Copy, Debug)]
+pub struct OsClock {
+    begin: std::time::Instant,
+}
+
+impl OsClock {
+    /// Time since the world began.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(anabranch_base::time::nanos(self.begin.elapsed()))
+    }
+}
+
 impl Timers {
     /// The world begins now.
     pub(super) fn begin() -> io::Result<Rc<Self>> {
@@ -50,8 +64,12 @@ impl Timers {
 
     /// Time since the world began.
     pub(super) fn now(&self) -> Instant {
-        let elapsed = self.begin.elapsed();
-        Instant::from_nanos(anabranch_base::time::nanos(elapsed))
+        self.clock().now()
+    }
+
+    /// What tells that time.
+    pub(super) fn clock(&self) -> OsClock {
+        OsClock { begin: self.begin }
     }
 
     /// Wakes all that is due.

@@ -439,8 +439,8 @@ impl Queue {
     }
 
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams: messages on others
-    /// that were given before that was known are dropped. Says which.
-    pub(crate) fn drop_beyond(&mut self, granted: u16) -> Vec<Undelivered> {
+    /// that were given before that was known are dropped. Says which, with their bytes where those are wanted.
+    pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
         let (mut dropped, mut refused) = (Vec::new(), Vec::new());
         let messages = &self.messages;
         self.scheduler.retain(|message| {
@@ -452,9 +452,10 @@ impl Queue {
             kept
         });
         for message in dropped {
+            let payload = if payloads { self.whole(message) } else { None };
             let stored = &mut self.messages[message as usize];
             let length = stored.length;
-            refused.push(stored.undelivered(false));
+            refused.push(Undelivered { payload, ..stored.undelivered(false) });
             // Nothing of it waits any more.
             stored.cut = length;
             self.unsent -= u64::from(length);

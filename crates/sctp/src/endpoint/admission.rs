@@ -1,0 +1,196 @@
+//! Associations that are shown to the application before there are any: who asks, and what becomes of it.
+//!
+//! A listening port may have its peers looked at ([`Endpoint::ask_before`]). A COOKIE ECHO that would begin an association is
+//! kept then, until the application admits or refuses it. Its sender has proven by then that it receives what is sent to it, and
+//! sends it again meanwhile (T1-cookie). So many are kept as the application says; of what comes beyond, nothing is, and its
+//! sender tries again.
+//!
+//! Home of RFC 9260 §11.1.2 and §5.1 (D) as far as the application has a say.
+
+use super::listen::MAX_PRESERVED;
+use super::{AssociationId, Endpoint};
+use crate::association::cookie::Cookie;
+use crate::association::outbound::packet::FinalPacket;
+use anabranch_base::{Ecn, Engine, Instant, Packet};
+use anabranch_wire::sctp::{Abort, Cause, Header};
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::size_of;
+use std::net::{IpAddr, SocketAddr};
+
+/// Somebody asks for an association.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// What to call it by.
+    pub id: RequestId,
+    /// The listening port.
+    pub port: u16,
+    /// The peer's port.
+    pub peer_port: u16,
+    /// Where it comes from; port: UDP's, or 0.
+    pub peer: SocketAddr,
+    /// All addresses of the peer, as it says.
+    pub addresses: Vec<IpAddr>,
+    /// Streams this side would have to send on.
+    pub outbound_streams: u16,
+    /// Streams the peer would.
+    pub inbound_streams: u16,
+}
+
+/// Names a [`Request`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestId(u32);
+
+/// A packet with a COOKIE ECHO that waits for the application.
+#[derive(Debug)]
+struct Kept {
+    /// The tag that the association would have here.
+    tag: u32,
+    peer_tag: u32,
+    header: Header,
+    source: SocketAddr,
+    target: SocketAddr,
+    ecn: Ecn,
+    trace_tag: u64,
+    bytes: Vec<u8>,
+}
+
+/// Who asks, and where the application wants to be asked.
+#[derive(Debug, Default)]
+pub(super) struct Admission {
+    /// Ports, and how many may wait.
+    ports: BTreeMap<u16, usize>,
+    waiting: VecDeque<Kept>,
+    news: VecDeque<Request>,
+    /// What the application has admitted, while its packet is taken in.
+    admitted: Option<u32>,
+}
+
+impl Admission {
+    /// Bytes that are kept on account of peers.
+    pub(super) fn held_bytes(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(|kept| size_of::<Kept>() + kept.bytes.len()).sum();
+        let addresses: usize = self.news.iter().map(|news| news.addresses.len() * size_of::<IpAddr>()).sum();
+        waiting + self.news.len() * size_of::<Request>() + addresses
+    }
+
+    /// Nobody listens there any more.
+    pub(super) fn close(&mut self, port: u16) {
+        self.ports.remove(&port);
+        self.waiting.retain(|kept| kept.header.target_port != port);
+        self.news.retain(|news| news.port != port);
+    }
+}
+
+impl Endpoint {
+    /// Has the application look at associations to a listening port before there are any: each is a [`Request`]
+    /// ([`poll_request`](Self::poll_request)) until it is [admitted](Self::admit) or [refused](Self::refuse). So many may wait;
+    /// whoever comes then has to try again.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
+    /// # let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    /// pair.b.listen(80)?;
+    /// pair.b.ask_before(80, 10);
+    /// # let (peer, now) = (address(Side::B, 0), pair.now);
+    /// let wanted = pair.a.associate(now, Associate::to(peer, 80))?;
+    /// let unwanted = pair.a.associate(now, Associate::to(peer, 80))?;
+    /// pair.settle();
+    /// let request = pair.b.poll_request().expect("somebody asks");
+    /// assert_eq!((request.port, request.peer.ip()), (80, address(Side::A, 0).ip()));
+    /// assert!(pair.b.admit(pair.now, request.id).is_some());
+    /// let request = pair.b.poll_request().expect("somebody else asks");
+    /// pair.b.refuse(pair.now, request.id, b"enough");
+    /// pair.settle();
+    /// let events = pair.events(Side::A);
+    /// assert!(events.iter().any(|event| matches!(event, Event::Established { id, .. } if *id == wanted)));
+    /// let aborted = Event::Closed { id: unwanted, reason: CloseReason::Aborted(Some(12)) };
+    /// assert!(events.contains(&aborted));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ask_before(&mut self, port: u16, most: usize) {
+        self.admission.ports.insert(port, most);
+    }
+
+    /// The next who asks for an association.
+    pub fn poll_request(&mut self) -> Option<Request> {
+        self.admission.news.pop_front()
+    }
+
+    /// Lets an association begin: `Event::Accepted` follows. `None` when it does not, because it was not asked for, its
+    /// State Cookie has gone stale meanwhile (the peer is told, and begins anew), or nobody listens there any more.
+    pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
+        let kept = self.take_kept(request)?;
+        let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
+        let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: *tag, payload: bytes };
+        self.admission.admitted = Some(kept.tag);
+        self.handle_packet(now, packet);
+        self.admission.admitted = None;
+        self.demux.by_tag(kept.tag).map(|slot| self.id_of(slot))
+    }
+
+    /// Lets none begin: its peer gets an ABORT with the application's reason, of which 512 bytes are sent.
+    pub fn refuse(&mut self, now: Instant, request: RequestId, reason: &[u8]) {
+        let Some(kept) = self.take_kept(request) else { return };
+        // What the peer sends again meanwhile is not asked about again.
+        self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, kept.tag);
+        let Kept { source, target, ecn, bytes, .. } = &kept;
+        let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
+        let reason = &reason[..reason.len().min(MAX_REASON)];
+        let abort = FinalPacket::answer(&packet, kept.header, kept.peer_tag, |bytes| {
+            let mut chunk = Abort::default().open(bytes);
+            Cause::UserAbort(reason).emit(&mut chunk);
+            chunk.close();
+        });
+        self.send_final(abort);
+    }
+
+    fn take_kept(&mut self, RequestId(tag): RequestId) -> Option<Kept> {
+        let place = self.admission.waiting.iter().position(|kept| kept.tag == tag)?;
+        self.admission.waiting.remove(place)
+    }
+
+    /// The application wants to be asked about the association that this cookie would begin, and was not.
+    pub(super) fn is_to_be_asked(&self, cookie: &Cookie) -> bool {
+        let (port, tag) = (cookie.local_port, cookie.local_tag);
+        self.admission.ports.contains_key(&port)
+            && self.listeners.contains(&port)
+            && self.admission.admitted != Some(tag)
+    }
+
+    /// Keeps a packet that begins with a COOKIE ECHO until the application has decided.
+    #[cold]
+    pub(super) fn ask(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
+        let Admission { ports, waiting, news, .. } = &mut self.admission;
+        let most = ports.get(&cookie.local_port).copied().unwrap_or(0);
+        let tag = cookie.local_tag;
+        if waiting.len() >= most || waiting.iter().any(|kept| kept.tag == tag) {
+            self.totals.discarded += 1;
+            return;
+        }
+        waiting.push_back(Kept {
+            tag,
+            peer_tag: cookie.peer_tag,
+            header,
+            source: packet.source,
+            target: packet.target,
+            ecn: packet.ecn,
+            trace_tag: packet.tag,
+            bytes: packet.payload.to_vec(),
+        });
+        let mut addresses = vec![cookie.init_source];
+        addresses.extend(cookie.addresses.iter().filter(|address| **address != cookie.init_source));
+        news.push_back(Request {
+            id: RequestId(tag),
+            port: cookie.local_port,
+            peer_port: cookie.peer_port,
+            peer: SocketAddr::new(cookie.init_source, packet.source.port()),
+            addresses,
+            outbound_streams: cookie.outbound,
+            inbound_streams: cookie.inbound,
+        });
+    }
+}
+
+/// Bytes of the application's reason that go with an ABORT.
+const MAX_REASON: usize = 512;

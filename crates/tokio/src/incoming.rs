@@ -1,0 +1,108 @@
+//! An association that a peer has begun, before there is any.
+
+use crate::association::Association;
+use crate::shared::Shared;
+use anabranch_sctp::Request;
+use anabranch_transport::CloseReason;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// An association that a peer has begun and that nobody has accepted. The peer has proven that it receives what is sent to it,
+/// and waits: nothing else is kept of it. Dropped, it is refused.
+#[must_use = "dropped, it is refused"]
+pub struct Incoming {
+    shared: Arc<Shared>,
+    /// `None` once it is decided.
+    request: Option<Request>,
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl Incoming {
+    pub(crate) fn new(shared: Arc<Shared>, request: Request) -> Self {
+        Self { shared, request: Some(request) }
+    }
+
+    fn request(&self) -> &Request {
+        match &self.request {
+            Some(request) => request,
+            None => unreachable!("whoever decides takes it"),
+        }
+    }
+
+    /// The peer's address that it came from, with its SCTP port.
+    #[must_use]
+    pub fn remote_address(&self) -> SocketAddr {
+        SocketAddr::new(self.request().peer.ip(), self.request().peer_port)
+    }
+
+    /// The peer's UDP port; 0 on IP.
+    #[must_use]
+    pub fn remote_udp_port(&self) -> u16 {
+        self.request().peer.port()
+    }
+
+    /// All addresses of the peer, as it says.
+    #[must_use]
+    pub fn remote_addresses(&self) -> &[IpAddr] {
+        &self.request().addresses
+    }
+
+    /// Our SCTP port that it is for.
+    #[must_use]
+    pub fn local_port(&self) -> u16 {
+        self.request().port
+    }
+
+    /// Stream pairs that both sides would have.
+    #[must_use]
+    pub fn streams(&self) -> u16 {
+        self.request().outbound_streams.min(self.request().inbound_streams)
+    }
+
+    /// Accepts it. For the peer the handshake is done then.
+    ///
+    /// # Errors
+    /// There is none to be had any more: it waited for longer than its State Cookie is good (`cookie_life`), in which case the
+    /// peer is told and may begin anew, or the endpoint accepts none any more.
+    pub fn accept(mut self) -> Result<Association, CloseReason> {
+        let peer = self.remote_address();
+        let request = self.request.take();
+        let begun = self.shared.with(|state, now| {
+            let begun = request.and_then(|request| state.admit(now, request.id));
+            begun.ok_or_else(|| state.failure().cloned())
+        });
+        match begun {
+            Ok((id, signals)) => Ok(Association::new(self.shared.clone(), id, signals, peer)),
+            Err(failure) => {
+                let late = || CloseReason::TimedOut("it was not accepted in time".to_owned());
+                Err(failure.unwrap_or_else(late))
+            }
+        }
+    }
+
+    /// Refuses it, with an ABORT: the peer's handshake fails.
+    pub fn refuse(self) {}
+
+    /// The same with a reason for the peer's program, of which it gets 512 bytes at most.
+    pub fn refuse_because(mut self, reason: impl AsRef<[u8]>) {
+        self.decide(reason.as_ref());
+    }
+
+    fn decide(&mut self, reason: &[u8]) {
+        if let Some(request) = self.request.take() {
+            self.shared.with(|state, now| state.endpoint.refuse(now, request.id, reason));
+        }
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.decide(b"");
+    }
+}

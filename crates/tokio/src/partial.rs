@@ -1,0 +1,148 @@
+//! Messages of which a part was read: the engine hands out large ones in parts (RFC 9260 §6.9), a program gets them whole.
+//! What has come of one waits here, so that whoever waits for it may be dropped at any time.
+//!
+//! Home of RFC 6458 §3.1.4 (partial delivery) as far as this crate goes.
+
+use crate::message::{Received, RecvError};
+use anabranch_sctp::Received as Part;
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Messages that are read in part, one at most of a stream and kind.
+#[derive(Debug, Default)]
+pub(crate) struct Partials(Vec<Partial>);
+
+/// A message that is read in part.
+#[derive(Debug)]
+struct Partial {
+    stream: u16,
+    unordered: bool,
+    bytes: BytesMut,
+    /// It was too long: what still comes of it is nobody's.
+    passed_over: bool,
+}
+
+impl Partials {
+    fn find(&self, stream: u16, unordered: bool) -> Option<usize> {
+        self.0.iter().position(|partial| partial.stream == stream && partial.unordered == unordered)
+    }
+
+    /// Takes in a part of a message, `bytes`; the message once it is whole. It has at most `limit` bytes.
+    pub(crate) fn take_in(
+        &mut self,
+        stream: u16,
+        part: &Part,
+        bytes: &[u8],
+        limit: usize,
+    ) -> Result<Option<Received>, RecvError> {
+        let place = self.find(stream, part.unordered);
+        if part.incomplete {
+            // RFC 3758 §3.6: the peer has given it up, and what came of it is void.
+            place.map(|place| self.0.swap_remove(place));
+            return Ok(None);
+        }
+        let whole = |bytes: Bytes| Received {
+            stream,
+            ppid: part.ppid,
+            unordered: part.unordered,
+            ssn: part.ssn,
+            bytes,
+        };
+        if place.is_none() && part.end_of_message && bytes.len() <= limit {
+            return Ok(Some(whole(Bytes::copy_from_slice(bytes))));
+        }
+        let place = place.unwrap_or_else(|| {
+            let (bytes, passed_over) = (BytesMut::new(), false);
+            self.0.push(Partial { stream, unordered: part.unordered, bytes, passed_over });
+            self.0.len() - 1
+        });
+        let partial = &mut self.0[place];
+        let passed_over = partial.passed_over;
+        if !passed_over {
+            if partial.bytes.len() + bytes.len() > limit {
+                (partial.bytes, partial.passed_over) = (BytesMut::new(), true);
+            } else {
+                partial.bytes.extend_from_slice(bytes);
+            }
+        }
+        let too_long = partial.passed_over && !passed_over;
+        let done = part.end_of_message.then(|| self.0.swap_remove(place));
+        match done {
+            _ if too_long => Err(RecvError::TooLong { stream, limit }),
+            Some(done) if !done.passed_over => Ok(Some(whole(done.bytes.freeze()))),
+            _ => Ok(None),
+        }
+    }
+
+    /// What was read of a message of this stream, for who reads bytes: as much as fits; `None` when there is nothing.
+    pub(crate) fn take_bytes(&mut self, stream: u16, into: &mut [u8]) -> Option<usize> {
+        let place =
+            self.0.iter().position(|partial| partial.stream == stream && !partial.bytes.is_empty())?;
+        let partial = &mut self.0[place];
+        let length = partial.bytes.len().min(into.len());
+        into[..length].copy_from_slice(&partial.bytes[..length]);
+        partial.bytes.advance(length);
+        if partial.bytes.is_empty() {
+            self.0.swap_remove(place);
+        }
+        Some(length)
+    }
+
+    /// Nobody reads this stream any more.
+    pub(crate) fn forget(&mut self, stream: u16) {
+        self.0.retain(|partial| partial.stream != stream);
+    }
+
+    /// Whether a part that was read as bytes belongs to a message that is passed over; its end ends that.
+    pub(crate) fn passes_over(&mut self, stream: u16, part: &Part) -> bool {
+        let place = self.find(stream, part.unordered).filter(|&place| self.0[place].passed_over);
+        if part.end_of_message {
+            place.map(|place| self.0.swap_remove(place));
+        }
+        place.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(end_of_message: bool, incomplete: bool) -> Part {
+        Part { bytes: 0, ppid: 7, tsn: 0, ssn: 3, end_of_message, incomplete, unordered: false }
+    }
+
+    #[test]
+    fn a_message_of_parts_is_whole_and_one_that_is_too_long_is_passed_over() {
+        let mut partials = Partials::default();
+        let mut give = |bytes: &[u8], end| partials.take_in(5, &part(end, false), bytes, 6);
+        assert_eq!(give(b"one", false), Ok(None));
+        let whole = give(b"two", true).expect("short enough").expect("its end has come");
+        assert_eq!((&whole.bytes[..], whole.ppid, whole.stream), (&b"onetwo"[..], 7, 5));
+        assert_eq!(give(b"four", false), Ok(None));
+        assert_eq!(give(b"five", false), Err(RecvError::TooLong { stream: 5, limit: 6 }));
+        assert_eq!(give(b"six", true), Ok(None), "told once");
+        assert_eq!(give(b"seven..", true), Err(RecvError::TooLong { stream: 5, limit: 6 }));
+        assert_eq!(
+            give(b"eight", true).expect("short").map(|got| got.bytes),
+            Some(Bytes::from_static(b"eight"))
+        );
+    }
+
+    #[test]
+    fn what_the_peer_gives_up_is_void() {
+        let mut partials = Partials::default();
+        assert_eq!(partials.take_in(5, &part(false, false), b"never", 100), Ok(None));
+        assert_eq!(partials.take_in(5, &part(true, true), b"", 100), Ok(None));
+        let next = partials.take_in(5, &part(true, false), b"next", 100).expect("short").expect("whole");
+        assert_eq!(next.bytes, "next");
+    }
+
+    #[test]
+    fn what_was_read_of_a_message_is_there_for_who_reads_bytes() {
+        let mut partials = Partials::default();
+        assert_eq!(partials.take_in(5, &part(false, false), b"begun", 100), Ok(None));
+        let mut into = [0; 3];
+        assert_eq!((partials.take_bytes(5, &mut into), into), (Some(3), *b"beg"));
+        assert_eq!((partials.take_bytes(5, &mut into), &into[..2]), (Some(2), &b"un"[..]));
+        assert_eq!(partials.take_bytes(5, &mut into), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Messages and bytes between programs and the engine, behind the lock. Nothing is kept here on its way: what is sent is in the
+//! engine's send buffer as soon as it is taken, and what has come is in its receive buffer until it is read.
+//!
+//! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate goes.
+
+use crate::message::{Received, RecvError, SendError, SendOptions};
+use crate::state::State;
+use anabranch_base::Instant;
+use anabranch_sctp::{AssociationId, SendError as EngineError};
+use anabranch_transport::CloseReason;
+use anabranch_transport::sctp::PPID_HTTP;
+
+impl State {
+    /// Takes a message, if there is room for it and nobody is before; whether it was taken.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        ticket: Option<u32>,
+        stream: u16,
+        message: &[u8],
+        options: &SendOptions,
+    ) -> Result<bool, SendError> {
+        let end = self.end();
+        let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end.into()) };
+        if let Some(reason) = entry.shut() {
+            return Err(reason.into());
+        }
+        if !entry.turns.is_next(ticket) {
+            return Ok(false);
+        }
+        let ppid = endpoint.config().ppid;
+        match endpoint.send(now, id, options.message(stream, ppid), message) {
+            Ok(()) => Ok(true),
+            Err(EngineError::Full) => Ok(false),
+            Err(error) => Err(self.refusal(error, id, stream, options)),
+        }
+    }
+
+    /// Takes bytes, as many as there is room for, if nobody is before; 0: none.
+    pub(crate) fn write(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        bytes: &[u8],
+        options: &SendOptions,
+    ) -> Result<usize, SendError> {
+        let end = self.end();
+        let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end.into()) };
+        if let Some(reason) = entry.shut() {
+            return Err(reason.into());
+        }
+        if !entry.turns.is_empty() {
+            return Ok(0);
+        }
+        let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
+        let piece = match endpoint.interleaves(id) {
+            false => fragment,
+            // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
+            true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
+        };
+        match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {
+            Ok(taken) => Ok(taken),
+            Err(EngineError::Full) => Ok(0),
+            Err(error) => Err(self.refusal(error, id, stream, options)),
+        }
+    }
+
+    fn refusal(
+        &self,
+        error: EngineError,
+        id: AssociationId,
+        stream: u16,
+        options: &SendOptions,
+    ) -> SendError {
+        match error {
+            EngineError::Full => SendError::Full,
+            EngineError::TooLarge => SendError::TooLarge { limit: self.largest_message(id) },
+            EngineError::Empty => SendError::Empty,
+            EngineError::NoSuchStream => SendError::NoSuchStream(stream),
+            EngineError::NoSuchKey => SendError::NoSuchKey(options.message(stream, 0).key.unwrap_or(0)),
+            // The peer closes it.
+            _ => SendError::Closed(CloseReason::Finished),
+        }
+    }
+
+    /// The largest message that fits into the send buffer of an association.
+    pub(crate) fn largest_message(&self, id: AssociationId) -> usize {
+        let config = self.endpoint.config_of(id).unwrap_or_else(|| self.endpoint.config());
+        config.sndbuf.min(u32::MAX.into()) as usize
+    }
+
+    /// The next message of a stream, or of whatever stream; `None` when there is none now.
+    pub(crate) fn recv(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: Option<u16>,
+    ) -> Result<Option<Received>, RecvError> {
+        let (end, limit) = (self.end(), self.max_receive);
+        let Some((endpoint, buffer, entry)) = self.parts(id) else { return Err(end.into()) };
+        entry.reads_all |= stream.is_none();
+        loop {
+            let part = match stream {
+                Some(stream) => {
+                    endpoint.recv(now, id, stream, buffer).map(|part| part.map(|part| (stream, part)))
+                }
+                None => endpoint.recv_next(now, id, buffer),
+            };
+            let Ok(Some((stream, part))) = part else { break };
+            if let Some(message) = entry.partials.take_in(stream, &part, &buffer[..part.bytes], limit)? {
+                return Ok(Some(message));
+            }
+        }
+        match entry.ended() {
+            Some(reason) => Err(reason.clone().into()),
+            None if entry.peer_shutdown => Err(CloseReason::Finished.into()),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads from a stream as from a sequence of bytes, over the ends of messages; `None` when there is nothing now, 0 bytes at
+    /// the end in good order.
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, CloseReason> {
+        let end = self.end();
+        let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
+        if let Some(bytes) = entry.partials.take_bytes(stream, into) {
+            return Ok(Some(bytes));
+        }
+        while let Ok(Some(part)) = endpoint.recv(now, id, stream, into) {
+            if !entry.partials.passes_over(stream, &part) && part.bytes > 0 {
+                return Ok(Some(part.bytes));
+            }
+        }
+        match entry.ended() {
+            Some(CloseReason::Finished) => Ok(Some(0)),
+            Some(reason) => Err(reason.clone()),
+            None if entry.peer_shutdown => Ok(Some(0)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// A piece of what is written as bytes is at least this large, should the engine not know yet what fits a packet.
+const MIN_PIECE: usize = 512;
+
+/// And at most so large, where messages may interrupt each other.
+const MAX_PIECE: usize = 64 * 1024;

@@ -1,0 +1,102 @@
+//! Who waits for room in the send buffer of an association: first come, first served, so that a large message is not
+//! overtaken by small ones for ever.
+//!
+//! Home of no rule of a protocol.
+
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// The messages that wait, the first in front.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    next: u32,
+    waiting: VecDeque<(u32, Waker)>,
+}
+
+impl Turns {
+    /// Whether it is the turn of who has this ticket, or none yet.
+    pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
+        self.waiting.front().is_none_or(|&(first, _)| Some(first) == ticket)
+    }
+
+    /// Nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Waits on, or from now on; the ticket.
+    pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
+        let held = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
+        if let Some((held, waker)) = held {
+            waker.clone_from(cx.waker());
+            return *held;
+        }
+        let ticket = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.waiting.push_back((ticket, cx.waker().clone()));
+        ticket
+    }
+
+    /// Waits no longer: it has had its turn, or wants none. The next one is woken.
+    pub(crate) fn leave(&mut self, ticket: u32) {
+        let was_first = self.is_next(Some(ticket));
+        self.waiting.retain(|(other, _)| *other != ticket);
+        if was_first {
+            self.wake_first();
+        }
+    }
+
+    /// There is room: the first may try again.
+    pub(crate) fn wake_first(&self) {
+        if let Some((_, waker)) = self.waiting.front() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// There will be none: all are to find out.
+    pub(crate) fn wake_all(&self) {
+        for (_, waker) in &self.waiting {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_first_goes_first_and_who_leaves_lets_the_next_pass() {
+        let counts: [Arc<Count>; 3] = Default::default();
+        let wakers = counts.clone().map(Waker::from);
+        let mut turns = Turns::default();
+        assert!(turns.is_next(None), "nobody is before");
+        let tickets: Vec<u32> =
+            wakers.iter().map(|waker| turns.wait(None, &Context::from_waker(waker))).collect();
+        assert!(!turns.is_next(None) && turns.is_next(Some(tickets[0])) && !turns.is_next(Some(tickets[1])));
+        assert_eq!(
+            turns.wait(Some(tickets[1]), &Context::from_waker(&wakers[1])),
+            tickets[1],
+            "no second place"
+        );
+        // Out of the middle: nobody's turn changes.
+        turns.leave(tickets[1]);
+        turns.leave(tickets[0]);
+        let woken = counts.map(|count| count.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [0, 0, 1]);
+        turns.leave(tickets[2]);
+        assert!(turns.is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! Lines of the chat: what they are follows from the seed, who says them, and which of theirs they are; so whoever hears one
+//! knows how it has to be.
+
+use anabranch_base::Rng;
+use anabranch_tokio::{Received, SendOptions};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Streams of ordered lines; one more has unordered ones.
+const ORDERED: u64 = 3;
+
+/// A line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    by: u32,
+    turn: u32,
+    draw: u64,
+}
+
+impl Line {
+    pub(super) fn new(seed: u64, by: u32, turn: u32) -> Self {
+        let draw = Rng::new(seed).fork(&format!("line {by} {turn}")).next_u64();
+        Self { by, turn, draw }
+    }
+
+    pub(super) fn stream(&self) -> u16 {
+        // 0 has the names.
+        1 + (self.draw % (ORDERED + 1)) as u16
+    }
+
+    fn unordered(&self) -> bool {
+        self.stream() > ORDERED as u16
+    }
+
+    fn ppid(&self) -> u32 {
+        100 + (self.draw >> 8) as u32 % 1000
+    }
+
+    pub(super) fn options(&self) -> SendOptions {
+        SendOptions::new().ppid(self.ppid()).unordered(self.unordered())
+    }
+
+    /// Mostly small; some of several packets, a few that are handed out in parts.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let draw = (self.draw >> 20) as usize;
+        let length = match draw % 200 {
+            0 => 70_000 + draw / 200 % 60_000,
+            1..20 => 2_000 + draw / 200 % 3_000,
+            _ => 8 + draw / 200 % 200,
+        };
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend(self.by.to_be_bytes());
+        bytes.extend(self.turn.to_be_bytes());
+        bytes.extend((8..length).map(|at| (self.draw as usize + 31 * at) as u8));
+        bytes
+    }
+}
+
+/// What somebody has heard.
+#[derive(Debug)]
+pub(super) struct Heard {
+    seed: u64,
+    lines: u32,
+    /// By whom, and which of theirs.
+    all: BTreeSet<(u32, u32)>,
+    /// The latest line of each on each stream.
+    latest: BTreeMap<(u32, u16), u32>,
+}
+
+impl Heard {
+    pub(super) fn new(seed: u64, lines: u32) -> Self {
+        Self { seed, lines, all: BTreeSet::new(), latest: BTreeMap::new() }
+    }
+
+    pub(super) fn lines(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    /// One more: it has to be as it was said, new, and in its order.
+    pub(super) fn take(&mut self, message: &Received) {
+        let number =
+            |at: usize| u32::from_be_bytes(message.bytes[at..at + 4].try_into().expect("four bytes"));
+        let line = Line::new(self.seed, number(0), number(4));
+        assert!(line.turn < self.lines, "a line that nobody says: {line:?}");
+        assert!(message.bytes == line.bytes(), "{line:?} was changed: {} bytes", message.bytes.len());
+        let said = (line.stream(), line.ppid(), line.unordered());
+        assert_eq!((message.stream, message.ppid, message.unordered), said, "{line:?}");
+        assert!(self.all.insert((line.by, line.turn)), "{line:?} was heard twice");
+        if !line.unordered() {
+            let before = self.latest.insert((line.by, line.stream()), line.turn);
+            assert!(before.is_none_or(|before| before < line.turn), "{line:?} behind {before:?}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! A chat of very many: rooms of eight, each member of which hears every line of the others once, whole and in order. In a
+//! storm each call is dropped at random points and made anew.
+//!
+//! Both ends run in this process. What an association costs is what the process holds more, by association: both ends, their
+//! tasks and their threads.
+
+mod line;
+mod storm;
+
+use anabranch_base::Rng;
+use anabranch_tokio::{
+    Association, CloseReason, ConfigBuilder, Dtls, Endpoint, Event, Fingerprint, Identity, Options, Received,
+    RecvError, SendOptions,
+};
+use line::{Heard, Line};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use storm::Storm;
+use tokio::sync::{Barrier, Semaphore};
+use tokio::time::{sleep, timeout};
+
+/// What is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// People in the chat, one association each; a multiple of eight.
+    pub associations: usize,
+    /// Lines that each of them says.
+    pub lines: u32,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// Futures are dropped at random points.
+    pub storm: bool,
+    /// The settings of RFC 9260 by the letter, in place of `modern`.
+    pub rfc9260: bool,
+    /// DTLS beneath; one path then, and so many client endpoints, each with a connection of its own.
+    pub dtls: Option<usize>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// What the process holds more, by association, once all are in the chat: bytes.
+    pub idle: i64,
+    /// The same once everything was said and heard.
+    pub spoken: i64,
+    /// Lines that were heard.
+    pub heard: u64,
+    /// Futures that were dropped.
+    pub dropped: u64,
+    /// Paths that were verified later than their association.
+    pub paths: u64,
+}
+
+/// People of a room.
+const ROOM: usize = 8;
+/// The SCTP port.
+const PORT: u16 = 5222;
+/// Generous: only a hang exceeds it.
+const LONG: Duration = Duration::from_secs(600);
+/// What a message is.
+const NAME: u32 = 1;
+const WELCOME: u32 = 2;
+
+type Rooms = Arc<Mutex<BTreeMap<usize, Vec<(u32, Association)>>>>;
+
+/// The chat from its begin to its end.
+///
+/// # Panics
+/// Something was lost, doubled, cut or out of order, or hangs.
+pub async fn run(setup: Setup) -> Outcome {
+    timeout(LONG, all(setup)).await.expect("in time")
+}
+
+async fn all(setup: Setup) -> Outcome {
+    let identity =
+        setup.dtls.map(|_| Identity::self_signed(&["localhost".to_owned()]).expect("a certificate"));
+    let fingerprint = identity.as_ref().map(|identity| Fingerprint(identity.fingerprint()));
+    let server = endpoint(&setup, 0, identity.map(Dtls::server)).await;
+    let mut clients = Vec::new();
+    for number in 0..setup.dtls.unwrap_or(1) {
+        clients.push(endpoint(&setup, 1 + number, fingerprint.map(Dtls::client_of)).await);
+    }
+    let storm = Arc::new(Storm::new(setup.storm));
+    let rooms = Rooms::default();
+    let before = resident();
+    let serving = tokio::spawn(serve(server.clone(), setup, storm.clone(), rooms.clone()));
+    let at: Arc<[SocketAddr]> = server.local_addresses().into();
+    let steps = [(); 3].map(|()| Arc::new(Barrier::new(setup.associations + 1)));
+    let dialling = Arc::new(Semaphore::new(64));
+    let mut people = Vec::new();
+    for number in 0..setup.associations as u32 {
+        let client = clients[number as usize % clients.len()].clone();
+        let person = Person { number, setup, storm: storm.clone(), steps: steps.clone() };
+        people.push(tokio::spawn(person.live(client, at.clone(), dialling.clone())));
+    }
+    steps[0].wait().await;
+    settle().await;
+    let idle = resident() - before;
+    steps[1].wait().await;
+    // Each association of the server's has verified the path to its peer's second address.
+    while setup.dtls.is_none() && storm.paths() < setup.associations as u64 {
+        sleep(Duration::from_millis(20)).await;
+    }
+    steps[2].wait().await;
+    settle().await;
+    let spoken = resident() - before;
+    let mut heard = 0;
+    for person in people {
+        heard += person.await.expect("no panic");
+    }
+    for client in &clients {
+        client.wait_idle().await;
+    }
+    server.close();
+    server.wait_idle().await;
+    serving.await.expect("no panic");
+    let by_association = |bytes: i64| bytes / setup.associations as i64;
+    Outcome {
+        idle: by_association(idle),
+        spoken: by_association(spoken),
+        heard,
+        dropped: storm.dropped(),
+        paths: storm.paths(),
+    }
+}
+
+async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint {
+    let config = if setup.rfc9260 { ConfigBuilder::rfc9260() } else { ConfigBuilder::new() };
+    let config = config
+        .streams(10)
+        .partial_reliability(true)
+        .set("udp_apart", if setup.dtls.is_some() { "yes" } else { "no" });
+    // In a storm senders are to wait for room.
+    let config = if setup.storm { config.send_buffer(150_000).receive_buffer(50_000) } else { config };
+    let paths: &[IpAddr] = &[[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
+    let paths = if dtls.is_some() { &paths[..1] } else { paths };
+    let options = Options::default().addresses(paths.iter().copied()).backlog(1024);
+    let mut options = options.config(config.build().expect("settings"));
+    options.dtls = dtls;
+    options.listen = (number == 0).then_some(PORT);
+    Endpoint::new(options).await.expect("an endpoint")
+}
+
+/// Takes everybody in, until the endpoint is closed.
+async fn serve(server: Endpoint, setup: Setup, storm: Arc<Storm>, rooms: Rooms) {
+    let mut rng = Rng::new(setup.seed).fork("accept");
+    while let Some(incoming) = storm.call(&mut rng, || server.accept()).await {
+        assert_eq!(incoming.remote_address().ip(), IpAddr::from([127, 0, 0, 1]));
+        let rng = rng.fork(&incoming.remote_address().to_string());
+        // A peer that has dropped its call may be gone.
+        if let Ok(association) = incoming.accept() {
+            tokio::spawn(pass_on(association, rng, storm.clone(), rooms.clone()));
+        }
+    }
+}
+
+/// Passes on what somebody says to the others of the room.
+async fn pass_on(association: Association, mut rng: Rng, storm: Arc<Storm>, rooms: Rooms) {
+    let mut events = association.events();
+    let mut event_rng = rng.fork("events");
+    let mut room = None;
+    loop {
+        // Whichever comes first; the other is dropped.
+        let next = tokio::select! {
+            message = storm.call(&mut rng, || association.recv()) => Ok(message),
+            event = storm.call_mut(&mut event_rng, &mut events, async |events| events.next().await) => Err(event),
+        };
+        let message = match next {
+            Ok(Ok(message)) => message,
+            Ok(Err(RecvError::Closed(_))) => break,
+            Ok(Err(error)) => panic!("{error}"),
+            Err(event) => {
+                storm.count_paths(event == Some(Event::PathUp([127, 0, 0, 2].into())));
+                continue;
+            }
+        };
+        if message.ppid == NAME {
+            let number = u32::from_be_bytes(message.bytes[..].try_into().expect("a number"));
+            let name = number as usize / ROOM;
+            rooms.lock().expect("no panic").entry(name).or_default().push((number, association.clone()));
+            room = Some((name, number));
+            let options = SendOptions::new().ppid(WELCOME);
+            storm.call(&mut rng, || association.send(0, b"welcome", &options)).await.expect("sent");
+            continue;
+        }
+        Box::pin(tell_others(&message, room.expect("a name comes first"), &mut rng, &storm, &rooms)).await;
+    }
+    if let Some((name, number)) = room
+        && let Some(room) = rooms.lock().expect("no panic").get_mut(&name)
+    {
+        room.retain(|(other, _)| *other != number);
+    }
+}
+
+async fn tell_others(
+    message: &Received,
+    (name, number): (usize, u32),
+    rng: &mut Rng,
+    storm: &Storm,
+    rooms: &Rooms,
+) {
+    let others: Vec<_> = rooms.lock().expect("no panic")[&name].clone();
+    let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);
+    for (_, other) in others.iter().filter(|(other, _)| *other != number) {
+        let sent = storm.call(rng, || other.send(message.stream, &message.bytes, &options)).await;
+        sent.expect("nobody goes before all is said");
+    }
+}
+
+/// Somebody in the chat.
+struct Person {
+    number: u32,
+    setup: Setup,
+    storm: Arc<Storm>,
+    /// All are in; all may speak; all have heard everything.
+    steps: [Arc<Barrier>; 3],
+}
+
+impl Person {
+    /// How many lines were heard. What it does in turn is in boxes of their own: waiting costs little.
+    async fn live(self, client: Endpoint, at: Arc<[SocketAddr]>, dialling: Arc<Semaphore>) -> u64 {
+        let mut rng = Rng::new(self.setup.seed).fork(&format!("person {}", self.number));
+        let association = Box::pin(self.come_in(&mut rng, client, at, dialling)).await;
+        self.steps[0].wait().await;
+        self.steps[1].wait().await;
+        let lines = Box::pin(self.talk(&association, &rng)).await;
+        self.steps[2].wait().await;
+        Box::pin(self.leave(association, &mut rng)).await;
+        lines
+    }
+
+    async fn come_in(
+        &self,
+        rng: &mut Rng,
+        client: Endpoint,
+        at: Arc<[SocketAddr]>,
+        dialling: Arc<Semaphore>,
+    ) -> Association {
+        let _turn = dialling.acquire().await.expect("open");
+        let association = self.storm.call(rng, || client.connect(&at, PORT)).await.expect("associated");
+        let name = SendOptions::new().ppid(NAME);
+        let number = self.number.to_be_bytes();
+        self.storm.call(rng, || association.send(0, number, &name)).await.expect("sent");
+        let welcome = self.storm.call(rng, || association.recv()).await.expect("an answer");
+        assert_eq!((welcome.ppid, &welcome.bytes[..]), (WELCOME, &b"welcome"[..]));
+        association
+    }
+
+    async fn talk(&self, association: &Association, rng: &Rng) -> u64 {
+        let speaking = speak(association, self.number, self.setup, rng.fork("speak"), &self.storm);
+        let hearing = hear(association, self.number, self.setup, rng.fork("hear"), &self.storm);
+        tokio::join!(speaking, hearing).1
+    }
+
+    async fn leave(&self, association: Association, rng: &mut Rng) {
+        association.close();
+        assert_eq!(self.storm.call(rng, || association.closed()).await, CloseReason::Finished);
+        let late = association.send(0, b"late", &SendOptions::new()).await;
+        assert!(late.is_err(), "nothing is sent after the end");
+        let end = self.storm.call(rng, || association.recv()).await;
+        assert_eq!(end, Err(RecvError::Closed(CloseReason::Finished)), "nothing comes behind the last line");
+        let mut events = association.events();
+        let mut last = None;
+        let mut next =
+            async || self.storm.call_mut(rng, &mut events, async |events| events.next().await).await;
+        while let Some(event) = next().await {
+            last = Some(event);
+        }
+        assert_eq!(last, Some(Event::Closed(CloseReason::Finished)), "the end is the last event");
+    }
+}
+
+/// Says all lines of somebody.
+async fn speak(association: &Association, number: u32, setup: Setup, mut rng: Rng, storm: &Storm) {
+    for turn in 0..setup.lines {
+        let line = Line::new(setup.seed, number, turn);
+        let (bytes, options) = (line.bytes(), line.options());
+        let sent = storm.call(&mut rng, || association.send(line.stream(), &bytes, &options)).await;
+        sent.expect("sent");
+    }
+}
+
+/// Hears all lines of the others: one half of the people whatever the stream, the other stream by stream.
+async fn hear(association: &Association, number: u32, setup: Setup, mut rng: Rng, storm: &Storm) -> u64 {
+    let mut heard = Heard::new(setup.seed, setup.lines);
+    let others = setup.associations.min(ROOM) as u64 - 1;
+    let all = others * u64::from(setup.lines);
+    if number.is_multiple_of(2) {
+        while heard.lines() < all {
+            heard.take(&storm.call(&mut rng, || association.recv()).await.expect("a line"));
+        }
+        return heard.lines();
+    }
+    let heard = Arc::new(Mutex::new(heard));
+    let mut readers = Vec::new();
+    while heard.lock().expect("no panic").lines() < all {
+        // All streams that there will be are known once all lines were heard.
+        let accepted = timeout(Duration::from_millis(50), storm.call(&mut rng, || association.accept_bi()));
+        let Ok(accepted) = accepted.await else { continue };
+        let (send, mut recv) = accepted.expect("a stream");
+        let (heard, storm_here) = (heard.clone(), storm.clone());
+        let mut rng = rng.fork(&format!("stream {}", recv.number()));
+        readers.push(tokio::spawn(async move {
+            let _send = send;
+            loop {
+                match storm_here.call_mut(&mut rng, &mut recv, async |recv| recv.recv().await).await {
+                    Ok(message) => heard.lock().expect("no panic").take(&message),
+                    Err(RecvError::Closed(CloseReason::Finished)) => return,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }));
+    }
+    // They read on: what comes behind the last line is found by that.
+    drop(readers);
+    heard.lock().expect("no panic").lines()
+}
+
+/// Lets what is freed go, and what is on its way arrive.
+async fn settle() {
+    sleep(Duration::from_millis(500)).await;
+}
+
+/// Bytes of memory that this process holds.
+fn resident() -> i64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs");
+    let pages: i64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}

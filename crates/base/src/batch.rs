@@ -141,6 +141,22 @@ impl Segments {
         std::mem::swap(&mut self.buffer, buffer);
     }
 
+    /// As [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each, the last perhaps shorter.
+    fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
+        assert!(stride > 0, "an empty packet");
+        self.put_buffer(buffer, start);
+        let bytes = self.stride;
+        self.stride = stride.min(bytes);
+        self.count = bytes.div_ceil(self.stride);
+    }
+
+    /// Moves packets that begin too early to where there is room for headers in front of them.
+    #[cold]
+    fn make_headroom(&mut self) {
+        self.buffer.splice(..self.start, [0; HEADROOM]);
+        self.start = HEADROOM;
+    }
+
     #[inline]
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         // `chunks` refuses a stride of zero; an empty batch has none.
@@ -265,6 +281,12 @@ impl SendBatch {
         self.segments.put(bytes, stride);
     }
 
+    /// Makes the batch hold the packets in `buffer`, each of `stride` bytes, the last perhaps shorter, in exchange for
+    /// the buffer it had: what somebody has made in one piece that asks for no room in front.
+    pub fn put_train(&mut self, buffer: &mut Vec<u8>, stride: usize) {
+        self.segments.put_train(buffer, 0, stride);
+    }
+
     /// The packets, in order.
     #[inline]
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
@@ -287,6 +309,9 @@ impl SendBatch {
     /// packets begin, at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
+        if self.segments.start < HEADROOM {
+            self.segments.make_headroom();
+        }
         let start = self.segments.take_buffer(buffer);
         self.clear();
         start
@@ -365,11 +390,7 @@ impl RecvBatch {
 
     /// As [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each, the last perhaps shorter.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
-        assert!(stride > 0, "an empty packet");
-        self.segments.put_buffer(buffer, start);
-        let bytes = self.segments.stride;
-        self.segments.stride = stride.min(bytes);
-        self.segments.count = bytes.div_ceil(self.segments.stride);
+        self.segments.put_train(buffer, start, stride);
     }
 
     /// Makes the batch hold what was sent, as it comes out of a network that does nothing to it; `sent` is emptied.
@@ -503,6 +524,31 @@ mod tests {
             assert!(start >= room.max(HEADROOM) && buffer[start..] == [3; 1480]);
             batch.push(&[4; 9]);
             assert_eq!(batch.bytes(), [4; 9]);
+        }
+    }
+
+    /// As if they had been copied, whatever is done with them then.
+    #[test]
+    fn a_train_that_is_exchanged_is_as_one_that_is_copied() {
+        for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
+            let bytes: Vec<u8> = (0..length).collect();
+            let (mut copied, mut exchanged) = (SendBatch::new(8), SendBatch::new(8));
+            exchanged.push(&[9; 70]);
+            copied.put_segments(&bytes, stride);
+            let mut buffer = bytes.clone();
+            exchanged.put_train(&mut buffer, stride);
+            assert!(exchanged.segments().eq(copied.segments()) && exchanged.bytes() == bytes);
+            assert_eq!((exchanged.len(), exchanged.stride()), (copied.len(), copied.stride()));
+            assert_eq!(exchanged.has_room(), copied.has_room());
+            let [mut first, mut second] = [Vec::new(), Vec::new()];
+            let starts = [copied.take_buffer(&mut first), exchanged.take_buffer(&mut second)];
+            assert_eq!((starts, &first[HEADROOM..]), ([HEADROOM; 2], &second[HEADROOM..]));
+            exchanged.push(&[4; 9]);
+            assert_eq!(exchanged.bytes(), [4; 9]);
+            exchanged.put_train(&mut bytes.clone(), stride);
+            exchanged.clear();
+            exchanged.push(&[5; 3]);
+            assert_eq!((exchanged.bytes(), exchanged.len()), (&[5; 3][..], 1));
         }
     }
 

@@ -82,11 +82,8 @@ pub fn start_over<W: World>(
     if source == Source::Routed {
         local.set_ip(Ipv4Addr::UNSPECIFIED.into());
     }
-    let segments = socket.max_segments().min(MAX_SEGMENTS);
+    let segments = socket.max_segments();
     let start = Start { config, local, rng: world.rng("quic"), ends, segments, shard, logs };
     let engine = Endpoint::new(start).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }
-
-/// Packets that leave in one call (GSO), at most: as many as quinn sends.
-const MAX_SEGMENTS: usize = 10;

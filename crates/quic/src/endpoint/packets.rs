@@ -105,7 +105,9 @@ impl Engine for Endpoint {
             buffer.clear();
             let connection = &mut held.connection;
             // Where not all may leave, they are looked at one by one.
-            let segments = if held.unproven.is_some() { 1 } else { segments };
+            let most =
+                if held.unproven.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
+            let segments = segments.min(most).max(1);
             let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
             let may_leave =
                 transmit.as_ref().is_none_or(|transmit| held.may_leave(transmit.destination, transmit.size));
@@ -129,7 +131,14 @@ impl Engine for Endpoint {
             let source = self.source(transmit.destination);
             let source = transmit.src_ip.map_or(source, |ip| SocketAddr::new(ip, source.port()));
             (out.source, out.target, out.ecn) = (source, transmit.destination, to_ecn(transmit.ecn));
-            out.put_segments(&buffer[..transmit.size], transmit.segment_size.unwrap_or(transmit.size));
+            buffer.truncate(transmit.size);
+            let stride = transmit.segment_size.unwrap_or(transmit.size);
+            if segments == 1 {
+                out.put_segments(&buffer, stride);
+            } else {
+                // Nothing that takes packets together adds headers to them.
+                out.put_train(&mut buffer, stride);
+            }
             self.turn = Id(id.0 + 1);
             sent = true;
             break;
@@ -244,5 +253,7 @@ pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(head[5])).filter(|destination| !destination.is_empty())
 }
 
+/// Bytes that leave together at most: the payload of the largest UDP packet of IPv6, which is what the kernel takes.
+const LONGEST: usize = 65_535 - 48;
 /// Most replies that wait; more are dropped, as a full queue would.
 const MOST_REPLIES: usize = 256;

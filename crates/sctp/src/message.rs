@@ -25,7 +25,7 @@ pub struct Message {
 }
 
 /// What a `recv` has put into the buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Received {
     /// Bytes written to the buffer (at least 1, unless the buffer is empty or the message is incomplete).

@@ -107,7 +107,9 @@ mod tests {
     use super::*;
 
     fn part(end_of_message: bool, incomplete: bool) -> Part {
-        Part { bytes: 0, ppid: 7, tsn: 0, ssn: 3, end_of_message, incomplete, unordered: false }
+        let mut part = Part::default();
+        (part.ppid, part.ssn, part.end_of_message, part.incomplete) = (7, 3, end_of_message, incomplete);
+        part
     }
 
     #[test]

@@ -16,7 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-pyo3::create_exception!(anabranch, PlanError, PyValueError, "A plan that cannot be run, in the words of the command line.");
+pyo3::create_exception!(
+    anabranch,
+    PlanError,
+    PyValueError,
+    "A plan that cannot be run, in the words of the command line."
+);
 
 /// Flags of the command line without their dashes, and what each is given.
 type Flags = Vec<(String, String)>;
@@ -101,7 +106,12 @@ fn command(flags: &Flags, file: Option<&str>) -> String {
 }
 
 /// Runs a plan in threads of its own, while this one looks for interrupts and tells how far they are.
-fn carried_out(py: Python<'_>, plan: &Plan, threads: usize, progress: Option<&Py<PyAny>>) -> PyResult<Results> {
+fn carried_out(
+    py: Python<'_>,
+    plan: &Plan,
+    threads: usize,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Results> {
     let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let all = plan.most_runs();
     std::thread::scope(|scope| {

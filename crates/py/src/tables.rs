@@ -6,7 +6,8 @@
 use anabranch_lab::results::{Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
+    UInt64Array,
 };
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{Field, Schema};
@@ -196,7 +197,9 @@ fn of_runs(race: &Race) -> impl Iterator<Item = (&Point, &str, &Run)> {
 /// A row for each point, contestant, seed and object.
 pub fn objects(race: &Race) -> PyResult<Table> {
     let rows: Vec<(&Point, &str, &Run, &Object)> = of_runs(race)
-        .flat_map(|(point, contestant, run)| run.objects.iter().map(move |object| (point, contestant, run, object)))
+        .flat_map(|(point, contestant, run)| {
+            run.objects.iter().map(move |object| (point, contestant, run, object))
+        })
         .collect();
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
     columns.text("contestant", rows.iter().map(|row| Some(row.1)));
@@ -259,7 +262,8 @@ pub fn read_csv(path: &str) -> PyResult<Table> {
     let mut columns = Columns::default();
     for (at, name) in header.iter().enumerate() {
         let fields = || records.iter().map(|record| record.get(at).filter(|field| !field.is_empty()));
-        let whole: Result<Vec<Option<i64>>, _> = fields().map(|field| field.map(str::parse).transpose()).collect();
+        let whole: Result<Vec<Option<i64>>, _> =
+            fields().map(|field| field.map(str::parse).transpose()).collect();
         let numbers: Result<Vec<Option<f64>>, _> =
             fields().map(|field| field.map(str::parse).transpose()).collect();
         match (fields().any(|field| field.is_some()), whole, numbers) {

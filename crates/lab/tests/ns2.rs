@@ -116,8 +116,7 @@ fn without_loss_every_packet_arrives_when_ns2_has_it_arrive() {
 }
 
 /// Between set-up and data ns-2 sends a HEARTBEAT and waits for its answer: three round trips, where RFC 9260 has two (§5.4:
-/// the address that the user gave is verified). This, and that each of the three waits 3 s for what is lost, is by how much a
-/// transfer with its set-up takes longer there.
+/// the address that the user gave is verified).
 #[test]
 fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
     if let Some(trace) = trace("0", 1, "1") {

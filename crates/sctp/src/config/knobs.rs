@@ -210,8 +210,7 @@ anabranch_base::knobs! {
         /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
         zero_checksum: bool = false, EXTENSION,
             SWITCH,
-            "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors as \
-             DTLS does, which none here is";
+            "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors, as DTLS does";
         /// INIT lists the address types that this side has (Supported Address Types).
         address_types: bool = true, "RFC 9260 §5.1.2 (may)",
             SWITCH, "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no";

@@ -69,7 +69,7 @@ impl Incoming {
     ///
     /// # Errors
     /// There is none to be had any more: it waited for longer than its State Cookie is good (`cookie_life`), in which case the
-    /// peer is told and may begin anew, or the endpoint accepts none any more.
+    /// peer is told and may begin anew, its peer has given up, or the endpoint accepts none any more.
     pub fn accept(mut self) -> Result<Association, CloseReason> {
         let peer = self.remote_address();
         let request = self.request.take();
@@ -80,7 +80,12 @@ impl Incoming {
         match begun {
             Ok((id, signals)) => Ok(Association::new(self.shared.clone(), id, signals, peer)),
             Err(failure) => {
-                let late = || CloseReason::TimedOut("it was not accepted in time".to_owned());
+                let late = || {
+                    CloseReason::TimedOut(
+                        "it was not accepted before its peer gave up or its State Cookie went stale"
+                            .to_owned(),
+                    )
+                };
                 Err(failure.unwrap_or_else(late))
             }
         }

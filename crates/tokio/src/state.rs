@@ -13,7 +13,7 @@ use anabranch_sctp::{
 use anabranch_transport::drive::{EngineOwner, Notify};
 use anabranch_transport::sctp::{PortClaims, follow_addresses, to_close_reason};
 use anabranch_transport::{CloseReason, OpenError};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,9 +28,7 @@ pub(crate) struct State {
     pub(crate) ports: PortClaims,
     notify: Notify,
     entries: BTreeMap<AssociationId, Box<Entry>>,
-    /// Peers that have begun an association, which waits to be accepted.
-    incoming: VecDeque<Request>,
-    /// How many may.
+    /// How many that peers have begun may wait to be accepted.
     pub(crate) backlog: usize,
     /// The port listened on.
     listening: Option<u16>,
@@ -64,7 +62,6 @@ impl State {
             ports,
             notify: Notify::default(),
             entries: BTreeMap::new(),
-            incoming: VecDeque::new(),
             backlog: 0,
             listening: None,
             held: true,
@@ -122,7 +119,7 @@ impl State {
 
     /// Accepts no more; those that wait to be accepted are refused.
     pub(crate) fn close_listener(&mut self, now: Instant) {
-        for request in std::mem::take(&mut self.incoming) {
+        while let Some(request) = self.endpoint.poll_request() {
             self.endpoint.refuse(now, request.id, &[]);
         }
         if let Some(port) = self.listening.take() {
@@ -133,8 +130,7 @@ impl State {
 
     /// Hears who has begun an association.
     pub(crate) fn hear_requests(&mut self) {
-        while let Some(request) = self.endpoint.poll_request() {
-            self.incoming.push_back(request);
+        if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();
         }
     }
@@ -145,7 +141,7 @@ impl State {
 
     /// Takes the one that has waited longest to be accepted.
     pub(crate) fn take_incoming(&mut self) -> Option<Request> {
-        self.incoming.pop_front()
+        self.endpoint.poll_request()
     }
 
     /// Accepts an association: it is known from here on. `None` when there is none to be had any more.

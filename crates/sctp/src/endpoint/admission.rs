@@ -117,8 +117,15 @@ impl Endpoint {
         self.admission.news.pop_front()
     }
 
+    /// Somebody asks, whom [`poll_request`](Self::poll_request) would tell of. Who gives up is not told of any more.
+    #[must_use]
+    pub fn has_requests(&self) -> bool {
+        !self.admission.news.is_empty()
+    }
+
     /// Lets an association begin: `Event::Accepted` follows. `None` when it does not, because it was not asked for, its
-    /// State Cookie has gone stale meanwhile (the peer is told, and begins anew), or nobody listens there any more.
+    /// State Cookie has gone stale meanwhile (the peer is told, and begins anew), its peer has given up, or nobody listens there
+    /// any more.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
         let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
@@ -143,6 +150,25 @@ impl Endpoint {
             chunk.close();
         });
         self.send_final(abort);
+    }
+
+    /// RFC 9260 §8.5.1 B: the peer of one that waits gives up, by an ABORT with the tag that the association would have here.
+    /// Where ABORT counts only signed (RFC 4895 §6.3) it waits on: keys come with the association.
+    pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
+        if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
+            return;
+        }
+        let is_its = |kept: &Kept| {
+            let ports = |header: Header| (header.source_port, header.target_port);
+            (kept.tag, ports(kept.header)) == (header.tag, ports(header))
+        };
+        let Admission { waiting, news, .. } = &mut self.admission;
+        if let Some(place) = waiting.iter().position(is_its) {
+            waiting.remove(place);
+            news.retain(|news| news.id != RequestId(header.tag));
+            // A late copy of its COOKIE ECHO asks for nothing.
+            self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
+        }
     }
 
     fn take_kept(&mut self, RequestId(tag): RequestId) -> Option<Kept> {
@@ -194,3 +220,48 @@ impl Endpoint {
 
 /// Bytes of the application's reason that go with an ABORT.
 const MAX_REASON: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Pair, Side, address};
+    use crate::{Associate, Config, Event};
+
+    /// Begins one, and waits until its peer is to decide.
+    fn asking() -> (Pair, crate::AssociationId) {
+        let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+        pair.b.listen(80).expect("a free port");
+        pair.b.ask_before(80, 10);
+        let ask = Associate::to(address(Side::B, 0), 80);
+        let id = pair.a.associate(pair.now, ask).expect("associates");
+        pair.settle();
+        (pair, id)
+    }
+
+    #[test]
+    fn who_gives_up_is_not_told_of() {
+        let (mut pair, id) = asking();
+        assert!(pair.b.has_requests());
+        pair.a.abort(pair.now, id);
+        pair.settle();
+        assert!(!pair.b.has_requests());
+        assert_eq!((pair.b.poll_request(), pair.b.admission.held_bytes()), (None, 0));
+        // Others may ask.
+        let ask = Associate::to(address(Side::B, 0), 80);
+        pair.a.associate(pair.now, ask).expect("associates");
+        pair.settle();
+        let request = pair.b.poll_request().expect("somebody asks");
+        assert!(pair.b.admit(pair.now, request.id).is_some());
+        pair.settle();
+        assert!(pair.events(Side::A).iter().any(|event| matches!(event, Event::Established { .. })));
+    }
+
+    #[test]
+    fn who_gives_up_cannot_be_admitted() {
+        let (mut pair, id) = asking();
+        let request = pair.b.poll_request().expect("somebody asks");
+        pair.a.abort(pair.now, id);
+        pair.settle();
+        assert_eq!(pair.b.admit(pair.now, request.id), None);
+        assert!(pair.events(Side::B).is_empty());
+    }
+}

@@ -60,7 +60,7 @@ impl Endpoint {
             self.totals.discarded += 1;
             return;
         }
-        self.out_of_the_blue(packet, view);
+        self.out_of_the_blue(now, packet, view);
     }
 
     /// RFC 9260 §8.5.1: the association exists, the tag is another: only ABORT
@@ -91,13 +91,13 @@ impl Endpoint {
                 self.with(now, slot, |association, ctx| association.on_shutdown_complete(ctx));
             }
             // RFC 9260 §8.5.1 E: as if there were no association.
-            Some(Chunk::ShutdownAck(_)) if opening => self.out_of_the_blue(packet, view),
+            Some(Chunk::ShutdownAck(_)) if opening => self.out_of_the_blue(now, packet, view),
             _ => self.totals.discarded += 1,
         }
     }
 
     /// RFC 9260 §8.4.
-    fn out_of_the_blue(&mut self, packet: &Packet<'_>, view: &PacketView<'_>) {
+    fn out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         self.totals.discarded += 1;
         // 1: only between unicast addresses. Ours: and not for others.
         let (source, target) = (packet.source.ip(), packet.target.ip());
@@ -113,6 +113,9 @@ impl Endpoint {
             abort |= raw.kind == Abort::KIND;
             silent |= stale || [ShutdownComplete::KIND, CookieAck::KIND].contains(&raw.kind);
             shutdown_ack |= raw.kind == ShutdownAck::KIND;
+        }
+        if abort {
+            self.withdraw(now, view.header);
         }
         // 2, 6, 7: never answer what would only be answered in turn. 5 comes before 6 and 7: a SHUTDOWN ACK has its answer,
         // whatever stands beside it.

@@ -45,6 +45,12 @@ pub const CLIENTS: &[(&str, Windows, &str)] = &[
          12517377 (to 12 MiB); network.http.http2.default-concurrent 100",
     ),
     (
+        "nginx",
+        Windows { stream: (1 << 31) - 1, connection: (1 << 31) - 1, frame: 16_384, concurrent: 100 },
+        "nginx src/http/modules/ngx_http_proxy_v2_module.c: SETTINGS_INITIAL_WINDOW_SIZE 0x7fffffff, WINDOW_UPDATE \
+         0x7fff0000, as it says to servers behind it (of which it asks one thing at a time on a connection)",
+    ),
+    (
         "rfc",
         Windows { stream: 65_535, connection: 65_535, frame: 16_384, concurrent: 100 },
         "RFC 9113 §6.5.2, §6.9.2: the values of who says nothing",

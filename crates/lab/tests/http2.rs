@@ -149,6 +149,17 @@ fn windows_are_in_force() {
     assert!(chromium < 1_500 && rfc > 2_000, "{chromium} {rfc}");
     let large = page("windows=rfc,stream-window=6MiB,connection-window=15MiB");
     assert_eq!(large, chromium);
+    assert_eq!(page("windows=nginx"), chromium);
+    // What Chromium grants is less than what the path holds.
+    let page = |windows: &str| {
+        let flags = [("rate", "1gbit"), ("rtt", "200ms"), ("queue", "30MB"), ("objects", "1x100MB")];
+        run(&format!("tcp:http=2,iw=64,rcvbuf=64MiB,sndbuf=64MiB,{windows}"), &flags, 1)
+            .page_ns
+            .expect("done")
+            / 1_000_000
+    };
+    let (nginx, chromium) = (page("windows=nginx"), page("windows=chromium"));
+    assert!(3 * nginx < 2 * chromium, "{nginx} {chromium}");
 }
 
 #[test]
@@ -166,7 +177,7 @@ fn what_does_not_go_together_is_refused_in_one_line() {
     for (transport, line) in [
         ("tcp:http=3", "http=3: write 1 or 2"),
         ("tcp:windows=chromium", "windows=chromium: needs http=2"),
-        ("tcp:http=2,windows=opera", "windows=opera: write one of chromium, firefox, rfc"),
+        ("tcp:http=2,windows=opera", "windows=opera: write one of chromium, firefox, nginx, rfc"),
         ("tcp:http=2,pipeline=yes", "pipeline is of HTTP/1.1: with http=2 each request has a stream"),
         ("tcp:http=2,frame=1kB", "frame=1kB: write a size from 16384B to "),
         ("tcp:http=2,concurrent=0", "concurrent=0: write a number from 1 to 128"),

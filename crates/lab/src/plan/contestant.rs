@@ -59,7 +59,7 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key(
         "windows",
         ONE_STREAM,
-        "of HTTP/2: what the client grants, as chromium, firefox or rfc (says nothing); default chromium",
+        "of HTTP/2: what the client grants, as chromium, firefox, nginx (to servers behind it) or rfc (says nothing); default chromium",
     ),
     key(
         "stream-window",

@@ -6,6 +6,7 @@
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::http2::PREFACE;
+use anabranch_http::alt_svc::Alternative;
 use anabranch_http::http2::priority::{Priority, Turns};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::page::Page;
@@ -439,4 +440,22 @@ impl Stream for ScriptStream {
     fn half_closes(&self) -> bool {
         true
     }
+}
+
+/// The field `Alt-Svc` (RFC 7838 §3), of whatever pieces it is made of.
+pub fn alt_svc(input: &[u8]) {
+    const PIECES: [&str; 12] = ["h3", "h2", "=", "\"", ":443", "[::1]", ",", ";", "ma=", "9", " ", "clear"];
+    let mut source = Source::new(input);
+    let mut field = String::new();
+    while !source.is_over() {
+        match source.byte() {
+            piece if piece < 200 => field.push_str(PIECES[usize::from(piece) % PIECES.len()]),
+            _ => field.push_str(&String::from_utf8_lossy(source.bytes(3))),
+        }
+    }
+    if let Some(found) = Alternative::read(&field) {
+        assert!(found.port > 0 && found.host.as_deref() != Some(""));
+    }
+    let ours = Alternative::written(4433);
+    assert_eq!(Alternative::read(&format!("{ours}, {field}")), Alternative::read(&ours));
 }

@@ -33,6 +33,7 @@ pub const ALL: &[Target] = &[
     Target { name: "http2", corpus: "http", length: 600, run: http::http2 },
     Target { name: "http3", corpus: "http", length: 600, run: http::http3 },
     Target { name: "priority", corpus: "http", length: 200, run: http::priority },
+    Target { name: "alt-svc", corpus: "http", length: 60, run: http::alt_svc },
     Target { name: "dtls", corpus: "dtls", length: 300, run: dtls::run },
     Target { name: "api", corpus: "api", length: 600, run: api::run },
 ];

@@ -29,17 +29,18 @@ pub fn command() -> Command {
         .about("Measure throughput between two hosts: client and server")
         .long_about(
             "Measure throughput between two hosts. The server listens; the client sends as fast as it can, receives, or \
-             both: over tcp:// (the kernel's), sctp:// (ours, in UDP), sctp-ip:// (ours, on IP), https+sctp:// (ours, over \
-             DTLS), mptcp:// and sctp-kernel:// (if the kernel has them). The report has a line for each interval, then the counts of \
-             sender and receiver, the streams used, and the processor time of both ends.\n\n\
-             Traffic is in the clear, but for that over DTLS.",
+             both: over tcp:// (the kernel's), https:// (TLS on that), sctp:// (ours, in UDP), sctp-ip:// (ours, on IP), \
+             https+sctp:// (ours, over DTLS), h3:// (QUIC), mptcp:// and sctp-kernel:// (if the kernel has them). No HTTP is \
+             spoken. The report has a line for each interval, then the counts of sender and receiver, the streams used, and \
+             the processor time of both ends.\n\n\
+             Traffic is in the clear but over https://, https+sctp:// and h3://.",
         )
         .after_long_help(
             "Examples:\n  \
-             anabranch bulk --listen sctp://*:9900 --listen https+sctp://*:4433 --listen tcp://*:5201\n  \
+             anabranch bulk --listen sctp://*:9900 --listen h3://*:4433 --listen https://*:4433 --listen tcp://*:5201\n  \
              anabranch bulk sctp://192.0.2.1:9900 --for 3s --message-size 64KiB\n  \
              anabranch bulk sctp://192.0.2.1:9900 --size 1GB --streams 10 --both --scheduler rr\n  \
-             anabranch bulk https+sctp://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT\n  \
+             anabranch bulk h3://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT\n  \
              anabranch bulk tcp://192.0.2.1:5201 --for 3s --reverse --set rcvbuf=4MiB --json -\n\n\
              Exit: 0 done, 1 the test failed, 2 usage, 3 not possible here, 130 interrupted (results so far are \
              reported).",
@@ -72,7 +73,7 @@ pub fn command() -> Command {
         .arg(flag("size", "BYTES", "Send this much, in whole messages"))
         .arg(flag("message-size", "BYTES", "Size of a message, 8B to 16MiB").default_value("64KiB"))
         .arg(
-            flag("streams", "N", "SCTP streams, used in turn")
+            flag("streams", "N", "Streams of SCTP or QUIC, used in turn")
                 .value_parser(value_parser!(u16).range(1..))
                 .default_value("1"),
         )
@@ -89,7 +90,7 @@ pub fn command() -> Command {
         .arg(flag(
             "scheduler",
             "NAME",
-            "Order in which SCTP streams of this end take turns, as --set scheduler: fcfs, rr, rr_packet, priority, fair or wfq",
+            "Order in which streams of this end take turns, as --set scheduler: for SCTP fcfs, rr, rr_packet, priority, fair or wfq",
         ))
         .arg(switch("reverse", "The server sends").short('R').conflicts_with("both"))
         .arg(switch("both", "Both ends send at the same time"))
@@ -101,7 +102,7 @@ pub fn command() -> Command {
         ))
         .arg(crate::busy_poll::flag("on"))
         .arg(crate::knobs::set().help(
-            "Knobs of this end: for SCTP as in `race` (profile=rfc9260,rcvbuf=8MiB); for the kernel's protocols cc, sndbuf \
+            "Knobs of this end: for SCTP and QUIC as in `race` (profile=rfc9260,rcvbuf=8MiB); for the kernel's protocols cc, sndbuf \
              and rcvbuf. With --reverse, set knobs of the sender at the server",
         ))
         .arg(crate::knobs::key_file())

@@ -3,7 +3,7 @@
 use crate::dial::{SctpTarget, SecureTarget};
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
-use crate::secure::{self, ServerTls};
+use crate::secure::{self, ServerTls, Spoken};
 use crate::serve::log;
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     // Said once, and what is wrong of it before anybody is taken in.
     let trust = settings.onward.trust(matches)?;
-    let tls = secure::server(matches, &places, VERSION)?;
+    let tls = secure::server(matches, &places, Spoken::Http(VERSION))?;
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
     let in_the_clear = in_the_clear(&places, &settings.onward);
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
@@ -298,7 +298,7 @@ impl Onward {
             _ => secure::trust(matches)?,
         };
         if self.carrier().is_some() {
-            secure::client_that(trust.clone(), VERSION).map_err(Failure::Host)?;
+            secure::client_that(trust.clone(), Spoken::Http(VERSION)).map_err(Failure::Host)?;
         }
         Ok(trust)
     }
@@ -340,7 +340,7 @@ async fn carry(
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), VERSION));
+    let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), Spoken::Http(VERSION)));
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {

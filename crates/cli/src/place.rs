@@ -48,12 +48,10 @@ impl Carrier {
         schemes().into_iter().filter(|carrier| carrier.scheme.url.is_some())
     }
 
-    /// What is written so, whether or not it carries HTTP. TLS is there with HTTP alone.
+    /// What is written so, whether or not it carries HTTP.
     #[cfg(target_os = "linux")]
     pub fn named(name: &str) -> Option<Self> {
-        let is_meant =
-            |carrier: &Self| carrier.scheme.name == name && (!carrier.secure || carrier.kernel.is_none());
-        schemes().into_iter().find(is_meant)
+        schemes().into_iter().find(|carrier| carrier.scheme.name == name)
     }
 
     fn port(self) -> u16 {

@@ -74,11 +74,45 @@ impl ServerTls {
     }
 }
 
-/// What the server is over TLS; `None`: it listens nowhere over TLS. It speaks that version of HTTP, or all.
+/// What is spoken over TLS and QUIC (ALPN, RFC 7301).
+#[derive(Clone, Copy, Debug)]
+pub enum Spoken<'a> {
+    /// HTTP: that version, or all.
+    Http(Option<&'a str>),
+    /// What `bulk` says, which is nobody else's to take for a request.
+    Bulk,
+}
+
+impl Spoken<'_> {
+    /// Over TLS on TCP, the best first (§6).
+    fn over_tls(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Http(version) => {
+                let all = [("2", ALPN), ("1.1", b"http/1.1")];
+                let version = version.filter(|version| all.iter().any(|(name, _)| name == version));
+                let wanted =
+                    all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
+                wanted.map(|(_, alpn)| alpn.to_vec()).collect()
+            }
+            Self::Bulk => vec![BULK.to_vec()],
+        }
+    }
+
+    fn over_quic(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Http(_) => vec![http3::ALPN.to_vec()],
+            Self::Bulk => vec![BULK.to_vec()],
+        }
+    }
+}
+
+const BULK: &[u8] = b"anabranch-bulk";
+
+/// What the server is over TLS; `None`: it listens nowhere over TLS.
 pub fn server(
     matches: &ArgMatches,
     places: &[Listen],
-    version: Option<&str>,
+    spoken: Spoken<'_>,
 ) -> Result<Option<ServerTls>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let files = text("cert").zip(text("key"));
@@ -111,15 +145,15 @@ pub fn server(
         dtls_server(dtls.identity.clone()).map_err(|why| wrong(why.to_string()))?;
     }
     let settings = ServerSettings {
-        protocols: protocols(version),
+        protocols: spoken.over_tls(),
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
     // Of what comes early the server takes GET and HEAD alone (RFC 8470), and each ticket once.
     let of_http3 = ServerSettings {
         versions: Versions::Only13,
-        early_data: true,
-        protocols: vec![http3::ALPN.to_vec()],
+        early_data: matches!(spoken, Spoken::Http(_)),
+        protocols: spoken.over_quic(),
         ..settings.clone()
     };
     let server = |wanted: bool, settings| {
@@ -152,6 +186,8 @@ pub struct Believing {
     pub trust: Trust,
     /// What it is over HTTP/3, once that was asked for: it remembers sessions.
     http3: Rc<OnceCell<Client>>,
+    /// What is spoken over QUIC.
+    quic: Vec<Vec<u8>>,
     /// Over HTTP/3 requests ride with the handshakes of sessions that are resumed.
     early: bool,
     /// SCTP goes without its own checksum over DTLS where the peer agrees.
@@ -161,12 +197,12 @@ pub struct Believing {
 impl Believing {
     /// One who believes the authorities of this system: of whom nothing was said.
     pub fn by_default(version: Option<&str>) -> Result<Self, String> {
-        Self::new(Trust::System, version)
+        Self::new(Trust::System, Spoken::Http(version))
     }
 
-    fn new(trust: Trust, version: Option<&str>) -> Result<Self, String> {
-        let client = client_that(trust.clone(), version)?;
-        Ok(Self { client, trust, http3: Rc::default(), early: false, unsummed: true })
+    fn new(trust: Trust, spoken: Spoken<'_>) -> Result<Self, String> {
+        let (client, quic) = (client_that(trust.clone(), spoken)?, spoken.over_quic());
+        Ok(Self { client, trust, http3: Rc::default(), quic, early: false, unsummed: true })
     }
 
     /// What it is over HTTP/3.
@@ -178,7 +214,7 @@ impl Believing {
             trust: self.trust.clone(),
             versions: Versions::Only13,
             early_data: self.early,
-            protocols: vec![http3::ALPN.to_vec()],
+            protocols: self.quic.clone(),
             key_log: Some(key_log()),
             ..ClientSettings::default()
         };
@@ -197,6 +233,17 @@ pub fn client(
     matches: &ArgMatches,
     carriers: impl IntoIterator<Item = Carrier>,
 ) -> Result<Option<Believing>, Failure> {
+    // A verb without the flag speaks HTTP/1.1.
+    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
+    client_of(matches, carriers, Spoken::Http(version))
+}
+
+/// The same of one who speaks so.
+pub fn client_of(
+    matches: &ArgMatches,
+    carriers: impl IntoIterator<Item = Carrier>,
+    spoken: Spoken<'_>,
+) -> Result<Option<Believing>, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     let insecure = matches.get_flag("insecure");
     if !carriers.into_iter().any(Carrier::is_secure) {
@@ -210,9 +257,7 @@ pub fn client(
         };
     }
     let trust = trust(matches)?;
-    // A verb without the flag speaks HTTP/1.1.
-    let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
-    let believing = Believing::new(trust, version).map_err(Failure::Host)?;
+    let believing = Believing::new(trust, spoken).map_err(Failure::Host)?;
     let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
     Ok(Some(Believing { early, unsummed: is_unsummed(matches)?, ..believing }))
 }
@@ -235,23 +280,15 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     })
 }
 
-/// A client that believes these, and speaks that version of HTTP, or all.
-pub fn client_that(trust: Trust, version: Option<&str>) -> Result<Client, String> {
+/// A client that believes these, and speaks so.
+pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<Client, String> {
     let settings = ClientSettings {
         trust,
-        protocols: protocols(version),
+        protocols: spoken.over_tls(),
         key_log: Some(key_log()),
         ..ClientSettings::default()
     };
     Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
-}
-
-/// What is spoken over TLS, the best first (RFC 7301 §6); with a version of these, that alone.
-fn protocols(version: Option<&str>) -> Vec<Vec<u8>> {
-    let all = [("2", ALPN), ("1.1", b"http/1.1")];
-    let version = version.filter(|version| all.iter().any(|(name, _)| name == version));
-    let wanted = all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
-    wanted.map(|(_, alpn)| alpn.to_vec()).collect()
 }
 
 /// The URL as `--http` wants it, if that was said: HTTP/3 has a carrier of its own.

@@ -3,7 +3,7 @@
 use crate::dial::http3::Http3Server;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{self, Carrier, Listen};
-use crate::secure::ServerTls;
+use crate::secure::{ServerTls, Spoken};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
-    let tls = secure::server(matches, &places, None)?;
+    let tls = secure::server(matches, &places, Spoken::Http(None))?;
     let logs = qlog::given(matches, places.iter().map(|place| place.carrier))?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let (matches, shown) = (matches.clone(), directory.to_owned());

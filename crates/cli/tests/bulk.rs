@@ -17,13 +17,13 @@ struct Server {
 
 impl Server {
     fn start(words: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-            .arg("bulk")
-            .args(words.split_whitespace())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.arg("bulk").args(words.split_whitespace());
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut errors = BufReader::new(child.stderr.take().expect("its errors"));
         let mut first = String::new();
         errors.read_line(&mut first).expect("a line");
@@ -92,6 +92,56 @@ fn all_that_is_sent_arrives_in_every_direction() {
         let intervals = result["intervals"].as_array().expect("intervals");
         assert!(words.contains("--size") || intervals.len() >= 3, "{intervals:?}");
     }
+}
+
+/// Over TLS and QUIC every byte comes, in each direction, and only from a server that is believed.
+#[test]
+fn all_of_it_goes_over_tls_and_quic() {
+    let state = std::env::temp_dir().join(format!("anabranch-bulk-tls-{}", std::process::id()));
+    let kept = state.join("anabranch/self-signed.pem");
+    let words = ["bulk", "--listen", "https://127.0.0.1:0", "--listen", "h3://127.0.0.1:0"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(words).env("XDG_STATE_HOME", &state);
+    let server = Server::of(command);
+    let [tls, quic] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
+    assert!(tls.starts_with("https://") && quic.starts_with("h3://"), "{:?}", server.urls);
+    let trust = format!("--trust {}", kept.display());
+    for (url, streams, words) in [
+        (tls, 1, "--size 5MB"),
+        (tls, 2, "--size 5MB --both --connections 2"),
+        (quic, 1, "--size 5MB --reverse"),
+        (quic, 7, "--size 5MB --both --streams 7 --message-size 10kB"),
+        (quic, 3, "--size 5MB --streams 3 --set cc=reno"),
+        (quic, 4, "--size 5MB --connections 2 --streams 2 --set scheduler=fcfs"),
+    ] {
+        let result = result(&bulk(url, &format!("{words} {trust} --json -")));
+        for direction in ["up", "down"] {
+            let told = &result[direction];
+            let wanted = words.contains("--both") || (direction == "up") != words.contains("--reverse");
+            assert_eq!(!told.is_null(), wanted, "{url} {words}: {direction}");
+            if wanted {
+                assert_eq!(told["received"]["whole"], true, "{url} {words}: {told}");
+                assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{url} {words}: {told}");
+                assert_eq!(told["received"]["streams_used"], streams, "{url} {words}: {told}");
+            }
+        }
+        let scheme = url.split("://").next().expect("a scheme");
+        assert_eq!(result["plan"]["transport"], scheme);
+    }
+    for (url, words, line) in [
+        (tls, "--size 1MB", "not trusted"),
+        (quic, "--size 1MB", "not trusted"),
+        (tls, "--insecure --streams 2", "--streams is for SCTP of ours and QUIC"),
+        (quic, "--insecure --unordered", "--unordered is for SCTP of ours"),
+        (quic, "--insecure --streams 101", "--streams 101: more than may be open at once; --set streams=101"),
+        (quic, "--insecure --ppid 1", "--ppid is for SCTP"),
+    ] {
+        let refused = bulk(url, words);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() != Some(0) && told.contains(line), "{url} {words}: {told}");
+    }
+    drop(server);
+    std::fs::remove_dir_all(&state).expect("removed");
 }
 
 /// Messages carry the identifier that both ends were told, and the end that sends has its order of streams.
@@ -166,7 +216,7 @@ fn what_fails_is_told_in_one_line() {
         ),
         ("udp://127.0.0.1:9", 2, "udp://127.0.0.1:9: unknown scheme; write tcp://HOST:PORT"),
         ("tcp://127.0.0.1", 2, "tcp://127.0.0.1: no host and port; write tcp://HOST:PORT"),
-        ("tcp://127.0.0.1:9 --streams 2", 2, "--streams and --unordered are for sctp://"),
+        ("tcp://127.0.0.1:9 --streams 2", 2, "--streams is for SCTP of ours and QUIC"),
         ("tcp://127.0.0.1:9 --set streams=2", 2, "the kernel's protocols have cc, sndbuf and rcvbuf"),
         ("tcp://127.0.0.1:9 --set cc=none-such", 3, "the kernel gives no TCP socket (cc=none-such): "),
         ("sctp://127.0.0.1:9 --set quick=yes", 2, "--set sctp has no 'quick'; it has "),

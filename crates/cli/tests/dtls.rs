@@ -68,7 +68,6 @@ fn what_dtls_cannot_do_is_refused_in_one_line() {
             2,
             "an association over DTLS has one address at each end",
         ),
-        (&["bulk", "https://127.0.0.1:4433"], 2, "unknown scheme"),
         (&["bulk", "sctp://127.0.0.1:4433", "--insecure"], 2, "nothing is got over TLS"),
         (&["get", "https+sctp://127.0.0.1,127.0.0.2/"], 2, "TCP, DTLS and HTTP/3 go to one"),
     ] {

@@ -44,6 +44,18 @@ use transport::draws;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Id(pub u64);
 
+/// How a connection stands, by quinn's count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Figures {
+    /// Packets that were taken for lost (RFC 9002 §6.1).
+    pub lost: u64,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Smoothed round-trip time (RFC 9002 §5.3).
+    pub srtt: Duration,
+}
+
 /// What an endpoint begins with.
 pub struct Start {
     /// The settings.
@@ -357,6 +369,13 @@ impl Endpoint {
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
+    }
+
+    /// How a connection stands; `None` once it has ended.
+    #[must_use]
+    pub fn figures(&self, id: Id) -> Option<Figures> {
+        let path = self.connections.get(&id)?.connection.stats().path;
+        Some(Figures { lost: path.lost_packets, cwnd: path.cwnd, srtt: path.rtt })
     }
 
     /// The connection's key in traces: of the client's first destination connection id, so both ends know it.

@@ -44,7 +44,7 @@ mod watch;
 mod window;
 
 pub use config::{Cc, Config, PROFILES, Retry, Scheduler};
-pub use endpoint::{Endpoint, Event, Id, Start};
+pub use endpoint::{Endpoint, Event, Figures, Id, Start};
 pub use host::{
     Options, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, Source, start, start_over,
 };

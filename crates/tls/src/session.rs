@@ -39,6 +39,13 @@ impl<S: Session> Clone for TlsSession<S> {
     }
 }
 
+impl<S: Session> TlsSession<S> {
+    /// What `ask` finds of the session below.
+    pub fn below<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
+        self.with(|inner| ask(&inner.below))
+    }
+}
+
 /// What the handles of a session and of its stream share.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 

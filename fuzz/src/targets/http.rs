@@ -5,8 +5,8 @@
 
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_http::http2::PREFACE;
 use anabranch_http::alt_svc::Alternative;
+use anabranch_http::http2::PREFACE;
 use anabranch_http::http2::priority::{Priority, Turns};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::page::Page;

@@ -2,6 +2,7 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
+use crate::dial::http3::Http3Target;
 use crate::dial::{Routes, SctpTarget};
 use crate::outputs::Outputs;
 use crate::place::Url;
@@ -9,6 +10,8 @@ use crate::secure::Believing;
 use crate::{Done, Failure, complain, say};
 use anabranch_load::throughput::report::{self, Framing};
 use anabranch_load::throughput::{Interval, Plan, Probe, Test};
+use anabranch_quic::QuicSession;
+use anabranch_tls::{TlsConnector, TlsSession};
 use anabranch_transport::Connector;
 use anabranch_transport::kernel::{KernelConnector, KernelSession};
 use anabranch_transport::sctp::SctpSession;
@@ -45,11 +48,33 @@ impl Client {
                 let world = world.with_kernel(options.clone());
                 possible(&addresses, options)?;
                 let connector = KernelConnector::new(world.clone(), addresses.clone());
-                let choices = |session: &KernelSession<OsWorld>| KernelChoices {
-                    multipath: session.is_multipath(),
-                    congestion: session.congestion(),
+                let Some(tls) = &self.tls else {
+                    let choices = KernelChoices::of;
+                    return self.perform(world, connector, addresses, outputs, kernel_probe, choices).await;
                 };
-                self.perform(world, connector, addresses, outputs, kernel_probe, choices).await
+                let names = vec![self.url.host().to_owned(); addresses.len()];
+                let connector = TlsConnector::new(world.clone(), connector, tls.client.clone(), &names);
+                let connector = connector.map_err(Failure::Usage)?;
+                let choices = |session: &TlsSession<_>| session.below(KernelChoices::of);
+                let probe = |session: &TlsSession<_>| session.below(kernel_probe);
+                self.perform(world, connector, addresses, outputs, probe, choices).await
+            }
+            Knobs::Quic(config) => {
+                let none = || Failure::Internal("a client of QUIC believes nobody".to_owned());
+                let client = self.tls.as_ref().ok_or_else(none)?.http3().map_err(Failure::Host)?;
+                let to = Http3Target {
+                    addresses: addresses.clone(),
+                    name: self.url.host().to_owned(),
+                    client,
+                    config: (**config).clone(),
+                    logs: None,
+                };
+                let (host, connector) = to.typed_host(&world).await?;
+                let choices = |_: &_| KernelChoices::default();
+                let done =
+                    self.perform(world.clone(), connector, addresses, outputs, quic_probe, choices).await;
+                let _ = world.timeout(CLOSING, host.idle()).await;
+                done
             }
             Knobs::Ours(config) => {
                 let to = SctpTarget {
@@ -145,6 +170,19 @@ struct KernelChoices {
     multipath: Option<bool>,
     /// The congestion control.
     congestion: Option<String>,
+}
+
+impl KernelChoices {
+    fn of(session: &KernelSession<OsWorld>) -> Self {
+        Self { multipath: session.is_multipath(), congestion: session.congestion() }
+    }
+}
+
+fn quic_probe(session: &QuicSession<OsWorld>) -> Option<Probe> {
+    let figures = session.with_engine(|engine, id| engine.figures(id))?;
+    // What was in a packet that is taken for lost is sent again in another.
+    let srtt = anabranch_base::time::nanos(figures.srtt);
+    Some(Probe { retransmitted: figures.lost, cwnd: figures.cwnd, srtt })
 }
 
 fn kernel_probe(session: &KernelSession<OsWorld>) -> Option<Probe> {

@@ -8,8 +8,8 @@ use anabranch_world::os::KernelOptions;
 use clap::ArgMatches;
 use std::net::SocketAddr;
 
-pub(super) const FORMS: &str = "tcp://HOST:PORT, sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, https+sctp://HOST:PORT \
-                     (over DTLS), mptcp://HOST:PORT or sctp-kernel://HOST:PORT";
+pub(super) const FORMS: &str = "tcp://HOST:PORT, https://HOST:PORT (TLS), sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, \
+                     https+sctp://HOST:PORT (over DTLS), h3://HOST:PORT (QUIC), mptcp://HOST:PORT or sctp-kernel://HOST:PORT";
 
 /// What was written is over, and the rest of it.
 fn of(text: &str) -> Result<(Carrier, &str), Failure> {
@@ -21,11 +21,11 @@ fn of(text: &str) -> Result<(Carrier, &str), Failure> {
 pub(super) fn of_url(text: &str) -> Result<Url, Failure> {
     let (carrier, rest) = of(text)?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
-    if rest.contains(',') && carrier.is_secure() {
+    if rest.contains(',') && carrier.is_over_dtls() {
         let message = format!("{text}: an association over DTLS has one address at each end (RFC 8261)");
         return Err(Failure::Usage(message));
     }
-    if rest.contains(',') && carrier.is_kernels() {
+    if rest.contains(',') && (carrier.is_kernels() || carrier.is_http3()) {
         let message = format!("{text}: several addresses of one host are for sctp:// and sctp-ip://");
         return Err(Failure::Usage(message));
     }
@@ -48,6 +48,7 @@ pub(super) fn of_listen(text: &str) -> Result<Listen, Failure> {
 /// How the transport is set.
 pub(super) enum Knobs {
     Ours(Box<Config>),
+    Quic(Box<anabranch_quic::Config>),
     Kernel(KernelOptions),
 }
 
@@ -57,6 +58,17 @@ impl Knobs {
         matches: &ArgMatches,
         set: &[(String, String)],
     ) -> Result<Self, Failure> {
+        if carrier.is_http3() {
+            if matches.contains_id("ppid") {
+                return Err(Failure::Usage("--ppid is for SCTP: QUIC has no such identifier".to_owned()));
+            }
+            if let Some(path) = knobs::key_file_of(matches) {
+                return Err(Failure::Usage(format!(
+                    "--key-file {path}: QUIC has certificates; leave it out"
+                )));
+            }
+            return Ok(Self::Quic(Box::new(knobs::quic(set)?)));
+        }
         let Some(protocol) = carrier.kernel() else {
             let mut config = knobs::sctp(matches, set)?;
             config.ppid = matches.get_one::<u32>("ppid").copied().unwrap_or(0);
@@ -105,6 +117,7 @@ impl Knobs {
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         match self {
             Self::Ours(config) => knobs::describe(config),
+            Self::Quic(config) => knobs::describe_quic(config),
             Self::Kernel(options) => {
                 let mut settings = Vec::new();
                 let mut add = |name: &str, value: Option<String>| {

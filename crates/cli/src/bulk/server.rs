@@ -2,16 +2,18 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
+use crate::dial::http3::{self, Http3Server};
 use crate::knobs::describe;
 use crate::place::Listen;
-use crate::secure::{DtlsServer, dtls_server};
+use crate::secure::{ServerTls, dtls_server};
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_dtls::DtlsLayer;
 use anabranch_load::throughput::{self, Event, Settings};
+use anabranch_tls::{TlsListener, TlsSession};
 use anabranch_transport::kernel::{KernelListener, KernelSession};
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost};
-use anabranch_transport::{CloseReason, Listener};
+use anabranch_transport::{CloseReason, Host, Listener};
 use anabranch_world::World;
 use anabranch_world::os::{OsTask, OsWorld, processor_time};
 use std::cell::Cell;
@@ -26,10 +28,8 @@ use std::time::Duration;
 pub(super) struct Server {
     pub(super) places: Vec<(Knobs, Listen)>,
     pub(super) sctp_port: u16,
-    /// Who it is over DTLS.
-    pub(super) dtls: Option<DtlsServer>,
-    /// A line about its certificate.
-    pub(super) certificate: Option<String>,
+    /// What it is over TLS, DTLS and QUIC.
+    pub(super) tls: Option<ServerTls>,
     pub(super) timeout: Duration,
     pub(super) once: bool,
 }
@@ -40,7 +40,7 @@ impl Server {
         // What the first session came to.
         let first: Rc<Cell<Option<Done>>> = Rc::default();
         let (mut tasks, mut hosts, mut urls) = (Vec::new(), Vec::new(), Vec::new());
-        let mut left_out = Vec::new();
+        let (mut left_out, mut quic) = (Vec::new(), Vec::new());
         for (knobs, place) in &self.places {
             let at = |what: &str| Failure::Host(format!("cannot listen: {what}"));
             match knobs {
@@ -73,8 +73,31 @@ impl Server {
                             }
                             settings
                         };
+                        if !place.carrier.is_secure() {
+                            tasks.push(self.start(&world, listener, settings, &first));
+                            continue;
+                        }
+                        let tls = self.tls.as_ref().and_then(|tls| tls.server.clone());
+                        let listener =
+                            TlsListener::new(world.clone(), listener, tls.ok_or_else(uncertified)?);
+                        let settings = move |session: &TlsSession<_>| session.below(&settings);
                         tasks.push(self.start(&world, listener, settings, &first));
                     }
+                }
+                Knobs::Quic(config) => {
+                    let server = self.tls.as_ref().and_then(|tls| tls.http3.clone());
+                    let config = (**config).clone();
+                    let server = Http3Server { server: server.ok_or_else(uncertified)?, config, logs: None };
+                    let here = world.at(place.addresses.clone()).map_err(|why| at(&why.to_string()))?;
+                    let host = http3::listen(&here, place, server).await.map_err(|why| at(&why))?;
+                    let port = host.engine(|engine| engine.port());
+                    let listener = host.listen(port, 0).map_err(|why| at(&why.to_string()))?;
+                    for ip in here.addresses() {
+                        urls.push(format!("{}://{}", place.carrier.name(), SocketAddr::new(ip, port)));
+                    }
+                    let settings = knobs.settings();
+                    tasks.push(self.start(&here, listener, move |_: &_| settings.clone(), &first));
+                    quic.push(host);
                 }
                 Knobs::Ours(config) => {
                     crate::dial::warn_kernel_sctp(place.carrier);
@@ -84,7 +107,8 @@ impl Server {
                     };
                     let mut config = (**config).clone();
                     config.streams = MAX_STREAMS;
-                    let dtls = self.dtls.as_ref().filter(|_| place.carrier.is_secure());
+                    let dtls = self.tls.as_ref().and_then(|tls| tls.dtls.as_ref());
+                    let dtls = dtls.filter(|_| place.carrier.is_over_dtls());
                     config.zero_checksum |= dtls.is_some_and(|dtls| dtls.unsummed);
                     // Over DTLS a host for each address (RFC 8261 §6.1).
                     let all = match (dtls, place.addresses.is_empty()) {
@@ -122,7 +146,8 @@ impl Server {
             }
         }
         complain(&format!("listening on {}", urls.join(" ")));
-        self.certificate.iter().chain(&left_out).for_each(|line| complain(line));
+        let certificate = self.tls.as_ref().map(|tls| &tls.shown);
+        certificate.into_iter().chain(&left_out).for_each(|line| complain(line));
         self.places.iter().for_each(|(knobs, _)| knobs.warn());
         let mut timer = world.timer();
         let ended = poll_fn(|cx| {
@@ -150,6 +175,9 @@ impl Server {
         if ended.is_ok() {
             // The last session still has to be closed by its client.
             for host in &hosts {
+                let _ = world.timeout(CLOSING, host.idle()).await;
+            }
+            for host in &quic {
                 let _ = world.timeout(CLOSING, host.idle()).await;
             }
         }
@@ -187,6 +215,11 @@ impl Server {
         );
         world.spawn("bulk server", serving)
     }
+}
+
+/// Who listens over TLS or QUIC has a certificate.
+fn uncertified() -> Failure {
+    Failure::Internal("a listener over TLS has no certificate".to_owned())
 }
 
 const LOOKING: Duration = Duration::from_millis(100);

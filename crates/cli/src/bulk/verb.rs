@@ -6,6 +6,7 @@ use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
 use crate::place::Url;
+use crate::secure::Spoken;
 use crate::{Done, Failure, dry_run, knobs, say, secure};
 use anabranch_base::units::{Bytes, format_span, parse_span};
 use anabranch_load::throughput::report::Framing;
@@ -58,9 +59,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             return Ok(Done::Well);
         }
         let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
-        let tls = secure::server(matches, &listens, None)?;
-        let (dtls, certificate) = tls.map_or((None, None), |tls| (tls.dtls, Some(tls.shown)));
-        let server = Server { places, sctp_port, dtls, certificate, timeout, once };
+        let tls = secure::server(matches, &listens, Spoken::Bulk)?;
+        let server = Server { places, sctp_port, tls, timeout, once };
         let served = os::run(options(matches), async |world| server.run(view(world)).await);
         return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
     }
@@ -77,9 +77,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
     let streams = number("streams");
-    if url.carrier.is_kernels() && (streams > 1 || matches.get_flag("unordered")) {
-        let message =
-            "--streams and --unordered are for sctp:// and sctp-ip://; others have one stream, in order";
+    if url.carrier.is_kernels() && streams > 1 {
+        let message = "--streams is for SCTP of ours and QUIC; others have one stream";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    if (url.carrier.is_kernels() || url.carrier.is_http3()) && matches.get_flag("unordered") {
+        let message = "--unordered is for SCTP of ours; others deliver in order";
         return Err(Failure::Usage(message.to_owned()));
     }
     if size("size")? == Some(0) {
@@ -106,7 +109,13 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     };
     let mut made = Knobs::of(url.carrier, matches, &set)?;
     made.warn();
-    let tls = secure::client(matches, [url.carrier])?;
+    let tls = secure::client_of(matches, [url.carrier], Spoken::Bulk)?;
+    if let Knobs::Quic(config) = &made
+        && u64::from(streams) > config.streams
+    {
+        let message = format!("--streams {streams}: more than may be open at once; --set streams={streams}");
+        return Err(Failure::Usage(message));
+    }
     if let Knobs::Ours(config) = &mut made {
         config.streams = config.streams.max(streams);
         if message > config.sndbuf {

@@ -4,9 +4,9 @@ use crate::Failure;
 use crate::place::Listen;
 use crate::qlog::LogsTo;
 use crate::serve::reason;
-use anabranch_quic::{Config, Options, QuicHost, Shard, Source, start, start_over};
+use anabranch_quic::{Config, Options, QuicConnector, QuicHost, Shard, Source, start, start_over};
 use anabranch_tls::{Client, Ends, Server, Surroundings};
-use anabranch_transport::{AnyConnector, Host, protocol};
+use anabranch_transport::{AnyConnector, Host};
 use anabranch_world::os::{OsSocket, OsWorld};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -28,13 +28,22 @@ pub struct Http3Target {
 impl Http3Target {
     /// This host's QUIC, and a connector to each of the addresses.
     pub async fn host(self, world: &OsWorld) -> Result<(Rc<dyn Host>, AnyConnector), Failure> {
+        let (host, connector) = self.typed_host(world).await?;
+        Ok((Rc::new(host), AnyConnector::new(connector)))
+    }
+
+    /// The same, with sessions that are known to be QUIC's.
+    pub async fn typed_host(
+        self,
+        world: &OsWorld,
+    ) -> Result<(QuicHost<OsWorld>, QuicConnector<OsWorld>), Failure> {
         let name = self.name.trim_matches(['[', ']']).to_owned();
         let ends = Ends { surroundings: Surroundings::Real, client: Some((self.client, name)), server: None };
         let here = world.at(Vec::new()).map_err(|why| Failure::Host(why.to_string()))?;
         let host = start(here, 0, self.config, ends, options(None, self.logs)).await;
         let host = host.map_err(|why| Failure::Host(format!("cannot use QUIC: {why}")))?;
-        let connector = host.connector(self.addresses.into_iter().map(protocol::Server::from).collect());
-        Ok((Rc::new(host), connector))
+        let connector = QuicConnector::new(host.clone(), self.addresses);
+        Ok((host, connector))
     }
 }
 

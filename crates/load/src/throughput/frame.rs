@@ -83,6 +83,8 @@ pub(super) enum Control {
     Received(Received),
     /// The server's, at the beginning, where the client asks for them.
     Settings(Settings),
+    /// The client begins this stream, where streams are fresh and are there once something was sent on them.
+    Begun,
 }
 
 const DATA: u8 = 0;
@@ -90,6 +92,7 @@ const HELLO: u8 = 1;
 const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
 const SETTINGS: u8 = 4;
+const BEGUN: u8 = 5;
 /// The largest frame of settings. All knobs of SCTP take about 1 kB.
 const MAX_SETTINGS: usize = 8 << 10;
 
@@ -129,6 +132,10 @@ impl Control {
                 frame[0] = RECEIVED;
                 let whole = u64::from(r.whole);
                 vec![r.bytes, r.messages, r.nanos, r.user, r.system, r.streams, r.least, r.most, whole]
+            }
+            Self::Begun => {
+                frame[0] = BEGUN;
+                Vec::new()
             }
         };
         for number in numbers {
@@ -191,6 +198,7 @@ impl Control {
                 let plain = pairs.filter(|(key, value)| plain(key) && plain(value));
                 Self::Settings(plain.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
             }
+            BEGUN => Self::Begun,
             _ => return None,
         })
     }
@@ -283,7 +291,7 @@ fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {
         DATA => MAX_FRAME,
-        HELLO | SENT | RECEIVED => 256,
+        HELLO | SENT | RECEIVED | BEGUN => 256,
         SETTINGS if settings => MAX_SETTINGS,
         _ => return Err("the peer does not speak this protocol"),
     };
@@ -331,6 +339,7 @@ mod tests {
             Control::Sent(Sent::default()),
             Control::Received(received),
             settings,
+            Control::Begun,
         ];
         let mut bytes = data(8);
         for control in &controls {
@@ -345,7 +354,7 @@ mod tests {
     fn frames_are_read_however_they_are_cut() {
         let (bytes, controls) = some();
         for piece in 1..=bytes.len() {
-            assert_eq!(read(&bytes, piece), Ok((8 + 4 * 108, 9, controls.clone())), "pieces of {piece}");
+            assert_eq!(read(&bytes, piece), Ok((8 + 5 * 108, 11, controls.clone())), "pieces of {piece}");
         }
     }
 

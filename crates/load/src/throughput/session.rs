@@ -8,10 +8,10 @@ use super::Processor;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
 use crate::idle_timer::IdleTimer;
 use anabranch_base::time::{Duration, Instant, nanos};
-use anabranch_transport::{CloseReason, Delivery, Session, Stream};
+use anabranch_transport::{CloseReason, Delivery, OpenError, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -42,6 +42,12 @@ pub(super) struct End<W: World, N: Session> {
     /// What the client asked for, once known.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
+    /// How many there are to be.
+    wanted: Cell<u16>,
+    /// Those that the client has begun, by number, while an earlier one is to come.
+    early: RefCell<BTreeMap<u64, N::Stream>>,
+    /// The test that begins once all streams are there, and whether this end sends.
+    ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer of all streams: with one each, 65,535 streams would need a gigabyte.
     buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
@@ -96,6 +102,9 @@ impl<W: World, N: Session> End<W, N> {
             moved: Cell::new(now),
             hello: Cell::new(None),
             streams: RefCell::default(),
+            wanted: Cell::new(1),
+            early: RefCell::default(),
+            ready: Cell::new(None),
             buffer: RefCell::new(vec![0; READ_BYTES]),
             sent_bytes: Cell::new(0),
             sent_messages: Cell::new(0),
@@ -123,6 +132,8 @@ impl<W: World, N: Session> End<W, N> {
     /// # Errors
     /// [`Failed`]; the session is of no more use.
     pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), Failed> {
+        let streams = hello.streams.min(self.most_streams());
+        let hello = if self.session.fresh_streams() { Hello { streams, ..hello } } else { hello };
         self.controls.borrow_mut().push_back(Control::Hello(hello));
         self.run(Some(hello), timeout).await
     }
@@ -137,9 +148,9 @@ impl<W: World, N: Session> End<W, N> {
 
     async fn run(self: &Rc<Self>, hello: Option<Hello>, timeout: Duration) -> Result<(), Failed> {
         let tasks = Tasks::new(self.world.clone());
-        self.hold(&tasks, 0)?;
+        let client = hello.is_some();
         if let Some(hello) = hello {
-            self.begin(&tasks, hello, true)?;
+            self.begin(hello, true)?;
         }
         let mut idle = IdleTimer::new(&self.world, timeout);
         let mut tell = self.world.timer();
@@ -147,8 +158,9 @@ impl<W: World, N: Session> End<W, N> {
         poll_fn(|cx| {
             store(&self.owner, cx);
             if let Some(hello) = self.hello.take() {
-                self.begin(&tasks, hello, false)?;
+                self.begin(hello, false)?;
             }
+            self.gather(&tasks, client, cx)?;
             // A peer that is done may have closed already.
             if self.is_done() {
                 return Poll::Ready(Ok(()));
@@ -170,14 +182,19 @@ impl<W: World, N: Session> End<W, N> {
         .await
     }
 
-    /// Opens the streams, and starts to send if this end is to.
-    fn begin(self: &Rc<Self>, tasks: &Tasks<W>, hello: Hello, client: bool) -> Result<(), Failed> {
+    /// How many streams there may be.
+    fn most_streams(&self) -> u16 {
+        u16::try_from(self.session.streams()).unwrap_or(u16::MAX).max(1)
+    }
+
+    /// Knows the test: it begins once its streams are there.
+    fn begin(&self, hello: Hello, client: bool) -> Result<(), Failed> {
         self.asked.set(true);
-        let streams = hello.streams.min(u16::try_from(self.session.streams()).unwrap_or(u16::MAX)).max(1);
-        for number in 1..streams {
-            self.hold(tasks, number)?;
+        // Fresh streams are as many as the client says.
+        if self.session.fresh_streams() && hello.streams > self.most_streams() {
+            return Err(Failed::Strange("the peer asks for more streams than there may be"));
         }
-        self.begun.set(self.world.now());
+        self.wanted.set(hello.streams.min(self.most_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
         // An end without data to send has sent all; one that expects none has received all.
         let none = Sent::default();
@@ -193,20 +210,62 @@ impl<W: World, N: Session> End<W, N> {
         if let Some(settings) = self.own_settings.clone().filter(|_| hello.settings) {
             self.controls.borrow_mut().push_front(Control::Settings(settings));
         }
-        tasks.spawn("throughput writer", write(self.clone(), hello, sends));
+        self.ready.set(Some((hello, sends)));
         Ok(())
     }
 
-    fn hold(self: &Rc<Self>, tasks: &Tasks<W>, number: u16) -> Result<(), Failed> {
-        let stream = self.session.open(number.into()).map_err(|why| match why {
-            anabranch_transport::OpenError::Closed(reason) => Failed::Closed(reason),
-            _ => Failed::Strange("a stream is not to be had"),
-        })?;
-        let stream = Rc::new(RefCell::new(stream));
-        self.streams.borrow_mut().push(stream.clone());
-        self.received.borrow_mut().push(0);
-        tasks.spawn("throughput reader", read(self.clone(), stream, usize::from(number)));
+    /// Takes the streams that are still wanted; with the last of them the test begins, if it is known.
+    fn gather(self: &Rc<Self>, tasks: &Tasks<W>, client: bool, cx: &mut Context<'_>) -> Result<(), Failed> {
+        loop {
+            let number = self.streams.borrow().len();
+            if number >= usize::from(self.wanted.get()) {
+                break;
+            }
+            let Poll::Ready(stream) = self.poll_stream(number as u64, client, cx)? else { return Ok(()) };
+            let stream = Rc::new(RefCell::new(stream));
+            self.streams.borrow_mut().push(stream.clone());
+            self.received.borrow_mut().push(0);
+            tasks.spawn("throughput reader", read(self.clone(), stream, number));
+        }
+        if let Some((hello, sends)) = self.ready.take() {
+            self.begun.set(self.world.now());
+            tasks.spawn("throughput writer", write(self.clone(), hello, sends, client));
+        }
         Ok(())
+    }
+
+    /// The stream of this number: it is there, or where streams are fresh the client begins it.
+    fn poll_stream(
+        &self,
+        number: u64,
+        client: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<N::Stream>, Failed> {
+        let failed = |why| match why {
+            OpenError::Closed(reason) => Failed::Closed(reason),
+            _ => Failed::Strange("a stream is not to be had"),
+        };
+        if !self.session.fresh_streams() {
+            return self.session.open(number).map(Poll::Ready).map_err(failed);
+        }
+        if client {
+            return match self.session.poll_begin(cx, false) {
+                Poll::Ready(stream) => stream.map(Poll::Ready).map_err(failed),
+                Poll::Pending => Ok(Poll::Pending),
+            };
+        }
+        // What was sent on a later one may come first.
+        let mut early = self.early.borrow_mut();
+        while !early.contains_key(&number) {
+            match self.session.poll_accept(cx) {
+                Poll::Ready(Ok(stream)) => {
+                    early.insert(stream.number(), stream);
+                }
+                Poll::Ready(Err(reason)) => return Err(Failed::Closed(reason)),
+                Poll::Pending => return Ok(Poll::Pending),
+            }
+        }
+        Ok(early.remove(&number).map_or(Poll::Pending, Poll::Ready))
     }
 
     fn is_done(&self) -> bool {
@@ -317,6 +376,7 @@ impl<W: World, N: Session> End<W, N> {
                     self.hello.set(Some(hello));
                     wake(&self.owner);
                 }
+                Some(Control::Begun) => {}
                 Some(Control::Settings(settings)) => *self.peer_settings.borrow_mut() = Some(settings),
                 Some(Control::Sent(sent)) => self.peer_sent.set(Some(sent)),
                 Some(Control::Received(received)) => {
@@ -360,8 +420,16 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
 }
 
 /// Writes control frames as they are queued, and data in between.
-async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends: bool) {
+async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends: bool, client: bool) {
     let streams: Vec<_> = end.streams.borrow().clone();
+    if client && end.session.fresh_streams() {
+        let frame = Control::Begun.encode();
+        for stream in &streams[1..] {
+            if let Err(reason) = write_frames(&end, stream, &frame, frame.len()).await {
+                return end.fail(Failed::Closed(reason));
+            }
+        }
+    }
     let message = frame::data(hello.message as usize);
     // Many small messages of one stream go into one write.
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };

@@ -46,7 +46,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
     }
 
     /// What the engine knows of it.
-    pub(crate) fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
+    pub fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
         look(&mut self.held.host.shared.borrow_mut().engine, self.held.id)
     }
 

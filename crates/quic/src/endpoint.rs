@@ -142,7 +142,7 @@ struct Held {
     announced: bool,
     /// It ends as soon as all that was written has arrived.
     closing: bool,
-    /// The peer has moved, and has not shown that it is where it seems to be.
+    /// The peer has begun or moved, and has not shown that it is where it seems to be.
     unproven: Option<Unproven>,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (the end) as far as they are not quinn's.
 
+use super::proof::Unproven;
 use super::streams::number;
 use super::transport::SHARES;
 use super::{Endpoint, Event, Held, Id, Open};
@@ -47,7 +48,7 @@ impl Endpoint {
         watch.note(TraceEvent::Opening);
         let begun = self.surroundings.within(|| inner.connect(at, config, target, &name));
         let (handle, connection) = begun.map_err(|error| error.to_string())?;
-        Ok(self.hold(now, handle, connection, watch, Some(first)))
+        Ok(self.hold(now, handle, connection, watch, Some(first), None))
     }
 
     /// The watch over a connection that a client begins with this destination.
@@ -66,6 +67,7 @@ impl Endpoint {
         connection: Connection,
         watch: Arc<Watch>,
         first: Option<ConnectionId>,
+        unproven: Option<Unproven>,
     ) -> Id {
         let id = Id(self.next);
         self.next += 1;
@@ -84,7 +86,7 @@ impl Endpoint {
             answered: false,
             announced: false,
             closing: false,
-            unproven: None,
+            unproven,
         };
         self.connections.insert(id, held);
         self.handles.insert(handle, id);
@@ -92,7 +94,8 @@ impl Endpoint {
         id
     }
 
-    pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming) {
+    /// A client begins, by a datagram of so many bytes.
+    pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize) {
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
@@ -118,6 +121,8 @@ impl Endpoint {
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
+            let unproven = Unproven::begins(incoming.remote_address(), came);
+            let unproven = (!incoming.remote_address_validated()).then_some(unproven);
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
             let accepted =
@@ -126,7 +131,7 @@ impl Endpoint {
                 Ok((handle, connection)) => {
                     let id = Id(self.next);
                     self.half_open.insert(id);
-                    self.hold(now, handle, connection, watch, None);
+                    self.hold(now, handle, connection, watch, None, unproven);
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {

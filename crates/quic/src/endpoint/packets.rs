@@ -92,6 +92,10 @@ impl Engine for Endpoint {
                 self.ready.remove(&id);
                 continue;
             };
+            if held.is_held_back() {
+                self.ready.remove(&id);
+                continue;
+            }
             let rate = held.watch.rate();
             // quinn has a pacer, but none that can be told a rate: it is not asked before the next packet is due, with which
             // acknowledgements go, too.
@@ -207,7 +211,7 @@ impl Endpoint {
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 self.buffer = buffer;
-                return self.accept(now, incoming);
+                return self.accept(now, incoming, bytes);
             }
             Some(DatagramEvent::Response(transmit)) => self.reply(&transmit, &buffer),
             None => {}

@@ -4,12 +4,14 @@
 //! here an instant of ours is a span after the endpoint's birth, so that no result depends on when that was.
 //!
 //! - `connections`: how they begin and end, and what becomes of their events
+//! - `entrance`: whose handshake is under way, and who may begin one
 //! - `packets`: packets in and out, and deadlines: the endpoint as an engine
 //! - `proof`: what goes to an address of which nobody has shown that it is there
 //! - `streams`: what applications read and write
 //! - `transport`: what quinn is set to for a connection
 
 mod connections;
+mod entrance;
 mod packets;
 mod proof;
 mod streams;
@@ -29,6 +31,7 @@ use anabranch_base::{Account, Ecn, Rng};
 use anabranch_congestion::Pacer;
 use anabranch_tls::{Distrust, Ends, Surroundings};
 use anabranch_transport::protocol::ConnectionLog;
+use entrance::Entrance;
 use proof::Unproven;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
@@ -180,8 +183,8 @@ pub struct Endpoint {
     handles: BTreeMap<ConnectionHandle, Id>,
     /// Connections that may have something to send.
     ready: BTreeSet<Id>,
-    /// Handshakes that a server has under way, the oldest first.
-    half_open: BTreeSet<Id>,
+    /// Handshakes that a server has under way.
+    entrance: Entrance,
     /// Servers that did not take what was sent early; until the next connection with each.
     refused_early: BTreeSet<SocketAddr>,
     /// Connections by their deadlines.
@@ -234,6 +237,7 @@ impl Endpoint {
                 let crypto = Arc::new(crypto);
                 let mut config = ServerConfig::new(crypto.clone(), token_key(&mut rng));
                 config.time_source(clock.clone());
+                config.retry_token_lifetime(RETRIED);
                 Some((crypto, config))
             }
         };
@@ -267,7 +271,7 @@ impl Endpoint {
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
             ready: BTreeSet::new(),
-            half_open: BTreeSet::new(),
+            entrance: Entrance::default(),
             refused_early: BTreeSet::new(),
             due: BTreeSet::new(),
             touched: Vec::new(),
@@ -301,6 +305,12 @@ impl Endpoint {
         self.accepted
     }
 
+    /// Handshakes that peers have begun here and that are not done.
+    #[must_use]
+    pub fn half_open(&self) -> usize {
+        self.entrance.under_way()
+    }
+
     /// The UDP port.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -316,6 +326,11 @@ impl Endpoint {
     /// Takes in connections for a port from now on, or no more.
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
+    }
+
+    /// So many connections wait to be taken: where they are many, nobody begins another.
+    pub fn set_accept_queue(&mut self, waiting: usize) {
+        self.entrance.waiting = waiting;
     }
 
     /// How often a retransmission timer (RFC 9002 §6.2) ran out.
@@ -383,3 +398,6 @@ impl Endpoint {
         SocketAddr::new(any, self.local.port())
     }
 }
+
+/// How long a Retry packet's token is good (RFC 9000 §8.1.4): longer than a client asks again and again that is not answered.
+const RETRIED: Duration = Duration::from_secs(60);

@@ -164,6 +164,44 @@ fn three_times_what_has_come_from_there_and_no_more() {
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
 
+/// Thousands of clients of one address begin at the same instant. Who has shown its address and finds no room is not answered,
+/// asks again and comes in; nobody is refused, and handshakes under way are bounded.
+#[test]
+fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
+    const CLIENTS: usize = 3_000;
+    let mut both = pair(&Config::default());
+    for _ in 0..CLIENTS {
+        both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    }
+    let (mut now, mut connected, mut accepted, mut answers) = (Instant::ZERO, 0, 0, Vec::new());
+    while connected < CLIENTS || accepted < CLIENTS {
+        assert!(now < Instant::from_millis(25_000), "{connected} have come in");
+        // All that clients say comes before anything that is said to them has left the server.
+        let [near, far] = &mut both;
+        for sent in sends(near, now) {
+            give(far, now, &sent);
+            answers.extend(sends(far, now));
+        }
+        answers.extend(sends(far, now));
+        let quiet = answers.is_empty();
+        answers.drain(..).for_each(|sent| give(near, now, &sent));
+        for event in events(near).into_iter().chain(events(far)) {
+            match event {
+                Event::Connected { .. } => connected += 1,
+                Event::Accepted { .. } => accepted += 1,
+                Event::Closed { .. } => panic!("{now}: {event:?} after {connected}"),
+                _ => {}
+            }
+        }
+        assert!(far.half_open() <= 1_024, "{} handshakes", far.half_open());
+        if quiet {
+            let due = near.poll_timeout().into_iter().chain(far.poll_timeout()).min().expect("a timer");
+            now = now.max(due);
+            both.iter_mut().for_each(|end| end.handle_timeout(now));
+        }
+    }
+}
+
 /// RFC 9000 §6.1, §10.3: what answers without a connection is no larger than what it answers, and a short packet that may be
 /// anything gets nothing.
 #[test]

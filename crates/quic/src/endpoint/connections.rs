@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (the end) as far as they are not quinn's.
 
+use super::entrance::Room;
 use super::proof::Unproven;
 use super::streams::number;
 use super::transport::SHARES;
@@ -99,20 +100,32 @@ impl Endpoint {
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
+        if self.listening.is_none() || self.server.is_none() {
+            let transmit = self.inner.refuse(incoming, &mut buffer);
+            self.reply(&transmit, &buffer);
+            self.buffer = buffer;
+            return;
+        }
         // RFC 9000 §8.1.2: while many begin, who has not shown that it is at its address is told to, and nothing is
         // remembered of it.
-        let many = self.config.retry == Retry::Always || self.half_open.len() >= RETRY_FROM;
-        let listens = self.listening.is_some() && self.connections.len() < MAX_CONNECTIONS;
-        if listens && many && !incoming.remote_address_validated() && incoming.may_retry() {
+        let address = incoming.remote_address().ip();
+        let many = self.config.retry == Retry::Always || self.entrance.is_busy();
+        let room = match self.entrance.room(now, address) {
+            _ if self.connections.len() >= MAX_CONNECTIONS => Room::None,
+            room => room,
+        };
+        if many && !incoming.remote_address_validated() && incoming.may_retry() {
             let retried = self.surroundings.within(|| self.inner.retry(incoming, &mut buffer));
             if let Ok(transmit) = retried {
                 self.reply(&transmit, &buffer);
             }
-        } else if let Some((crypto, config)) = self.server.clone().filter(|_| listens) {
-            if self.half_open.len() >= MAX_HALF_OPEN
-                && let Some(oldest) = self.half_open.pop_first()
-            {
+        } else if room == Room::None {
+            // As a datagram that was lost: its client sends it again, which a refusal would have end.
+            self.inner.ignore(incoming);
+        } else if let Some((crypto, config)) = self.server.clone() {
+            if let Room::InsteadOf(oldest) = room {
                 self.abort(now, oldest);
+                self.entrance.remove(oldest);
             }
             let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
             let mut config = config;
@@ -130,7 +143,7 @@ impl Endpoint {
             match accepted {
                 Ok((handle, connection)) => {
                     let id = Id(self.next);
-                    self.half_open.insert(id);
+                    self.entrance.insert(now, id, address);
                     self.hold(now, handle, connection, watch, None, unproven);
                 }
                 Err(error) => {
@@ -139,9 +152,6 @@ impl Endpoint {
                     }
                 }
             }
-        } else {
-            let transmit = self.inner.refuse(incoming, &mut buffer);
-            self.reply(&transmit, &buffer);
         }
         self.buffer = buffer;
     }
@@ -225,7 +235,7 @@ impl Endpoint {
             }
         }
         if !held.connection.is_handshaking() {
-            self.half_open.remove(&id);
+            self.entrance.remove(id);
         }
         if held.closing && !held.told && held.watch.is_delivered() {
             held.connection.close(at, FINISHED, Bytes::new());
@@ -243,7 +253,7 @@ impl Endpoint {
                 held.end(&mut self.events, id, None);
                 self.timeouts += held.watch.timeouts();
                 self.ready.remove(&id);
-                self.half_open.remove(&id);
+                self.entrance.remove(id);
                 if let Some(at) = held.deadline {
                     self.due.remove(&(at, id));
                 }
@@ -329,10 +339,6 @@ const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// What a connection holds beside its data, as `benches/src/bin/quic.rs` measures it: 34 kB.
 const CONNECTION: u64 = 34 * 1024;
-/// Handshakes under way from which on clients have to show their addresses first; and at most, when the oldest gives way.
-const RETRY_FROM: usize = 256;
-const MAX_HALF_OPEN: usize = 1_024;
-/// Connections of a host.
 /// Servers of which it is remembered that they took nothing early.
 const MOST_REFUSED: usize = 1_024;
 /// Connections of a host.

@@ -7,6 +7,7 @@
 //! - `entrance`: whose handshake is under way, and who may begin one
 //! - `packets`: packets in and out, and deadlines: the endpoint as an engine
 //! - `proof`: what goes to an address of which nobody has shown that it is there
+//! - `queue`: who waits for its handshake to begin
 //! - `streams`: what applications read and write
 //! - `transport`: what quinn is set to for a connection
 
@@ -14,6 +15,7 @@ mod connections;
 mod entrance;
 mod packets;
 mod proof;
+mod queue;
 mod streams;
 mod transport;
 
@@ -33,6 +35,7 @@ use anabranch_tls::{Distrust, Ends, Surroundings};
 use anabranch_transport::protocol::ConnectionLog;
 use entrance::Entrance;
 use proof::Unproven;
+use queue::Queue;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, ConnectionId, EndpointConfig, ServerConfig,
@@ -185,6 +188,8 @@ pub struct Endpoint {
     ready: BTreeSet<Id>,
     /// Handshakes that a server has under way.
     entrance: Entrance,
+    /// Clients that wait for room there.
+    queue: Queue,
     /// Servers that did not take what was sent early; until the next connection with each.
     refused_early: BTreeSet<SocketAddr>,
     /// Connections by their deadlines.
@@ -238,6 +243,9 @@ impl Endpoint {
                 let mut config = ServerConfig::new(crypto.clone(), token_key(&mut rng));
                 config.time_source(clock.clone());
                 config.retry_token_lifetime(RETRIED);
+                config
+                    .incoming_buffer_size(queue::KEPT_OF_ONE)
+                    .incoming_buffer_size_total(queue::KEPT_OF_ALL);
                 Some((crypto, config))
             }
         };
@@ -272,6 +280,7 @@ impl Endpoint {
             handles: BTreeMap::new(),
             ready: BTreeSet::new(),
             entrance: Entrance::default(),
+            queue: Queue::default(),
             refused_early: BTreeSet::new(),
             due: BTreeSet::new(),
             touched: Vec::new(),

@@ -97,7 +97,6 @@ impl Endpoint {
 
     /// A client begins, by a datagram of so many bytes.
     pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize) {
-        let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         if self.listening.is_none() || self.server.is_none() {
@@ -121,12 +120,44 @@ impl Endpoint {
             }
         } else if room == Room::None {
             // As a datagram that was lost: its client sends it again, which a refusal would have end.
-            self.inner.ignore(incoming);
-        } else if let Some((crypto, config)) = self.server.clone() {
+            if let Some(incoming) = self.queue.push(now, incoming, came) {
+                self.inner.ignore(incoming);
+            }
+        } else {
             if let Room::InsteadOf(oldest) = room {
                 self.abort(now, oldest);
                 self.entrance.remove(oldest);
             }
+            self.begin(now, incoming, came, &mut buffer);
+        }
+        self.buffer = buffer;
+    }
+
+    /// Begins with those who wait, as far as there is room.
+    pub(super) fn admit(&mut self, now: Instant) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while self.may_admit()
+            && let Some((waits, is_there)) = self.queue.pop(now)
+        {
+            if is_there {
+                buffer.clear();
+                self.begin(now, waits.incoming, waits.came, &mut buffer);
+            } else {
+                self.inner.ignore(waits.incoming);
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    /// Somebody waits, and there is room.
+    pub(super) fn may_admit(&self) -> bool {
+        !self.queue.is_empty() && self.entrance.is_free() && self.connections.len() < MAX_CONNECTIONS
+    }
+
+    /// Begins a handshake with a client.
+    fn begin(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize, buffer: &mut Vec<u8>) {
+        let (at, address) = (self.at(now), incoming.remote_address().ip());
+        if let Some((crypto, config)) = self.server.clone() {
             let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
             let mut config = config;
             config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
@@ -139,7 +170,7 @@ impl Endpoint {
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
             let accepted =
-                self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, Some(Arc::new(config))));
+                self.surroundings.within(|| inner.accept(incoming, at, buffer, Some(Arc::new(config))));
             match accepted {
                 Ok((handle, connection)) => {
                     let id = Id(self.next);
@@ -148,12 +179,11 @@ impl Endpoint {
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {
-                        self.reply(&transmit, &buffer);
+                        self.reply(&transmit, buffer);
                     }
                 }
             }
         }
-        self.buffer = buffer;
     }
 
     /// A connection was touched: endpoint and connection tell each other, its events become ours, its deadline is noted.

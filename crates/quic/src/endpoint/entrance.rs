@@ -2,8 +2,8 @@
 //!
 //! RFC 9000 §8.1.2 and §21.3 leave it to us what a server does that has much to do. From [`RETRY_FROM`] handshakes on who has
 //! not shown its address is told to, by a Retry packet, and nothing is remembered of it. With [`MAX_HALF_OPEN`] under way, or
-//! many connections that wait to be taken, who has shown it is not answered: its timer (RFC 9002 §6.2) has it ask again, and
-//! no handshake that is under way ends for it. Those that do not come to an end give way: of a network with far more of them
+//! many connections that wait to be taken, who has shown it waits (`queue`) or, beyond that, is not answered: its timer
+//! (RFC 9002 §6.2) has it ask again, and no handshake that is under way ends for it. Those that do not come to an end give way: of a network with far more of them
 //! than the newcomer's soon, others later.
 
 use super::Id;
@@ -41,6 +41,11 @@ impl Entrance {
     /// Who begins has to show its address first.
     pub(super) fn is_busy(&self) -> bool {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
+    }
+
+    /// There is room for anybody.
+    pub(super) fn is_free(&self) -> bool {
+        self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
 
     /// Room for a handshake with this address.
@@ -85,7 +90,7 @@ impl Entrance {
 }
 
 /// Who is one client: an address of IPv4, or 64 bits of IPv6.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
         address => address,

@@ -82,6 +82,7 @@ impl Engine for Endpoint {
             return true;
         }
         self.clock.set(now.as_nanos());
+        self.admit(now);
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
@@ -160,7 +161,7 @@ impl Engine for Endpoint {
     }
 
     fn has_output(&self) -> bool {
-        !self.replies.is_empty() || !self.events.is_empty() || !self.ready.is_empty()
+        !self.replies.is_empty() || !self.events.is_empty() || !self.ready.is_empty() || self.may_admit()
     }
 
     fn set_tracing(&mut self, on: bool) {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
+mod amplification;
 mod bad_input;
 mod beneath;
 mod bulk;

@@ -3,6 +3,7 @@
 
 use crate::ends::{Ends, EndsError};
 use crate::hello::is_client_hello;
+use crate::peers::Unproven;
 use crate::records::{Ended, Records};
 use crate::secrets::{Cookie, Seen, watched, with_cookie};
 use crate::simulation::BEGINNING;
@@ -26,6 +27,8 @@ pub(crate) struct Connection {
     usage: Usage,
     /// The cookie that its client has brought.
     pub cookie: Option<Cookie>,
+    /// What has come from a client that has not brought one, and what went to it.
+    pub unproven: Option<Unproven>,
 }
 
 /// What a handshake needs, and nothing after it.
@@ -96,6 +99,7 @@ impl Connection {
             listed: None,
             usage: Usage { last: now, latest: None, associations: BTreeSet::new(), carried: false },
             cookie: None,
+            unproven: None,
         })
     }
 

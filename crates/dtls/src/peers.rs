@@ -4,6 +4,7 @@
 //! it, told apart by SCTP's own ports. Whoever begins an association is the client of DTLS: its INIT begins the handshake
 //! and does not leave before that is done.
 mod entrance;
+mod proof;
 
 use crate::connection::{Came, Connection};
 use crate::cookie::Secret;
@@ -14,6 +15,7 @@ use crate::records::Ended;
 use anabranch_base::{Ecn, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
 use entrance::Heard;
+pub(crate) use proof::Unproven;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -257,13 +259,23 @@ impl Peers {
         };
         let Some(connection) = connection else { return };
         let (ends, outbox, inbound) = (&self.ends, &mut self.outbox, &mut self.inbound);
-        let send = |record: &[u8]| outbox.push(Label::own(local, peer), record);
+        let mut unproven = connection.unproven.take();
+        if let (Some(unproven), Some(datagram)) = (&mut unproven, &datagram) {
+            unproven.came(datagram);
+        }
+        let has_come = datagram.is_some();
+        let send = |datagram: &[u8]| {
+            if Unproven::may_leave(&mut unproven, has_come, datagram) {
+                outbox.push(Label::own(local, peer), datagram);
+            }
+        };
         let deliver = |packet: &[u8]| {
             if !packet.is_empty() && inbound.len() < MAX_INBOUND {
                 inbound.push_back(Inbound { source: peer, target: local, ecn, tag, bytes: packet.to_vec() });
             }
         };
         let came = connection.receive(ends, now, datagram, &mut self.buffer, deliver, send);
+        connection.unproven = unproven;
         self.after(half, key, came);
     }
 

@@ -60,6 +60,48 @@ fn a_hello_is_answered_with_at_most_three_times_its_bytes() {
     }
 }
 
+/// A hello that has to be kept, as it comes in two datagrams, has its request for a cookie, too, and that is not sent again
+/// (RFC 9147 §5.1), unless a piece of the hello is: then three times what has come is the end.
+#[test]
+fn a_hello_in_pieces_is_answered_with_at_most_three_times_its_bytes() {
+    for (version, again) in
+        [Version::Only12, Version::Only13, Version::From12].into_iter().flat_map(|v| [(v, 0), (v, 20)])
+    {
+        let (network, nodes) = network(1, "rate=10mbit,rtt=60ms");
+        let [here, there] = nodes.map(|node| network.world(node));
+        let program = async move {
+            let hello = hello(&here, &there, version).await;
+            let _server = server(&there, Version::From12).await;
+            let stranger = here.bind(Local::Udp { port: 5000 }).await.expect("a socket");
+            let to = SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP);
+            let (mut said, mut got) = (0, Vec::new());
+            let message = &hello[25..];
+            let (first, rest) = message.split_at(message.len() - 8);
+            let pieces = [(0, first), (first.len(), rest)];
+            for (number, (offset, piece)) in pieces.into_iter().chain(vec![pieces[1]; again]).enumerate() {
+                // RFC 6347 §4.2.2: a record with its number, and the message's header with where the piece belongs.
+                let mut record = hello[..25].to_vec();
+                record[10] = number as u8;
+                record[11..13].copy_from_slice(&(12 + piece.len() as u16).to_be_bytes());
+                record[20..22].copy_from_slice(&(offset as u16).to_be_bytes());
+                record[23..25].copy_from_slice(&(piece.len() as u16).to_be_bytes());
+                record.extend(piece);
+                send(&stranger, to, &record).await;
+                said += record.len();
+                here.sleep_until(here.now() + Duration::from_millis(100)).await;
+            }
+            let end = here.now() + Duration::from_secs(120);
+            while let Some(datagram) = here.timeout(end - here.now(), receive(&stranger)).await {
+                got.push(datagram.len());
+            }
+            (said, got)
+        };
+        let (said, got) = network.run(program, LIMIT).done().expect("in time");
+        assert!(!got.is_empty() && (again > 0 || got.len() == 1), "{version:?}: {got:?}");
+        assert!(got.iter().sum::<usize>() <= 3 * said, "{version:?}: {got:?} for {said}");
+    }
+}
+
 /// A thousand hellos a second, each from another port, whose senders never answer: a client connects in as many round trips
 /// as without them, near or a quarter of a second away.
 #[test]

@@ -4,14 +4,18 @@
 //! here an instant of ours is a span after the endpoint's birth, so that no result depends on when that was.
 //!
 //! - `connections`: how they begin and end, and what becomes of their events
+//! - `entrance`: whose handshake is under way, and who may begin one
 //! - `packets`: packets in and out, and deadlines: the endpoint as an engine
 //! - `proof`: what goes to an address of which nobody has shown that it is there
+//! - `queue`: who waits for its handshake to begin
 //! - `streams`: what applications read and write
 //! - `transport`: what quinn is set to for a connection
 
 mod connections;
+mod entrance;
 mod packets;
 mod proof;
+mod queue;
 mod streams;
 mod transport;
 
@@ -29,7 +33,9 @@ use anabranch_base::{Account, Ecn, Rng};
 use anabranch_congestion::Pacer;
 use anabranch_tls::{Distrust, Ends, Surroundings};
 use anabranch_transport::protocol::ConnectionLog;
+use entrance::Entrance;
 use proof::Unproven;
+use queue::Queue;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, ConnectionId, EndpointConfig, ServerConfig,
@@ -154,7 +160,7 @@ struct Held {
     announced: bool,
     /// It ends as soon as all that was written has arrived.
     closing: bool,
-    /// The peer has moved, and has not shown that it is where it seems to be.
+    /// The peer has begun or moved, and has not shown that it is where it seems to be.
     unproven: Option<Unproven>,
 }
 
@@ -192,8 +198,10 @@ pub struct Endpoint {
     handles: BTreeMap<ConnectionHandle, Id>,
     /// Connections that may have something to send.
     ready: BTreeSet<Id>,
-    /// Handshakes that a server has under way, the oldest first.
-    half_open: BTreeSet<Id>,
+    /// Handshakes that a server has under way.
+    entrance: Entrance,
+    /// Clients that wait for room there.
+    queue: Queue,
     /// Servers that did not take what was sent early; until the next connection with each.
     refused_early: BTreeSet<SocketAddr>,
     /// Connections by their deadlines.
@@ -246,6 +254,10 @@ impl Endpoint {
                 let crypto = Arc::new(crypto);
                 let mut config = ServerConfig::new(crypto.clone(), token_key(&mut rng));
                 config.time_source(clock.clone());
+                config.retry_token_lifetime(RETRIED);
+                config
+                    .incoming_buffer_size(queue::KEPT_OF_ONE)
+                    .incoming_buffer_size_total(queue::KEPT_OF_ALL);
                 Some((crypto, config))
             }
         };
@@ -279,7 +291,8 @@ impl Endpoint {
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
             ready: BTreeSet::new(),
-            half_open: BTreeSet::new(),
+            entrance: Entrance::default(),
+            queue: Queue::default(),
             refused_early: BTreeSet::new(),
             due: BTreeSet::new(),
             touched: Vec::new(),
@@ -313,6 +326,12 @@ impl Endpoint {
         self.accepted
     }
 
+    /// Handshakes that peers have begun here and that are not done.
+    #[must_use]
+    pub fn half_open(&self) -> usize {
+        self.entrance.under_way()
+    }
+
     /// The UDP port.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -328,6 +347,11 @@ impl Endpoint {
     /// Takes in connections for a port from now on, or no more.
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
+    }
+
+    /// So many connections wait to be taken: where they are many, nobody begins another.
+    pub fn set_accept_queue(&mut self, waiting: usize) {
+        self.entrance.waiting = waiting;
     }
 
     /// How often a retransmission timer (RFC 9002 §6.2) ran out.
@@ -402,3 +426,6 @@ impl Endpoint {
         SocketAddr::new(any, self.local.port())
     }
 }
+
+/// How long a Retry packet's token is good (RFC 9000 §8.1.4): longer than a client asks again and again that is not answered.
+const RETRIED: Duration = Duration::from_secs(60);

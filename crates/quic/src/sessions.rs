@@ -60,6 +60,10 @@ impl SessionEngine for Endpoint {
         }
     }
 
+    fn set_accept_queue(&mut self, _: u16, waiting: u32) {
+        Self::set_accept_queue(self, waiting as usize);
+    }
+
     fn trace_key(&self, id: Id) -> u64 {
         Self::trace_key(self, id)
     }

@@ -53,6 +53,8 @@ pub(crate) struct Watch {
     answered: AtomicBool,
     /// Losses of a window are being made good.
     recovering: AtomicBool,
+    /// A Handshake packet has come.
+    shaken: AtomicBool,
     /// Where it is logged, if it is.
     qlog: Option<Mutex<Qlog>>,
 }
@@ -90,6 +92,7 @@ impl Watch {
             rate: AtomicU64::new(NO_RATE),
             answered: AtomicBool::new(false),
             recovering: AtomicBool::new(false),
+            shaken: AtomicBool::new(false),
             qlog: qlog.map(Mutex::new),
         })
     }
@@ -121,6 +124,11 @@ impl Watch {
     /// The token of a response that came since this was last asked.
     pub(crate) fn take_response(&self) -> Option<u64> {
         self.seen().response.take()
+    }
+
+    /// A genuine Handshake packet has come: the peer has had an Initial packet where that went (RFC 9000 §8.1).
+    pub(crate) fn has_shaken_hands(&self) -> bool {
+        self.shaken.load(Ordering::Relaxed)
     }
 
     /// The connection is over.
@@ -244,6 +252,7 @@ impl Watch {
     /// A packet has come, and it is genuine.
     pub(crate) fn arrives(&self, level: Level, number: u64, payload: &[u8]) {
         if level != Level::Data {
+            self.shaken.fetch_or(level == Level::Handshake, Ordering::Relaxed);
             return;
         }
         let tracing = self.is_tracing();

@@ -128,6 +128,80 @@ fn a_stranger_gets_at_most_three_times_what_has_come() {
     assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
 }
 
+/// RFC 9000 §8.1: not a byte more, where a client's datagrams do not divide by those of the server, and what has come from
+/// elsewhere does not count; and who shows that it is there is let in.
+#[test]
+fn three_times_what_has_come_from_there_and_no_more() {
+    for (more, elsewhere) in [(0, 0), (50, 0), (199, 0), (0, 5)] {
+        let mut both = pair(&Config::default());
+        both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+        let mut hello = sends(&mut both[0], Instant::ZERO);
+        // What stands behind a packet is none, and has come all the same.
+        hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
+        hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
+        for _ in 0..elsewhere {
+            hello.iter().for_each(|sent| {
+                give(&mut both[1], Instant::ZERO, &Sent { source: at(7, 7), ..sent.clone() })
+            });
+        }
+        let answered = sends(&mut both[1], Instant::ZERO);
+        let (came, went) = (size(&hello), size(&answered));
+        assert!(answered.iter().all(|sent| sent.target == at(1, 1000)));
+        assert!(went > 2 * came && went <= 3 * came, "{went} bytes for {came}");
+        answered.iter().for_each(|sent| give(&mut both[0], Instant::ZERO, sent));
+        settle(&mut both, Instant::ZERO);
+        assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])), "{more}, {elsewhere}");
+    }
+    // The same with all that a server sends by its timers.
+    let [mut near, mut far] = pair(&Config::default());
+    near.connect(Instant::ZERO, at(2, 443)).expect("begun");
+    let hello = sends(&mut near, Instant::ZERO);
+    hello.iter().for_each(|sent| give(&mut far, Instant::ZERO, sent));
+    let first = size(&sends(&mut far, Instant::ZERO));
+    let copies: Vec<_> =
+        (0..9).flat_map(|_| hello.iter().map(|sent| Sent { source: at(7, 7), ..sent.clone() })).collect();
+    let all = first + answers(&mut far, Instant::ZERO, &copies);
+    assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
+}
+
+/// Thousands of clients of one address begin at the same instant. Who has shown its address and finds no room is not answered,
+/// asks again and comes in; nobody is refused, and handshakes under way are bounded.
+#[test]
+fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
+    const CLIENTS: usize = 3_000;
+    let mut both = pair(&Config::default());
+    for _ in 0..CLIENTS {
+        both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
+    }
+    let (mut now, mut connected, mut accepted, mut answers) = (Instant::ZERO, 0, 0, Vec::new());
+    while connected < CLIENTS || accepted < CLIENTS {
+        assert!(now < Instant::from_millis(25_000), "{connected} have come in");
+        // All that clients say comes before anything that is said to them has left the server.
+        let [near, far] = &mut both;
+        for sent in sends(near, now) {
+            give(far, now, &sent);
+            answers.extend(sends(far, now));
+        }
+        answers.extend(sends(far, now));
+        let quiet = answers.is_empty();
+        answers.drain(..).for_each(|sent| give(near, now, &sent));
+        for event in events(near).into_iter().chain(events(far)) {
+            match event {
+                Event::Connected { .. } => connected += 1,
+                Event::Accepted { .. } => accepted += 1,
+                Event::Closed { .. } => panic!("{now}: {event:?} after {connected}"),
+                _ => {}
+            }
+        }
+        assert!(far.half_open() <= 1_024, "{} handshakes", far.half_open());
+        if quiet {
+            let due = near.poll_timeout().into_iter().chain(far.poll_timeout()).min().expect("a timer");
+            now = now.max(due);
+            both.iter_mut().for_each(|end| end.handle_timeout(now));
+        }
+    }
+}
+
 /// RFC 9000 §6.1, §10.3: what answers without a connection is no larger than what it answers, and a short packet that may be
 /// anything gets nothing.
 #[test]

@@ -223,14 +223,7 @@ impl Raw {
     }
 
     fn send(&self, at: usize, tag: u32, chunks: &[Vec<u8>]) {
-        let mut packet = Vec::with_capacity(1500);
-        packet.extend(self.associations[at].port.to_be_bytes());
-        packet.extend(80_u16.to_be_bytes());
-        packet.extend(tag.to_be_bytes());
-        packet.extend([0; 4]);
-        chunks.iter().for_each(|chunk| packet.extend(chunk));
-        let sum = crc32c(&packet);
-        packet[8..12].copy_from_slice(&sum.to_le_bytes());
+        let packet = packet(self.associations[at].port, tag, chunks);
         // What does not fit the server's socket is lost, as on any network.
         let _ = self.socket.send_to(&packet, self.server);
     }
@@ -240,7 +233,21 @@ impl Raw {
     }
 }
 
-fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
+/// A packet of these chunks for the port that servers have.
+pub fn packet(source: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(1500);
+    packet.extend(source.to_be_bytes());
+    packet.extend(80_u16.to_be_bytes());
+    packet.extend(tag.to_be_bytes());
+    packet.extend([0; 4]);
+    chunks.iter().for_each(|chunk| packet.extend(chunk));
+    let sum = crc32c(&packet);
+    packet[8..12].copy_from_slice(&sum.to_le_bytes());
+    packet
+}
+
+/// A chunk, padded.
+pub fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     let mut chunk = vec![kind, flags];
     chunk.extend((4 + value.len() as u16).to_be_bytes());
     chunk.extend(value);

@@ -6,7 +6,7 @@
 //! [`MAX_UNPROVEN`] are kept, the oldest of which gives way. A peer that begins again from the same port (RFC 6347 §4.2.8)
 //! replaces its old connection only when it has finished.
 
-use super::{Key, Peers};
+use super::{Key, Peers, Unproven};
 use crate::connection::Connection;
 use crate::cookie::order;
 use crate::hello::{Answer, Hello};
@@ -100,7 +100,8 @@ impl Peers {
         {
             self.remove(true, oldest);
         }
-        if let Ok(connection) = Connection::begin(&self.ends, false, "", mtu, now) {
+        if let Ok(mut connection) = Connection::begin(&self.ends, false, "", mtu, now) {
+            connection.unproven = Some(Unproven::default());
             self.begun += 1;
             self.order[0].insert(self.begun, key);
             self.half_open.insert(key, (self.begun, connection));

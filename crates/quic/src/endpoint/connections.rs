@@ -2,6 +2,8 @@
 //!
 //! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (the end) as far as they are not quinn's.
 
+use super::entrance::Room;
+use super::proof::Unproven;
 use super::streams::number;
 use super::transport::SHARES;
 use super::{Endpoint, Event, Held, Id, Open};
@@ -47,7 +49,7 @@ impl Endpoint {
         watch.note(TraceEvent::Opening);
         let begun = self.surroundings.within(|| inner.connect(at, config, target, &name));
         let (handle, connection) = begun.map_err(|error| error.to_string())?;
-        Ok(self.hold(now, handle, connection, watch, Some(first)))
+        Ok(self.hold(now, handle, connection, watch, Some(first), None))
     }
 
     /// The watch over a connection that a client begins with this destination.
@@ -66,6 +68,7 @@ impl Endpoint {
         connection: Connection,
         watch: Arc<Watch>,
         first: Option<ConnectionId>,
+        unproven: Option<Unproven>,
     ) -> Id {
         let id = Id(self.next);
         self.next += 1;
@@ -84,7 +87,7 @@ impl Endpoint {
             answered: false,
             announced: false,
             closing: false,
-            unproven: None,
+            unproven,
         };
         self.connections.insert(id, held);
         self.handles.insert(handle, id);
@@ -92,25 +95,69 @@ impl Endpoint {
         id
     }
 
-    pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming) {
-        let at = self.at(now);
+    /// A client begins, by a datagram of so many bytes.
+    pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
+        if self.listening.is_none() || self.server.is_none() {
+            let transmit = self.inner.refuse(incoming, &mut buffer);
+            self.reply(&transmit, &buffer);
+            self.buffer = buffer;
+            return;
+        }
         // RFC 9000 §8.1.2: while many begin, who has not shown that it is at its address is told to, and nothing is
         // remembered of it.
-        let many = self.config.retry == Retry::Always || self.half_open.len() >= RETRY_FROM;
-        let listens = self.listening.is_some() && self.connections.len() < MAX_CONNECTIONS;
-        if listens && many && !incoming.remote_address_validated() && incoming.may_retry() {
+        let address = incoming.remote_address().ip();
+        let many = self.config.retry == Retry::Always || self.entrance.is_busy();
+        let room = match self.entrance.room(now, address) {
+            _ if self.connections.len() >= MAX_CONNECTIONS => Room::None,
+            room => room,
+        };
+        if many && !incoming.remote_address_validated() && incoming.may_retry() {
             let retried = self.surroundings.within(|| self.inner.retry(incoming, &mut buffer));
             if let Ok(transmit) = retried {
                 self.reply(&transmit, &buffer);
             }
-        } else if let Some((crypto, config)) = self.server.clone().filter(|_| listens) {
-            if self.half_open.len() >= MAX_HALF_OPEN
-                && let Some(oldest) = self.half_open.pop_first()
-            {
-                self.abort(now, oldest);
+        } else if room == Room::None {
+            // As a datagram that was lost: its client sends it again, which a refusal would have end.
+            if let Some(incoming) = self.queue.push(now, incoming, came) {
+                self.inner.ignore(incoming);
             }
+        } else {
+            if let Room::InsteadOf(oldest) = room {
+                self.abort(now, oldest);
+                self.entrance.remove(oldest);
+            }
+            self.begin(now, incoming, came, &mut buffer);
+        }
+        self.buffer = buffer;
+    }
+
+    /// Begins with those who wait, as far as there is room.
+    pub(super) fn admit(&mut self, now: Instant) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while self.may_admit()
+            && let Some((waits, is_there)) = self.queue.pop(now)
+        {
+            if is_there {
+                buffer.clear();
+                self.begin(now, waits.incoming, waits.came, &mut buffer);
+            } else {
+                self.inner.ignore(waits.incoming);
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    /// Somebody waits, and there is room.
+    pub(super) fn may_admit(&self) -> bool {
+        !self.queue.is_empty() && self.entrance.is_free() && self.connections.len() < MAX_CONNECTIONS
+    }
+
+    /// Begins a handshake with a client.
+    fn begin(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize, buffer: &mut Vec<u8>) {
+        let (at, address) = (self.at(now), incoming.remote_address().ip());
+        if let Some((crypto, config)) = self.server.clone() {
             let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
             let mut config = config;
             config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
@@ -118,27 +165,25 @@ impl Endpoint {
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
+            let unproven = Unproven::begins(incoming.remote_address(), came);
+            let unproven = (!incoming.remote_address_validated()).then_some(unproven);
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
             let accepted =
-                self.surroundings.within(|| inner.accept(incoming, at, &mut buffer, Some(Arc::new(config))));
+                self.surroundings.within(|| inner.accept(incoming, at, buffer, Some(Arc::new(config))));
             match accepted {
                 Ok((handle, connection)) => {
                     let id = Id(self.next);
-                    self.half_open.insert(id);
-                    self.hold(now, handle, connection, watch, None);
+                    self.entrance.insert(now, id, address);
+                    self.hold(now, handle, connection, watch, None, unproven);
                 }
                 Err(error) => {
                     if let Some(transmit) = error.response {
-                        self.reply(&transmit, &buffer);
+                        self.reply(&transmit, buffer);
                     }
                 }
             }
-        } else {
-            let transmit = self.inner.refuse(incoming, &mut buffer);
-            self.reply(&transmit, &buffer);
         }
-        self.buffer = buffer;
     }
 
     /// A connection was touched: endpoint and connection tell each other, its events become ours, its deadline is noted.
@@ -220,7 +265,7 @@ impl Endpoint {
             }
         }
         if !held.connection.is_handshaking() {
-            self.half_open.remove(&id);
+            self.entrance.remove(id);
         }
         if held.closing && !held.told && held.watch.is_delivered() {
             held.connection.close(at, FINISHED, Bytes::new());
@@ -238,7 +283,7 @@ impl Endpoint {
                 held.end(&mut self.events, id, None);
                 self.timeouts += held.watch.timeouts();
                 self.ready.remove(&id);
-                self.half_open.remove(&id);
+                self.entrance.remove(id);
                 if let Some(at) = held.deadline {
                     self.due.remove(&(at, id));
                 }
@@ -324,10 +369,6 @@ const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// What a connection holds beside its data, as `benches/src/bin/quic.rs` measures it: 34 kB.
 const CONNECTION: u64 = 34 * 1024;
-/// Handshakes under way from which on clients have to show their addresses first; and at most, when the oldest gives way.
-const RETRY_FROM: usize = 256;
-const MAX_HALF_OPEN: usize = 1_024;
-/// Connections of a host.
 /// Servers of which it is remembered that they took nothing early.
 const MOST_REFUSED: usize = 1_024;
 /// Connections of a host.

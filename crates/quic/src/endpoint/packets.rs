@@ -82,6 +82,7 @@ impl Engine for Endpoint {
             return true;
         }
         self.clock.set(now.as_nanos());
+        self.admit(now);
         let at = self.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
@@ -92,6 +93,10 @@ impl Engine for Endpoint {
                 self.ready.remove(&id);
                 continue;
             };
+            if held.is_held_back() {
+                self.ready.remove(&id);
+                continue;
+            }
             let rate = held.watch.rate();
             // quinn has a pacer, but none that can be told a rate: it is not asked before the next packet is due, with which
             // acknowledgements go, too.
@@ -156,7 +161,7 @@ impl Engine for Endpoint {
     }
 
     fn has_output(&self) -> bool {
-        !self.replies.is_empty() || !self.events.is_empty() || !self.ready.is_empty()
+        !self.replies.is_empty() || !self.events.is_empty() || !self.ready.is_empty() || self.may_admit()
     }
 
     fn set_tracing(&mut self, on: bool) {
@@ -207,7 +212,7 @@ impl Endpoint {
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 self.buffer = buffer;
-                return self.accept(now, incoming);
+                return self.accept(now, incoming, bytes);
             }
             Some(DatagramEvent::Response(transmit)) => self.reply(&transmit, &buffer),
             None => {}

@@ -1,0 +1,393 @@
+//! What every UDP listener of the command says to who has not shown that it is at its address: at most three times what has come
+//! from there (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3), in one table.
+//!
+//! Strangers send and never answer: each has a socket of its own, on the loopback interface, and counts all that comes there
+//! within [`WAIT`], retransmissions too. `cargo test -p anabranch-cli --test cli amplification -- --nocapture` prints the table.
+
+#![cfg(target_os = "linux")]
+
+use crate::raw_sctp::{chunk, packet};
+use crate::running::{Running, Scratch, anabranch, noise, run};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// RFC 9000 §8.1's limit, which is the strictest.
+const CEILING: f64 = 3.0;
+/// A server's timers begin with a second and double: this is four of their retransmissions.
+const WAIT: Duration = Duration::from_secs(16);
+
+/// Someone who sends, and never answers.
+struct Stranger {
+    listener: String,
+    what: String,
+    socket: UdpSocket,
+    target: SocketAddr,
+    /// The lengths of what it has sent.
+    sent: Vec<usize>,
+    /// The lengths of what has come.
+    came: Vec<usize>,
+}
+
+impl Stranger {
+    /// Takes in all that waits in its socket.
+    fn listen(&mut self) {
+        let mut buffer = [0; 65_536];
+        while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
+            assert_eq!(from, self.target, "{}: {}", self.listener, self.what);
+            self.came.push(length);
+        }
+    }
+
+    /// How much has come for what was sent: as payload of UDP, and with the headers of UDP and IP.
+    fn ratios(&self) -> [f64; 2] {
+        let headers = if self.target.is_ipv4() { 28 } else { 48 };
+        let size = |lengths: &[usize], headers| lengths.iter().map(|length| length + headers).sum::<usize>();
+        [0, headers].map(|headers| size(&self.came, headers) as f64 / size(&self.sent, headers) as f64)
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+struct Strangers(Vec<Stranger>);
+
+impl Strangers {
+    /// One more, who sends these.
+    fn send<'a>(
+        &mut self,
+        (listener, target): (&str, SocketAddr),
+        what: &str,
+        datagrams: impl IntoIterator<Item = &'a Vec<u8>>,
+    ) {
+        let local = if target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+        let socket = UdpSocket::bind(local).expect("a port");
+        socket.set_nonblocking(true).expect("set");
+        let (listener, what) = (listener.to_owned(), what.to_owned());
+        let mut stranger = Stranger { listener, what, socket, target, sent: Vec::new(), came: Vec::new() };
+        for datagram in datagrams {
+            stranger.socket.send_to(datagram, target).expect("sent");
+            stranger.sent.push(datagram.len());
+            // A server's socket holds some 200 of the largest.
+            if stranger.sent.len().is_multiple_of(50) {
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        self.0.push(stranger);
+    }
+
+    /// One for each of these parts of a datagram.
+    fn send_cut(&mut self, at: (&str, SocketAddr), what: &str, datagram: &[u8]) {
+        for part in 1..=16 {
+            let cut = datagram[..datagram.len() * part / 17].to_vec();
+            self.send(at, &format!("{what}, cut to {}", cut.len()), [&cut]);
+        }
+    }
+}
+
+/// What a client of the command sends to a server that says nothing for so long, in the order in which it came.
+fn flight(place: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text()).args(["get", "-q", &url, "--timeout", time]);
+    if scheme != "http+sctp" {
+        command.arg("--insecure");
+    }
+    assert_eq!(run(&mut command).status.code(), Some(1));
+    socket.set_nonblocking(true).expect("set");
+    let (mut datagrams, mut buffer) = (Vec::new(), [0; 65_536]);
+    while let Ok((length, _)) = socket.recv_from(&mut buffer) {
+        datagrams.push(buffer[..length].to_vec());
+    }
+    assert!(datagrams.len() > 1, "{scheme}: {} datagrams", datagrams.len());
+    datagrams
+}
+
+/// Datagrams of nothing but chance, each with another first byte.
+fn junk(length: usize) -> Vec<Vec<u8>> {
+    let mut made: Vec<_> = noise(256 * length).chunks(length).map(<[u8]>::to_vec).collect();
+    made.iter_mut().enumerate().for_each(|(first, datagram)| datagram[0] = first as u8);
+    made
+}
+
+/// An INIT with these parameters.
+fn init(parameters: &[u8]) -> Vec<u8> {
+    // Tag, window, streams out and in, first TSN.
+    let mut body = vec![0, 0, 0, 7, 0, 16, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
+    body.extend(parameters);
+    packet(5_000, 0, &[chunk(1, 0, &body)])
+}
+
+fn sctp(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
+    strangers.send(at, "a client's INIT", &flight[..1]);
+    strangers.send(at, "the same, sent again", flight);
+    strangers.send(at, "the smallest INIT", [&init(&[])]);
+    let unknown: Vec<u8> = (0..300).flat_map(|_| [0xc0, 0xff, 0, 4]).collect();
+    strangers.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
+    // RANDOM, HMAC-ALGO, and a list of all kinds of chunks (RFC 4895 §3).
+    let mut signed = vec![0x80, 2, 0, 36];
+    signed.extend([9; 32]);
+    signed.extend([0x80, 4, 0, 6, 0, 1, 0, 0, 0x80, 3, 1, 0]);
+    signed.extend((4..=255).collect::<Vec<u8>>());
+    strangers.send(at, "an INIT with RANDOM and all chunks", [&init(&signed)]);
+    let mut damaged = init(&[]);
+    damaged[8] ^= 1;
+    strangers.send(at, "an INIT with a wrong checksum", [&damaged]);
+    for length in [0, 4, 100, 1_400] {
+        let all: Vec<_> =
+            (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
+        strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
+        // What is above the first packet's share shows in the total of this one alone.
+        strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
+    }
+    strangers.send_cut(at, "an INIT", &flight[0]);
+    anything(strangers, at);
+}
+
+/// RFC 6347 §4.2.2, RFC 9147 §5.2: a handshake message in this many pieces, each a record of its own.
+fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
+    let piece = message.len().div_ceil(many);
+    let record = |(number, part): (usize, &[u8])| {
+        let mut bytes = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number as u8];
+        bytes.extend((12 + part.len() as u16).to_be_bytes());
+        // ClientHello, and its length; the first message.
+        bytes.extend([1, 0]);
+        bytes.extend((message.len() as u16).to_be_bytes());
+        bytes.extend([0, 0, 0]);
+        bytes.extend((piece as u16 * number as u16).to_be_bytes());
+        bytes.push(0);
+        bytes.extend((part.len() as u16).to_be_bytes());
+        bytes.extend(part);
+        bytes
+    };
+    message.chunks(piece).enumerate().map(record).collect()
+}
+
+/// A hello of no more than is needed (RFC 8446 §4.1.2), with this share of a key or, for DTLS 1.2, none.
+fn hello(share: Option<&[u8]>) -> Vec<u8> {
+    let mut body = vec![0xfe, 0xfd];
+    body.extend(noise(32));
+    // No session, no cookie; TLS_AES_128_GCM_SHA256 and ECDHE_ECDSA with the same; no compression.
+    body.extend([0, 0, 0, 4, 0x13, 1, 0xc0, 0x2b, 1, 0]);
+    // X25519, P-256; ECDSA with P-256.
+    let mut extensions = vec![0, 10, 0, 6, 0, 4, 0, 29, 0, 23, 0, 13, 0, 4, 0, 2, 4, 3];
+    if let Some(share) = share {
+        extensions.extend([0, 43, 0, 3, 2, 0xfe, 0xfc, 0, 51]);
+        extensions.extend((2 + share.len() as u16).to_be_bytes());
+        extensions.extend((share.len() as u16).to_be_bytes());
+        extensions.extend(share);
+    } else {
+        // Uncompressed points, and the extended master secret.
+        extensions.extend([0, 11, 0, 2, 1, 0, 0, 23, 0, 0]);
+    }
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    body
+}
+
+fn dtls(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
+    strangers.send(at, "a client's hello", &flight[..1]);
+    strangers.send(at, "the same, sent again", flight);
+    let mut share = vec![0, 23, 0, 65, 4];
+    share.extend(noise(64));
+    let (message, other) = (&flight[0][25..], [0x2a, 0x2a, 0, 1, 0]);
+    let hellos = [
+        ("a client's hello", message.to_vec()),
+        ("a hello of DTLS 1.2", hello(None)),
+        ("a hello of DTLS 1.3", hello(Some(&share))),
+        ("a hello of DTLS 1.3 without a share", hello(Some(&[]))),
+        ("a hello of DTLS 1.3 with an unknown share", hello(Some(&other))),
+    ];
+    for (what, hello) in hellos {
+        for many in [1, 2, 5] {
+            let all = pieces(&hello, many);
+            strangers.send(at, &format!("{what} in {many}"), &all);
+            strangers.send(at, &format!("{what} in {many} of one datagram"), [&all.concat()]);
+            strangers.send(at, &format!("the first part of {what} in {many}"), &all[..1]);
+            let again: Vec<_> = (0..4).flat_map(|_| all.clone()).collect();
+            strangers.send(at, &format!("{what} in {many}, sent again"), &again);
+        }
+    }
+    strangers.send_cut(at, "a hello", &flight[0]);
+    anything(strangers, at);
+}
+
+/// The flights are of one client each: connection ids are drawn, and what comes with the same one is for the same connection.
+fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
+    let [one, again, copied, padded] = flights;
+    strangers.send(at, "a client's Initial", &one[..1]);
+    let copies = vec![one[0].clone(); 5];
+    strangers.send(at, "that Initial from elsewhere, five times", &copies);
+    strangers.send(at, "a client's Initials, sent again", again);
+    strangers.send(at, "an Initial five times", &vec![copied[0].clone(); 5]);
+    for (initial, more) in padded.iter().take(1).chain(&copied[1..]).zip([50, 199]) {
+        // What stands behind it is no packet, and has come all the same.
+        let long = [&initial[..], &vec![0; more]].concat();
+        strangers.send(at, &format!("an Initial of {} bytes", long.len()), [&long]);
+    }
+    let flight = one;
+    let long = |first: u8, version: u32, length: usize| {
+        let mut bytes = vec![first];
+        bytes.extend(version.to_be_bytes());
+        bytes.extend([8, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 7, 6, 5, 4, 3, 2, 1]);
+        bytes.extend(noise(length - bytes.len()));
+        bytes
+    };
+    // RFC 9000 §14.1: the smallest that may begin.
+    for (version, what) in [(0xface_b001, "an unknown version"), (0, "version 0"), (1, "version 1")] {
+        for length in [24, 1_199, 1_200] {
+            for (first, kind) in [(0xc0, "Initial"), (0xd0, "0-RTT"), (0xe0, "Handshake"), (0xf0, "Retry")] {
+                strangers.send(
+                    at,
+                    &format!("{what}, {kind}, {length} bytes"),
+                    [&long(first, version, length)],
+                );
+            }
+        }
+    }
+    // RFC 9000 §10.3: what might be of a connection that is gone.
+    for length in [5, 21, 22, 25, 41, 42, 43, 44, 100] {
+        let mut bytes = noise(length);
+        bytes[0] = 0x40;
+        strangers.send(at, &format!("a short header, {length} bytes"), [&bytes]);
+    }
+    strangers.send_cut(at, "an Initial", &flight[0]);
+    anything(strangers, at);
+}
+
+/// What may come to any port.
+fn anything(strangers: &mut Strangers, at: (&str, SocketAddr)) {
+    for length in [1, 20, 60, 1_200] {
+        strangers.send(at, &format!("junk of {length} bytes"), &junk(length));
+    }
+}
+
+/// A certificate, and its key, with a chain of some twelve kilobytes behind it.
+fn large_chain(place: &Scratch) -> [String; 2] {
+    let paths = ["large.pem", "large.key"].map(|name| format!("{}/{name}", place.text()));
+    let made = run(Command::new("openssl")
+        .args(["req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=localhost"])
+        .args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
+        .args(["-out", &paths[0], "-keyout", &paths[1]]));
+    assert!(made.status.success(), "openssl (Debian: apt-get install openssl)");
+    let one = std::fs::read_to_string(&paths[0]).expect("made");
+    place.file("large.pem", one.repeat(30));
+    paths
+}
+
+/// A program, and the URLs at which it listens on UDP.
+fn listeners(place: &Scratch, words: &[&str]) -> (Running, Vec<(String, SocketAddr)>) {
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text()).args(words);
+    let running = Running::start_as(command, Stdio::null());
+    let address = |url: &String| {
+        let (scheme, rest) = url.split_once("://").expect("a URL");
+        let address = rest.trim_end_matches('/').replace("0.0.0.0", "127.0.0.1");
+        (scheme.to_owned(), address.parse().unwrap_or_else(|_| panic!("an address: {url}")))
+    };
+    let urls = running.urls.iter().map(address).collect();
+    (running, urls)
+}
+
+const SCTP: [&str; 2] = ["--listen", "sctp://127.0.0.1:0"];
+const DTLS: [&str; 2] = ["--listen", "https+sctp://127.0.0.1:0"];
+const HTTP3: [&str; 2] = ["--listen", "h3://127.0.0.1:0"];
+
+#[test]
+fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
+    let place = Scratch::new("amplification");
+    place.file("site/index.html", "<p>home");
+    let site = format!("{}/site", place.text());
+    let [certificate, key] = large_chain(&place);
+    let large = ["--cert", &certificate, "--key", &key];
+    let serve = ["serve", &site, "--quiet"];
+    let origin = ["gateway", "--quiet", "--origin", "http://127.0.0.1:9/"];
+    let programs = [
+        ("serve", [&serve[..], &SCTP, &DTLS, &HTTP3, &["--listen", "sctp://[::1]:0"]].concat()),
+        ("serve, 12 kB of certificates", [&serve[..], &DTLS, &HTTP3, &large].concat()),
+        ("serve --threads 2", [&serve[..], &SCTP, &DTLS, &HTTP3, &["--threads", "2"]].concat()),
+        ("serve --set retry=always", [&serve[..], &HTTP3, &["--set", "retry=always"]].concat()),
+        (
+            "serve, all of SCTP's extensions",
+            [
+                &serve[..],
+                &SCTP,
+                &["--set", "auth=yes,auth_chunks=all,asconf=yes,reconfig=yes,interleaving=yes"],
+            ]
+            .concat(),
+        ),
+        ("gateway", [&origin[..], &SCTP, &DTLS].concat()),
+        ("bulk --listen", [&["bulk", "--sctp-port", "80"][..], &SCTP, &DTLS].concat()),
+    ];
+    let [of_sctp, of_dtls, of_quic @ ..] = thread::scope(|scope| {
+        let place = &place;
+        let capture = |scheme| scope.spawn(move || flight(place, scheme, "3s"));
+        let schemes = ["http+sctp", "https+sctp", "h3", "h3", "h3", "h3"];
+        schemes.map(capture).map(|flight| flight.join().expect("a flight"))
+    });
+    let (mut strangers, mut running) = (Strangers::default(), Vec::new());
+    let mut asked = 0;
+    for (name, words) in &programs {
+        let (program, urls) = listeners(&place, words);
+        running.push(program);
+        for (scheme, address) in &urls {
+            let listener = format!("{name}: {scheme}://");
+            let at = (listener.as_str(), *address);
+            match scheme.as_str() {
+                "http+sctp" | "sctp" => sctp(&mut strangers, at, &of_sctp),
+                "https+sctp" => dtls(&mut strangers, at, &of_dtls),
+                "h3" => quic(&mut strangers, at, &of_quic),
+                // The origin, of which a gateway tells in the same line.
+                "http" => continue,
+                other => panic!("what listens at {other}?"),
+            }
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, 4 + 2 + 3 + 1 + 1 + 2 + 2);
+    let end = Instant::now() + WAIT;
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(50));
+        strangers.0.iter_mut().for_each(Stranger::listen);
+    }
+    for mut program in running {
+        assert!(program.still_runs(), "a server has ended");
+        assert_eq!(program.end(), 0);
+    }
+    report(&strangers.0);
+}
+
+/// Prints what each listener has said at most, and holds it to the ceiling.
+fn report(strangers: &[Stranger]) {
+    println!(
+        "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",
+        "listener", "what was sent", "bytes", "came", "ratio", "on wire"
+    );
+    let (mut worst, mut over): (Vec<(&Stranger, f64)>, Vec<String>) = (Vec::new(), Vec::new());
+    for stranger in strangers {
+        let ratios = stranger.ratios();
+        let most = ratios[0].max(ratios[1]);
+        let [sent, came] = [&stranger.sent, &stranger.came].map(|lengths| lengths.iter().sum::<usize>());
+        let Stranger { listener, what, .. } = stranger;
+        let row = format!("{listener:44}{what:48}{sent:8}{came:8}{:8.2}{:10.2}", ratios[0], ratios[1]);
+        if most > CEILING {
+            over.push(row.clone());
+        }
+        if came > 0 {
+            println!("{row}");
+        }
+        match worst.iter_mut().find(|(other, _)| other.listener == *listener) {
+            Some(other) if other.1 < most => *other = (stranger, most),
+            Some(_) => {}
+            None => worst.push((stranger, most)),
+        }
+    }
+    println!("\n{:44}{:48}{:>8}{:>10}", "listener", "the most is drawn by", "ratio", "on wire");
+    for (Stranger { listener, what, .. }, _) in &worst {
+        let of_it = strangers.iter().filter(|stranger| stranger.listener == *listener).map(Stranger::ratios);
+        let [ratio, wire] = of_it.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
+        println!("{listener:44}{what:48}{ratio:8.2}{wire:10.2}");
+    }
+    assert!(over.is_empty(), "more than {CEILING} times:\n{}", over.join("\n"));
+}

@@ -1,0 +1,79 @@
+//! What goes to a client whose hello had to be kept before it has brought a cookie: at most three times what has come.
+//!
+//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie answers a hello, and is not sent again when time has passed, as
+//! the library does. Duplicates of a piece of a hello, which may be small, have it sent again, too.
+
+use crate::hello::RETRY;
+
+/// Bytes and datagrams that came from a client, and that went there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Unproven {
+    came: [usize; 2],
+    went: [usize; 2],
+}
+
+impl Unproven {
+    /// A datagram has come.
+    pub fn came(&mut self, datagram: &[u8]) {
+        self.came = [self.came[0] + datagram.len(), self.came[1] + 1];
+    }
+
+    /// Whether a datagram may leave, which answers one that `has_come`, or time. A server's hello is what the library says once
+    /// it has had its cookie back: from there on there is nothing to be shown.
+    pub fn may_leave(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
+        let Some(unproven) = this else { return true };
+        if is_server_hello(datagram) {
+            *this = None;
+            return true;
+        }
+        let went = [unproven.went[0] + datagram.len(), unproven.went[1] + 1];
+        // With the headers of UDP and IP, or without them.
+        let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
+        let within =
+            [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.came, headers));
+        let may_leave = has_come && within;
+        if may_leave {
+            unproven.went = went;
+        }
+        may_leave
+    }
+}
+
+/// Whether a datagram begins with a ServerHello that is no request for another hello.
+fn is_server_hello(datagram: &[u8]) -> bool {
+    // A handshake record of epoch 0, with the message's first byte.
+    let begins = datagram.first() == Some(&22)
+        && datagram.get(3..5) == Some(&[0; 2])
+        && datagram.get(13) == Some(&2)
+        && datagram.get(19..22) == Some(&[0; 3]);
+    begins && datagram.get(27..59).is_some_and(|random| random != RETRY)
+}
+
+/// Those of IPv6, the larger ones.
+const HEADERS: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server_hello(random: [u8; 32]) -> Vec<u8> {
+        let mut datagram = vec![0; 25 + 2 + 32 + 40];
+        (datagram[0], datagram[13]) = (22, 2);
+        datagram[27..59].copy_from_slice(&random);
+        datagram
+    }
+
+    #[test]
+    fn requests_for_a_cookie_are_bounded_and_what_follows_one_is_not() {
+        let mut this = Some(Unproven::default());
+        this.as_mut().expect("there").came(&[0; 60]);
+        let retry = server_hello(RETRY);
+        assert!(!Unproven::may_leave(&mut this, false, &retry), "nobody asked");
+        assert!(Unproven::may_leave(&mut this, true, &retry));
+        assert!(!Unproven::may_leave(&mut this, true, &retry), "198 bytes for 60");
+        this.as_mut().expect("there").came(&[0; 6]);
+        assert!(Unproven::may_leave(&mut this, true, &retry), "198 bytes for 66");
+        assert!(Unproven::may_leave(&mut this, false, &server_hello([7; 32])) && this.is_none());
+        assert!(Unproven::may_leave(&mut this, false, &[0; 1_400]));
+    }
+}

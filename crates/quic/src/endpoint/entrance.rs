@@ -1,0 +1,152 @@
+//! The entrance of a server: whose handshake is under way, and who may begin one.
+//!
+//! RFC 9000 §8.1.2 and §21.3 leave it to us what a server does that has much to do. From [`RETRY_FROM`] handshakes on who has
+//! not shown its address is told to, by a Retry packet, and nothing is remembered of it. With [`MAX_HALF_OPEN`] under way, or
+//! many connections that wait to be taken, who has shown it waits (`queue`) or, beyond that, is not answered: its timer
+//! (RFC 9002 §6.2) has it ask again, and no handshake that is under way ends for it. Those that do not come to an end give way: of a network with far more of them
+//! than the newcomer's soon, others later.
+
+use super::Id;
+use anabranch_base::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Handshakes that a server has under way.
+#[derive(Debug, Default)]
+pub(super) struct Entrance {
+    /// Since when, and of which network; the oldest first.
+    under_way: BTreeMap<Id, (Instant, IpAddr)>,
+    of_network: BTreeMap<IpAddr, BTreeSet<Id>>,
+    /// Connections that wait to be taken.
+    pub(super) waiting: usize,
+}
+
+/// Whether there is room for one more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Room {
+    /// There is.
+    Free,
+    /// This one gives way.
+    InsteadOf(Id),
+    /// None now.
+    None,
+}
+
+impl Entrance {
+    /// How many are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Who begins has to show its address first.
+    pub(super) fn is_busy(&self) -> bool {
+        self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
+    }
+
+    /// There is room for anybody.
+    pub(super) fn is_free(&self) -> bool {
+        self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
+    }
+
+    /// Room for a handshake with this address.
+    pub(super) fn room(&self, now: Instant, address: IpAddr) -> Room {
+        if self.waiting >= MOST_WAITING {
+            return Room::None;
+        }
+        if self.under_way.len() < MAX_HALF_OPEN {
+            return Room::Free;
+        }
+        let old =
+            |id: &Id, age: Duration| self.under_way.get(id).is_some_and(|(since, _)| *since + age <= now);
+        if let Some((id, _)) = self.under_way.first_key_value().filter(|(id, _)| old(id, LONG)) {
+            return Room::InsteadOf(*id);
+        }
+        let own = self.of_network.get(&network(address)).map_or(0, BTreeSet::len);
+        let most = self.of_network.values().max_by_key(|of_it| of_it.len());
+        let most = most.filter(|of_it| of_it.len() > MAX_HALF_OPEN / 8 && of_it.len() > 2 * own);
+        match most.and_then(BTreeSet::first).filter(|id| old(id, SOON)) {
+            Some(id) => Room::InsteadOf(*id),
+            None => Room::None,
+        }
+    }
+
+    /// A handshake has begun.
+    pub(super) fn insert(&mut self, now: Instant, id: Id, address: IpAddr) {
+        self.under_way.insert(id, (now, network(address)));
+        self.of_network.entry(network(address)).or_default().insert(id);
+    }
+
+    /// It is over, one way or the other.
+    pub(super) fn remove(&mut self, id: Id) {
+        if let Some((_, network)) = self.under_way.remove(&id)
+            && let Some(of_it) = self.of_network.get_mut(&network)
+        {
+            of_it.remove(&id);
+            if of_it.is_empty() {
+                self.of_network.remove(&network);
+            }
+        }
+    }
+}
+
+/// Who is one client: an address of IPv4, or 64 bits of IPv6.
+pub(super) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        address => address,
+    }
+}
+
+/// Handshakes under way from which on clients have to show their addresses first; and at most.
+const RETRY_FROM: usize = 256;
+const MAX_HALF_OPEN: usize = 1_024;
+/// Connections that wait to be taken from which on nobody begins: with the handshakes under way they are fewer than a
+/// listener holds.
+const MOST_WAITING: usize = 2_048;
+/// From when on a handshake gives way to somebody of another network, and to anybody. A client asks again after one second,
+/// three, and seven.
+const SOON: Duration = Duration::from_secs(3);
+const LONG: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_millis(1_000 * seconds)
+    }
+
+    #[test]
+    fn nobody_gives_way_to_its_own_network_and_the_stuck_give_way_to_others() {
+        let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let mut entrance = Entrance::default();
+        for number in 0..MAX_HALF_OPEN as u64 {
+            assert_eq!(entrance.room(at(0), here), Room::Free);
+            assert_eq!(entrance.is_busy(), number >= RETRY_FROM as u64);
+            entrance.insert(at(0), Id(number), here);
+        }
+        assert_eq!([here, there].map(|ip| entrance.room(at(2), ip)), [Room::None; 2]);
+        assert_eq!([here, there].map(|ip| entrance.room(at(3), ip)), [Room::None, Room::InsteadOf(Id(0))]);
+        assert_eq!([here, there].map(|ip| entrance.room(at(10), ip)), [Room::InsteadOf(Id(0)); 2]);
+        entrance.remove(Id(0));
+        assert_eq!(entrance.room(at(3), here), Room::Free);
+        // Two networks that have as many of them: neither gives way soon.
+        for number in 1..MAX_HALF_OPEN as u64 / 2 {
+            entrance.remove(Id(number));
+        }
+        for number in 0..MAX_HALF_OPEN as u64 / 2 {
+            entrance.insert(at(0), Id(5_000 + number), there);
+        }
+        assert_eq!([here, there].map(|ip| entrance.room(at(5), ip)), [Room::None; 2]);
+        entrance.waiting = MOST_WAITING;
+        assert_eq!(entrance.room(at(20), here), Room::None);
+    }
+
+    #[test]
+    fn sixty_four_bits_are_one_client() {
+        let ip = |text: &str| network(text.parse().expect("an address"));
+        assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3:4:5"));
+        assert_ne!(ip("2001:db8::1"), ip("2001:db8:0:1::1"));
+        assert_eq!(ip("::ffff:10.0.0.1"), ip("10.0.0.1"));
+    }
+}

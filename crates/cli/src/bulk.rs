@@ -37,7 +37,7 @@ pub fn command() -> Command {
         )
         .after_long_help(
             "Examples:\n  \
-             anabranch bulk --listen sctp://*:9900 --listen h3://*:4433 --listen https://*:4433 --listen tcp://*:5201\n  \
+             anabranch bulk --listen sctp://*:9900 --listen tcp://*:5201 --listen h3://*:4433\n  \
              anabranch bulk sctp://192.0.2.1:9900 --for 3s --message-size 64KiB\n  \
              anabranch bulk sctp://192.0.2.1:9900 --size 1GB --streams 10 --both --scheduler rr\n  \
              anabranch bulk h3://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT\n  \

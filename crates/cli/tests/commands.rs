@@ -68,8 +68,8 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "the page abbreviates the fingerprint",
     ),
     (
-        "anabranch bulk https+sctp://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT",
-        Run("anabranch bulk https+sctp://192.0.2.1:4433 --for 3s --insecure"),
+        "anabranch bulk h3://192.0.2.1:4433 --for 3s --trust sha256:FINGERPRINT",
+        Run("anabranch bulk h3://192.0.2.1:4433 --for 3s --insecure"),
         "the fingerprint is what the listener printed, of a key made for this run",
     ),
     (

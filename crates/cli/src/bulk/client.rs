@@ -59,7 +59,7 @@ impl Client {
                 let probe = |session: &TlsSession<_>| session.below(kernel_probe);
                 self.perform(world, connector, addresses, outputs, probe, choices).await
             }
-            Knobs::Quic(config) => {
+            Knobs::Quinn(config) => {
                 let none = || Failure::Internal("a client of QUIC believes nobody".to_owned());
                 let client = self.tls.as_ref().ok_or_else(none)?.http3().map_err(Failure::Host)?;
                 let to = Http3Target {

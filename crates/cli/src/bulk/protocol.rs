@@ -48,7 +48,7 @@ pub(super) fn of_listen(text: &str) -> Result<Listen, Failure> {
 /// How the transport is set.
 pub(super) enum Knobs {
     Ours(Box<Config>),
-    Quic(Box<anabranch_quic::Config>),
+    Quinn(Box<anabranch_quic::Config>),
     Kernel(KernelOptions),
 }
 
@@ -67,7 +67,7 @@ impl Knobs {
                     "--key-file {path}: QUIC has certificates; leave it out"
                 )));
             }
-            return Ok(Self::Quic(Box::new(knobs::quic(set)?)));
+            return Ok(Self::Quinn(Box::new(knobs::quic(set)?)));
         }
         let Some(protocol) = carrier.kernel() else {
             let mut config = knobs::sctp(matches, set)?;
@@ -117,7 +117,7 @@ impl Knobs {
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         match self {
             Self::Ours(config) => knobs::describe(config),
-            Self::Quic(config) => knobs::describe_quic(config),
+            Self::Quinn(config) => knobs::describe_quic(config),
             Self::Kernel(options) => {
                 let mut settings = Vec::new();
                 let mut add = |name: &str, value: Option<String>| {

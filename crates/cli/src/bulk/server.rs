@@ -84,7 +84,7 @@ impl Server {
                         tasks.push(self.start(&world, listener, settings, &first));
                     }
                 }
-                Knobs::Quic(config) => {
+                Knobs::Quinn(config) => {
                     let server = self.tls.as_ref().and_then(|tls| tls.http3.clone());
                     let config = (**config).clone();
                     let server = Http3Server { server: server.ok_or_else(uncertified)?, config, logs: None };

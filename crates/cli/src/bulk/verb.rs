@@ -110,7 +110,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut made = Knobs::of(url.carrier, matches, &set)?;
     made.warn();
     let tls = secure::client_of(matches, [url.carrier], Spoken::Bulk)?;
-    if let Knobs::Quic(config) = &made
+    if let Knobs::Quinn(config) = &made
         && u64::from(streams) > config.streams
     {
         let message = format!("--streams {streams}: more than may be open at once; --set streams={streams}");

@@ -221,7 +221,7 @@ pub enum Event {
         /// Its destination address.
         address: IpAddr,
     },
-    /// The peer wanted another primary path, and it is so now (RFC 5061 §5.4).
+    /// Another path is the primary now, by the wish of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
     PrimaryChanged {
         /// Which association.
         id: AssociationId,

@@ -26,7 +26,7 @@ pub enum Event {
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// The peer wants data at this address first, and it goes there now (RFC 5061 §5.4).
+    /// Data goes to this address first from now on, by the wish of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
     PrimaryChanged(IpAddr),
     /// The peer has one more address (RFC 5061).
     AddressAdded(IpAddr),

@@ -24,7 +24,7 @@ async fn until<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T
     timeout(LONG, found).await.expect("in time")
 }
 
-async fn is_told(events: &mut Events, wanted: Event) {
+pub async fn is_told(events: &mut Events, wanted: Event) {
     until(events, |event| (event == wanted).then_some(())).await;
 }
 
@@ -92,7 +92,9 @@ async fn paths_come_up_and_the_primary_is_chosen() {
     assert_eq!(info.paths.iter().map(|path| path.address).collect::<Vec<_>>(), both);
     assert!(info.paths[0].primary && info.paths[0].srtt.is_some() && info.paths[0].cwnd > 0);
     assert_eq!(Some(info.local_port), ours.local_port());
+    let mut events = ours.events();
     ours.set_primary(both[1]).expect("it is verified");
+    is_told(&mut events, Event::PrimaryChanged(both[1])).await;
     assert!(ours.info().expect("it is up").paths[1].primary);
     assert_eq!(ours.set_primary([192, 0, 2, 1].into()), Err(PrimaryError::Unknown));
     ours.send(0, "by the other path", &SendOptions::new()).await.expect("sent");

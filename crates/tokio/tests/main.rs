@@ -8,5 +8,6 @@ mod dtls;
 mod ends;
 mod examples;
 mod facade;
+mod faults;
 #[cfg(target_os = "linux")]
 mod swarm;

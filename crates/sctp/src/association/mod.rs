@@ -425,15 +425,25 @@ impl Association {
         known
     }
 
-    pub(crate) fn set_primary(&mut self, path: usize) -> Result<(), PrimaryError> {
+    pub(crate) fn set_primary(&mut self, ctx: &mut Ctx<'_>, path: usize) -> Result<(), PrimaryError> {
         if path >= self.paths.len() {
             return Err(PrimaryError::Unknown);
         }
         if !self.paths.get(path).is_confirmed() {
             return Err(PrimaryError::Unconfirmed);
         }
-        self.paths.set_primary(path);
+        self.make_primary(ctx, path);
         Ok(())
+    }
+
+    /// RFC 6458 §6.1.2: the application is told of another primary path, whoever wanted it.
+    pub(crate) fn make_primary(&mut self, ctx: &mut Ctx<'_>, path: usize) {
+        let before = self.paths.primary();
+        self.paths.set_primary(path);
+        if path != before {
+            let address = self.paths.get(path).address().ip();
+            ctx.events.push_back(Event::PrimaryChanged { id: self.id, path, address });
+        }
     }
 
     pub(crate) fn info(&self) -> AssociationInfo {

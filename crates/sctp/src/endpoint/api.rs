@@ -392,7 +392,7 @@ impl Endpoint {
     /// [`PrimaryError`].
     pub fn set_primary(&mut self, now: Instant, id: AssociationId, path: usize) -> Result<(), PrimaryError> {
         let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
-        self.with(now, slot, |association, _| association.set_primary(path))
+        self.with(now, slot, |association, ctx| association.set_primary(ctx, path))
             .unwrap_or(Err(PrimaryError::Unknown))
     }
 

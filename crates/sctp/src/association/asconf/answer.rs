@@ -316,8 +316,7 @@ impl Association {
             asconf.answers.wish = None;
         }
         if self.paths.primary() != path {
-            self.paths.set_primary(path);
-            ctx.events.push_back(Event::PrimaryChanged { id: self.id, path, address });
+            self.make_primary(ctx, path);
         }
     }
 }

@@ -320,7 +320,7 @@ pub fn describe(event: &Event) -> Option<String> {
         }
         Event::PathAdded { address, .. } => format!("peer has {address}"),
         Event::PathRemoved { address, .. } => format!("peer gives {address} up"),
-        Event::PrimaryChanged { address, .. } => format!("peer wants {address} first"),
+        Event::PrimaryChanged { address, .. } => format!("primary is {address}"),
         Event::LocalAddress { address, change, .. } => format!("{address}: {change:?}"),
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),

@@ -294,7 +294,7 @@ fn set_primary() {
         3.050          A: 10.0.2.1: Primary
         3.065  A.1 ──► B.1   HEARTBEAT ACK
         3.090          B: path to 10.0.2.1 is up
-        3.090          B: peer wants 10.0.2.1 first
+        3.090          B: primary is 10.0.2.1
         4.000  A.2 ◄── B.1   DATA          tsn=1 sid=0 ssn=0 len=100 BE
         4.040          A: received sid=0 len=100
         4.040  A.1 ──► B.1   SACK          cum=1 rwnd=64k
@@ -326,7 +326,7 @@ fn set_primary_moves_data_that_flows() {
         3.075  A.1 ──► B.1   SACK          cum=5 rwnd=58276
         3.075  A.1 ──► B.1   SACK          cum=7 rwnd=55372
         3.100          B: path to 10.0.2.1 is up
-        3.100          B: peer wants 10.0.2.1 first
+        3.100          B: primary is 10.0.2.1
         3.100  A.2 ◄── B.1   DATA          tsn=8 sid=0 ssn=0 len=1452
         3.100  A.2 ◄── B.1   DATA          tsn=9 sid=0 ssn=0 len=384 E
         3.140          A: received sid=0 len=12000

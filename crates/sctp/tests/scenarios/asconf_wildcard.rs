@@ -41,7 +41,7 @@ fn what_is_primary_and_what_goes() {
     assert_eq!(drawn[0], drawn[1]);
     expect![[r#"
         3.035  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 primary=0.0.0.0     injected
-        3.060          B: peer wants 10.0.2.1 first
+        3.060          B: primary is 10.0.2.1
         3.060  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=1     ✗ lost
         3.235  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 delete=0.0.0.0     injected
         3.260          B: peer gives 10.0.1.1 up

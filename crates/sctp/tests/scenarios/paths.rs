@@ -193,9 +193,10 @@ fn another_primary() {
     script.net.end(A).engine.set_primary(now, id, 1).expect("verified");
     script.send(A, 0, 1_000).run(1_000);
     script.check(expect![[r#"
-           4.000  A.2 ──► B.2   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
-           4.040          B: received sid=0 len=1000
-           4.040  A.2 ◄── B.2   SACK          cum=1 rwnd=64k
+        4.000          A: primary is 10.0.2.2
+        4.000  A.2 ──► B.2   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
+        4.040          B: received sid=0 len=1000
+        4.040  A.2 ◄── B.2   SACK          cum=1 rwnd=64k
     "#]]);
 }
 

@@ -165,7 +165,7 @@ fn what_the_peer_does_not_know_is_not_asked_again() {
     known.script.run(2_000);
     known.script.check(expect![[r#"
         3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 primary=10.0.2.1
-        3.060          B: peer wants 10.0.2.1 first
+        3.060          B: primary is 10.0.2.1
         3.060  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1     ✗ lost
         3.065  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=unrecognized-params     injected
         3.090          A: 10.0.2.1: Refused(8)

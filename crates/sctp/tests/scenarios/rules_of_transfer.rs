@@ -176,6 +176,7 @@ fn what_is_taken_back_has_a_timer() {
     script.run(1_500);
     script.check(expect![[r#"
         4.000  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
+        4.010          A: primary is 10.0.2.2
         4.010  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
         4.510  A.1 ◄── B.1   SACK          cum=0 rwnd=60000 gaps=2     injected
         4.840  A.1 ◄── B.1   SACK          cum=0 rwnd=60000     injected

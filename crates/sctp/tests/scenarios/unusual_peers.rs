@@ -98,6 +98,7 @@ fn a_chunk_that_moves_restarts_no_timer() {
         4.000          network 1 fails
         4.000          network 2 fails
         4.000  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
+        4.500          A: primary is 10.0.2.2
         4.500  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
         5.000  A.2 ──► B.2   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
         5.500  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost

@@ -144,3 +144,8 @@ pub use stats::{
     AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
 };
 pub use streams::position_after_reset;
+
+/// The example of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -196,3 +196,8 @@ pub use incoming::Incoming;
 pub use message::{Received, RecvError, SendError, SendOptions};
 #[cfg(target_os = "linux")]
 pub use stream::{RecvStream, SendStream};
+
+/// The example of README.md.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

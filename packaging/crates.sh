@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Packages every crate that is published, as `cargo publish` would, and builds each from what is in its package, with the others'
+# packages as its dependencies.
+#
+#   packaging/crates.sh [--no-verify]     # without building
+#
+# Which are published: those of the workspace that do not say `publish = false`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+names=$(cargo metadata --locked --no-deps --format-version 1 | python3 -c '
+import json, sys
+packages = json.load(sys.stdin)["packages"]
+published = [package for package in packages if package["publish"] is None]
+for package in published:
+    for key in ("description", "license", "documentation", "readme", "keywords", "categories", "rust_version"):
+        if not package[key]:
+            sys.exit("crates: %s has no %s" % (package["name"], key))
+print(" ".join(package["name"] for package in published))')
+cargo package --locked --allow-dirty --quiet "$@" $(printf -- '-p %s ' $names)
+target=$(cargo metadata --locked --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+for name in $names; do
+  package=$(ls -t "$target/package/$name"-[0-9]*.crate | head -n 1)
+  held=$(tar -tzf "$package")
+  for file in README.md LICENSE-MIT LICENSE-APACHE src/lib.rs; do
+    grep -q "/$file\$" <<< "$held" || { echo "crates: $package has no $file" >&2; exit 1; }
+  done
+  # A link would lead out of the package.
+  ! tar -tvzf "$package" | grep -q '^l' || { echo "crates: $package has a link" >&2; exit 1; }
+  echo "$name: $(du -h "$package" | cut -f1)"
+done

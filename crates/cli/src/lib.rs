@@ -46,6 +46,7 @@ mod threads;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -87,6 +88,26 @@ static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
 /// The words behind the program's name.
 fn words() -> impl Iterator<Item = String> {
     WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
+}
+
+/// Set where another program has this command line within it.
+static WITHIN: OnceLock<()> = OnceLock::new();
+
+/// Does as [`run`] does, within another program, of which there is no copy to hand on.
+#[must_use]
+pub fn run_within(words: impl IntoIterator<Item = OsString>) -> u8 {
+    WITHIN.get_or_init(|| ());
+    run(words)
+}
+
+/// The file of this program.
+fn own_program() -> Result<PathBuf, Failure> {
+    if WITHIN.get().is_some() {
+        let line = "a bundle has the program in it, and this is a package of Python: have the program `anabranch` do it";
+        return Err(Failure::Host(line.to_owned()));
+    }
+    std::env::current_exe()
+        .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))
 }
 
 /// Does what a command line says, the program's name first, and gives the exit code. It takes the process over: it may set

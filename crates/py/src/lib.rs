@@ -13,7 +13,7 @@ use std::ffi::OsString;
 /// signals over, and may end the process.
 #[pyfunction]
 fn run(words: Vec<OsString>) -> u8 {
-    anabranch_cli::run(words)
+    anabranch_cli::run_within(words)
 }
 
 #[pymodule]

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pyo3::create_exception!(
     anabranch,
@@ -75,17 +75,30 @@ pub fn race(
     };
     batch::check(&plan).map_err(refused)?;
     let threads = threads.unwrap_or_else(cores).max(1);
+    let started = now();
     let mut results = carried_out(py, &plan, threads, progress.as_ref())?;
+    let elapsed = started.elapsed();
     results.host = Host {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
-        ..Host::default()
+        // As the command line: not where a race is run point by point.
+        threads: point.is_none().then_some(threads as u32),
+        elapsed_s: point.is_none().then_some(elapsed.as_secs_f64()),
+        ..results.host
     };
     let transports = Transports::standard();
     let terms = results.points.iter().map(|point| table::terms(point, &transports, &report::names(point)));
     let terms = terms.collect();
     Ok(Race { command: command(&flags, file), terms, results })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a race took is a fact of this machine, and of no result"
+)]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn cores() -> usize {
@@ -161,7 +174,7 @@ fn carried_out(
 
 #[pymethods]
 impl Race {
-    /// What `anabranch race --json` writes; facts of the host are what a race that is run point by point tells of it.
+    /// What `anabranch race --json` writes.
     fn to_json(&self) -> String {
         json::render(&self.results)
     }

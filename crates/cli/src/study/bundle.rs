@@ -2,7 +2,7 @@
 
 use super::{open, run_studies};
 use crate::files::{self, Reserved, ReservedDirectory};
-use crate::{Done, Failure, args, say};
+use crate::{Done, Failure, args, own_program, say};
 use anabranch_lab::study::bundle::{self, Built, Outputs};
 use clap::ArgMatches;
 use sha2::{Digest, Sha256};
@@ -20,6 +20,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Some(line) = bundle::unfit(&study) {
         return Err(Failure::Usage(line));
     }
+    let source = own_program()?;
     let own = &study.definition.name;
     let directory = ReservedDirectory::new(Path::new(out))?;
     let root = directory.path();
@@ -34,10 +35,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let program = root.join("anabranch");
     let mut copy = Reserved::new(&program)?;
-    copy.copy(
-        &std::env::current_exe()
-            .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))?,
-    )?;
+    copy.copy(&source)?;
     files::publish(vec![copy.done()?])?;
     executable(&program)?;
     let (quick, mut done) = expect(root, own, "quick", matches)?;

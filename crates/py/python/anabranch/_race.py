@@ -61,7 +61,7 @@ class Result:
         return self._native.expectations_met()
 
     def to_json(self) -> str:
-        """What ``anabranch race --json`` writes, byte for byte, but for threads and seconds in ``host``."""
+        """What ``anabranch race --json`` writes, byte for byte; ``host.elapsed_s`` is how long this race took."""
         return self._native.to_json()
 
     def report(self, path: Union[str, os.PathLike[str]]) -> None:

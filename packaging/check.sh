@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes every package of a program that is built already, and runs the bare race from each in an empty root.
 #
-#   packaging/check.sh [PROGRAM]       # default: target/release/anabranch
+#   packaging/check.sh [PROGRAM [STATIC]]    # default: target/release/anabranch
 #
-# Needs root (for chroot), dpkg-deb, binutils and python3.
+# STATIC is the program as packaging/static.sh builds it, where it is there. Needs root (for chroot), dpkg-deb, binutils and python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$(realpath "${1:-target/release/anabranch}")
@@ -43,6 +43,11 @@ print(manifest["layers"][0]["digest"].replace(":", "/"))
 PYTHON
 tar -C "$work/layer" -xzf "$work/image/blobs/$(cat "$work/layer.name")"
 compared image "$work/layer"
+if [ -n "${2:-}" ]; then
+  # Nothing else is there, not even a directory of libraries.
+  install -D "$2" "$work/static/usr/bin/anabranch"
+  compared static "$work/static"
+fi
 python3 packaging/sbom.py | python3 -c 'import json, sys; print("sbom:", len(json.load(sys.stdin)["components"]), "crates")'
 # The action's script, on a plan that is met and one that is missed.
 for want in 0 1; do

@@ -36,7 +36,7 @@ fn place(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_anabranch"), place.0.join("bin/anabranch"))
         .expect("linked");
     // Slurm's runs its command on the machines that it has chosen.
-    let srun = place.file("bin/srun", "#!/bin/sh\nexec \"$@\"\n".to_owned());
+    let srun = place.file("bin/srun", "#!/bin/sh\nexec \"$@\"\n");
     run(Command::new("chmod").arg("+x").arg(srun));
     let plan = plan(&place);
     let whole = run(anabranch().current_dir(&place.0).args(["race", &plan, "--quiet", "--out", "single"]));

@@ -16,6 +16,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
 
+/// The name of a column, and where a row of it has its number.
+type Column<T, N> = (&'static str, fn(&T) -> Option<N>);
+
 /// Rows and columns, read by whoever knows `__arrow_c_stream__`.
 #[pyclass(frozen)]
 pub struct Table {
@@ -136,7 +139,7 @@ pub fn summary(race: &Race) -> PyResult<Table> {
     columns.text("metric", rows.iter().map(|row| Some(row.2)));
     columns.count("n", rows.iter().map(|row| Some(row.3.n)));
     columns.count("failed", rows.iter().map(|row| Some(row.3.failed)));
-    let numbers: [(&str, fn(&Stat) -> Option<f64>); 10] = [
+    let numbers: [Column<Stat, f64>; 10] = [
         ("mean", |stat| stat.mean),
         ("geometric_mean", |stat| stat.geometric_mean),
         ("median", |stat| stat.median),
@@ -161,7 +164,7 @@ pub fn runs(race: &Race) -> PyResult<Table> {
     columns.text("contestant", rows.iter().map(|row| Some(row.1)));
     columns.count("seed", rows.iter().map(|row| Some(row.2.seed)));
     columns.text("outcome", rows.iter().map(|row| Some(outcome(row.2))));
-    let counts: [(&str, fn(&Run) -> Option<u64>); 17] = [
+    let counts: [Column<Run, u64>; 17] = [
         ("page_ns", |run| run.page_ns),
         ("limit_ns", |run| run.limit_ns),
         ("connect_ns", |run| run.connect_ns),
@@ -208,7 +211,7 @@ pub fn objects(race: &Race) -> PyResult<Table> {
     columns.count("page_ns", rows.iter().map(|row| row.2.page_ns));
     columns.text("object", rows.iter().map(|row| Some(row.3.name.as_str())));
     columns.count("bytes", rows.iter().map(|row| Some(row.3.bytes)));
-    let counts: [(&str, fn(&Object) -> Option<u64>); 5] = [
+    let counts: [Column<Object, u64>; 5] = [
         ("connection", |object| object.connection),
         ("stream", |object| object.stream),
         ("issued_ns", |object| object.issued_ns),

@@ -6,7 +6,7 @@ set -euo pipefail
 into=$1/guest
 cd "$(dirname "$0")"
 [ -c /dev/net/tun ] || { echo "linux: there is no /dev/net/tun, by which the guest is reached" >&2; exit 1; }
-[ -e "$into/initrd" ] && [ "$into/initrd" -nt socket.c ] && [ "$into/initrd" -nt guest/init ] && [ "$into/initrd" -nt guest/race ] && [ "$into/initrd" -nt linux.sh ] && exit
+[ -e "$into/initrd" ] && [ "$into/initrd" -nt socket.c ] && [ "$into/initrd" -nt guest/init ] && [ "$into/initrd" -nt guest/race ] && [ "$into/initrd" -nt guest/xstate.c ] && [ "$into/initrd" -nt linux.sh ] && exit
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -41,7 +41,16 @@ done
 for needed in sctp tun; do
   grep -q "^$needed.ko\$" "$root/modules/order" || { echo "linux: this user-mode-linux has no $needed" >&2; exit 1; }
 done
-cp "$work/kernel/usr/bin/linux.uml" "$into/linux.new"
+cp "$work/kernel/usr/bin/linux.uml" "$into/linux.uml.new"
+mv "$into/linux.uml.new" "$into/linux.uml"
+# The kernel, with what it lacks on processors of today.
+gcc -std=gnu11 -O2 -Wall -Wextra -shared -fPIC -o "$into/xstate.so" guest/xstate.c -ldl
+cat > "$into/linux.new" <<'END'
+#!/bin/sh
+place=$(dirname "$0")
+LD_PRELOAD=$place/xstate.so exec "$place/linux.uml" "$@"
+END
+chmod 755 "$into/linux.new"
 mv "$into/linux.new" "$into/linux"
 python3 - "$root" "$into/initrd" <<'END'
 # The archive of the guest's root, in the form "newc" of cpio.

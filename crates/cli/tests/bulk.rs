@@ -56,6 +56,25 @@ fn result(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// The directions that were asked for, of which all that was sent has arrived: on so many streams, so many bytes at least.
+fn whole<'a>(result: &'a Value, words: &str, streams: u64, least: u64) -> Vec<&'a Value> {
+    let mut found = Vec::new();
+    for direction in ["up", "down"] {
+        let wanted = words.contains("--both") || (direction == "up") != words.contains("--reverse");
+        let told = &result[direction];
+        assert_eq!(!told.is_null(), wanted, "{words}: {direction}");
+        if wanted {
+            assert_eq!(told["received"]["whole"], true, "{words}: {told}");
+            assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{words}: {told}");
+            assert_eq!(told["sent"]["messages"], told["received"]["messages"], "{words}: {told}");
+            assert_eq!(told["received"]["streams_used"], streams, "{words}: {told}");
+            assert!(told["received"]["bytes"].as_u64() >= Some(least), "{words}: {told}");
+            found.push(told);
+        }
+    }
+    found
+}
+
 #[test]
 fn all_that_is_sent_arrives_in_every_direction() {
     let server = Server::start("--listen tcp://127.0.0.1:0 --listen sctp://127.0.0.1:0");
@@ -71,23 +90,12 @@ fn all_that_is_sent_arrives_in_every_direction() {
     ] {
         let result = result(&bulk(url, &format!("{words} --json -")));
         assert_eq!(result["schema"], "anabranch.bulk/1");
-        for direction in ["up", "down"] {
-            let wanted = words.contains("--both") || (direction == "up") != words.contains("--reverse");
-            let told = &result[direction];
-            assert_eq!(!told.is_null(), wanted, "{url} {words}: {direction}");
-            if wanted {
-                assert_eq!(told["received"]["whole"], true, "{url} {words}: {told}");
-                assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{url} {words}: {told}");
-                assert_eq!(told["sent"]["messages"], told["received"]["messages"], "{url} {words}: {told}");
-                assert_eq!(told["received"]["streams_used"], streams, "{url} {words}: {told}");
-                let bytes = told["received"]["bytes"].as_u64().expect("a number");
-                let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
-                assert!(bytes >= least, "{url} {words}: {bytes}");
-                // In turn: streams differ by a message for each session at most.
-                let at = |name: &str| told["received"][name].as_u64().expect("a number");
-                let message = result["plan"]["message_bytes"].as_u64().expect("a number");
-                assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");
-            }
+        let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
+        for told in whole(&result, words, streams, least) {
+            // In turn: streams differ by a message for each session at most.
+            let at = |name: &str| told["received"][name].as_u64().expect("a number");
+            let message = result["plan"]["message_bytes"].as_u64().expect("a number");
+            assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");
         }
         let intervals = result["intervals"].as_array().expect("intervals");
         assert!(words.contains("--size") || intervals.len() >= 3, "{intervals:?}");
@@ -115,16 +123,7 @@ fn all_of_it_goes_over_tls_and_quic() {
         (quic, 4, "--size 5MB --connections 2 --streams 2 --set scheduler=fcfs"),
     ] {
         let result = result(&bulk(url, &format!("{words} {trust} --json -")));
-        for direction in ["up", "down"] {
-            let told = &result[direction];
-            let wanted = words.contains("--both") || (direction == "up") != words.contains("--reverse");
-            assert_eq!(!told.is_null(), wanted, "{url} {words}: {direction}");
-            if wanted {
-                assert_eq!(told["received"]["whole"], true, "{url} {words}: {told}");
-                assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{url} {words}: {told}");
-                assert_eq!(told["received"]["streams_used"], streams, "{url} {words}: {told}");
-            }
-        }
+        whole(&result, words, streams, 5_000_000);
         let scheme = url.split("://").next().expect("a scheme");
         assert_eq!(result["plan"]["transport"], scheme);
     }

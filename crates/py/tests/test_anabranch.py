@@ -211,9 +211,9 @@ def test_workers_that_die_lose_nothing(tmp_path):
 
 
 PLAN = 'objects = "2x10kB"\nrtt = ["10ms", "40ms", "90ms"]\nruns = 2\ntransport = ["tcp", "sctp"]\n'
-#: Slurm as it is seen from outside: a job is a copy of its script, run in the background.
+#: Slurm as it is seen from outside: a job is a copy of its script, run in the background, for five minutes at most.
 SLURM = {
-    "sbatch": 'job=$(mktemp "$JOBS/XXXXXX"); cp "$1" "$job"; setsid bash "$job" > "$job.log" 2>&1 < /dev/null &\necho "Submitted batch job $!"',
+    "sbatch": 'job=$(mktemp "$JOBS/XXXXXX"); cp "$1" "$job"; setsid timeout 300 bash "$job" > "$job.log" 2>&1 < /dev/null &\necho "Submitted batch job $!"',
     "scancel": 'for job; do kill -- "-$job"; done',
 }
 

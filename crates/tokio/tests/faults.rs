@@ -3,11 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use crate::control::is_told;
-use crate::ends::{Ends, LONG, addresses, options};
+use crate::ends::{Ends, LONG, addresses, options, soon};
 use anabranch_tokio::{CloseReason, ConnectOptions, Endpoint, Event, SendOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
@@ -15,6 +15,8 @@ use tokio::time::timeout;
 struct Relay {
     address: SocketAddr,
     cut: Arc<AtomicBool>,
+    /// Packets of the client's that it has dropped.
+    dropped: Arc<AtomicU32>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -24,7 +26,8 @@ impl Relay {
         let far = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
         let address = near.local_addr().expect("bound");
         let cut = Arc::new(AtomicBool::new(false));
-        let is_cut = cut.clone();
+        let dropped = Arc::new(AtomicU32::new(0));
+        let (is_cut, drops) = (cut.clone(), dropped.clone());
         let task = tokio::spawn(async move {
             let (mut up, mut down) = ([0; 65_536], [0; 65_536]);
             let mut client = None;
@@ -33,7 +36,10 @@ impl Relay {
                     come = near.recv_from(&mut up) => {
                         let (length, from) = come.expect("a datagram");
                         client = Some(from);
-                        if is_cut.load(Ordering::Relaxed) { continue }
+                        if is_cut.load(Ordering::Relaxed) {
+                            drops.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        }
                         far.send_to(&up[..length], server).await
                     }
                     come = far.recv_from(&mut down) => {
@@ -46,7 +52,7 @@ impl Relay {
                 drop(sent);
             }
         });
-        Self { address, cut, task }
+        Self { address, cut, dropped, task }
     }
 
     fn cut(&self, cut: bool) {
@@ -61,7 +67,8 @@ impl Drop for Relay {
 }
 
 /// Failures are found within tenths of a second; the association itself outlives many.
-const IMPATIENT: [(&str, &str); 6] = [
+const IMPATIENT: [(&str, &str); 7] = [
+    ("init_max_retrans", "100"),
     ("rto_initial", "50ms"),
     ("rto_min", "50ms"),
     ("rto_max", "100ms"),
@@ -94,7 +101,7 @@ async fn a_path_that_fails_and_comes_back_is_told_of_step_by_step() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_does_not_come_back_ends_the_association() {
-    let settings = [&IMPATIENT[..5], &[("assoc_max_retrans", "4"), ("assoc_silence", "100ms")]].concat();
+    let settings = [&IMPATIENT[..6], &[("assoc_max_retrans", "4"), ("assoc_silence", "100ms")]].concat();
     let ends = Ends::with(options(&addresses(1), &settings)).await;
     let relay = Relay::to(ends.server.local_addresses()[0]).await;
     let accepting = async { ends.server.accept().await.expect("somebody").accept() };
@@ -126,8 +133,8 @@ async fn a_restart_of_the_peer_is_told_of_and_streams_begin_anew() {
     // Nothing of its end gets through.
     relay.cut(true);
     ours.abort();
+    soon(|| relay.dropped.load(Ordering::Relaxed) > 0).await;
     drop((ours, before));
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     relay.cut(false);
     let after = Endpoint::new(options(&addresses(1), &settings)).await.expect("an endpoint");
     let again = after.connect_with(&at, 80, ConnectOptions::default().local_port(5_000));

@@ -3,8 +3,8 @@
 //! RFC 9000 §8.1.2 and §21.3 leave it to us what a server does that has much to do. From [`RETRY_FROM`] handshakes on who has
 //! not shown its address is told to, by a Retry packet, and nothing is remembered of it. With [`MAX_HALF_OPEN`] under way, or
 //! many connections that wait to be taken, who has shown it waits (`queue`) or, beyond that, is not answered: its timer
-//! (RFC 9002 §6.2) has it ask again, and no handshake that is under way ends for it. Those that do not come to an end give way: of a network with far more of them
-//! than the newcomer's soon, others later.
+//! (RFC 9002 §6.2) has it ask again, and no handshake that is under way ends for it. Handshakes that do not come to an end give
+//! way: after three seconds where their network has far more of them than the newcomer's, after ten in any case.
 
 use super::Id;
 use anabranch_base::time::{Duration, Instant};

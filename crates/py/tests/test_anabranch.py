@@ -35,7 +35,7 @@ def test_a_race_is_that_of_the_command_line():
         flags += [f"--{key}", str(value)]
     done = program("race", *flags, "--json", "-", "--quiet")
     assert done.returncode == 0, done.stderr
-    assert without_time(result.to_json()) == without_time(done.stdout.rstrip("\n"))
+    assert without_time(result.to_json()) == without_time(done.stdout)
     again = program(*result.command.split()[1:], "--json", "-", "--quiet")
     assert without_time(again.stdout) == without_time(done.stdout)
 
@@ -210,7 +210,7 @@ def test_workers_that_die_lose_nothing(tmp_path):
         assert there.to_arrow(table).equals(here.to_arrow(table))
 
 
-PLAN = 'objects = "2x10kB"\nrtt = ["10ms", "40ms", "90ms"]\nruns = 2\ntransport = ["tcp", "sctp"]\n'
+PLAN = 'objects = "2x10kB"\nrtt = ["10ms", "40ms", "90ms"]\nloss = "0"\nruns = 2\ntransport = ["tcp", "sctp"]\n'
 #: Slurm as it is seen from outside: a job is a copy of its script, run in the background, for five minutes at most.
 SLURM = {
     "sbatch": 'job=$(mktemp "$JOBS/XXXXXX"); cp "$1" "$job"; setsid timeout 300 bash "$job" > "$job.log" 2>&1 < /dev/null &\necho "Submitted batch job $!"',

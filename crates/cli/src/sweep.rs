@@ -14,7 +14,8 @@ use crate::progress::Progress;
 use crate::race::{self, Outputs, STOP};
 use crate::{Done, Failure, complain, inputs, out, say};
 use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
-use anabranch_lab::results::{Expectation, Race};
+use anabranch_lab::population;
+use anabranch_lab::results::{Expectation, Race, Series};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::sweep::manifest::Program;
 use anabranch_lab::sweep::{Manifest, Record, Shard, estimate};
@@ -107,6 +108,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
     }
     *ongoing() = Some(Ongoing::new(&directory, tally, outputs.to_stdout().is_some()));
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
+    let people = outline.people().is_some();
     let runs = outline.at(0).map_err(wrong)?.most_runs();
     let progress = Progress::new(runs * missing.len(), request.quiet);
     for (before, &number) in missing.iter().enumerate() {
@@ -114,7 +116,10 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
         let update = |done: usize| progress.update(before * runs + done);
         let options = Options { threads: request.threads, progress: &update, stop: &STOP };
         let race = batch::race(single, &options).map_err(race::failure)?;
-        let record = keep(&directory, single, race, number)?;
+        let record = match people {
+            true => keep_person(&directory, race, number)?,
+            false => keep(&directory, single, race, number)?,
+        };
         if let Some(ongoing) = ongoing().as_mut() {
             ongoing.tally.add(&record);
         }
@@ -158,9 +163,23 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
     directory.put(number, point, race.expectations.into_iter().map(at).collect(), beside)
 }
 
+/// Writes a person: what came of each page load, without its objects.
+fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Record, Failure> {
+    let Some(mut point) = race.points.into_iter().next() else {
+        return Err(Failure::Internal(format!("person {number} gave no result")));
+    };
+    for run in point.contestants.iter_mut().flat_map(|contestant| &mut contestant.runs) {
+        (run.objects, run.series) = (Vec::new(), Series::default());
+    }
+    let at = |expectation: Expectation| Expectation { point: number as u64 - 1, ..expectation };
+    directory.put(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
+}
+
 /// What is shown of points, and whether all went well; of each as much as takes a few bytes.
 struct Tally {
     table: Table,
+    /// Where points are people.
+    people: Option<population::Tally>,
     expectations: Vec<Expectation>,
     finished: bool,
     points: usize,
@@ -169,23 +188,32 @@ struct Tally {
 impl Tally {
     fn new(directory: &Directory, style: Style) -> Self {
         let table = Table::new(directory.manifest.factors.clone(), directory.count(), style);
-        Self { table, expectations: Vec::new(), finished: true, points: 0 }
+        let is_people = directory.manifest.plan.get("population").is_some();
+        let people = is_people.then(population::Tally::default);
+        Self { table, people, expectations: Vec::new(), finished: true, points: 0 }
     }
 
     fn add(&mut self, record: &Record) {
-        self.table.add(record.number as usize - 1, &record.point);
+        match &mut self.people {
+            Some(people) => people.add(&record.point),
+            None => self.table.add(record.number as usize - 1, &record.point),
+        }
         self.expectations.extend_from_slice(&record.expectations);
         self.finished &= race::all_finished(&record.point);
         self.points += 1;
     }
 
     fn text(&self, directory: &Directory) -> String {
+        if let Some(people) = &self.people {
+            return population::text::render(people);
+        }
         self.table.text(&directory.manifest.warnings, &self.expectations)
     }
 
     fn done(&self) -> Done {
         let met = self.expectations.iter().all(|expectation| expectation.met);
-        if self.finished && met { Done::Well } else { Done::Badly }
+        // Somebody's network may be too bad for a page: that is counted, and no failure of the race.
+        if (self.finished || self.people.is_some()) && met { Done::Well } else { Done::Badly }
     }
 }
 

@@ -41,6 +41,7 @@ mod old_servers;
 mod outputs;
 mod packages;
 mod peer;
+mod people;
 mod qlog;
 mod quoted;
 mod raw_ports;

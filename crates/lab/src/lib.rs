@@ -14,6 +14,7 @@ pub mod features;
 pub mod json;
 pub mod limit;
 pub mod plan;
+pub mod population;
 pub mod report;
 pub mod results;
 pub mod run;

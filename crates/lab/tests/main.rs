@@ -9,6 +9,7 @@ mod messages;
 mod order;
 mod pages;
 mod parts;
+mod people;
 mod plan;
 mod quic;
 mod race;

@@ -3,6 +3,7 @@
 //! What is said of bad input is the command line's own sentence, raised as an exception. Runs go on in threads of ours while
 //! the interpreter is free for others; an interrupt stops them.
 
+mod people;
 mod race;
 mod tables;
 
@@ -19,7 +20,9 @@ fn run(words: Vec<OsString>) -> u8 {
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::race::{PlanError, Race, count, race};
+    use super::people::People;
+    #[pymodule_export]
+    use super::race::{PlanError, Points, Race, race};
     #[pymodule_export]
     use super::run;
     #[pymodule_export]

@@ -11,9 +11,9 @@ use anabranch_lab::{json, verdict};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pyo3::create_exception!(
@@ -34,11 +34,53 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// How many points a plan has: one, or each combination of what varies.
-#[pyfunction]
-#[pyo3(signature = (flags, file=None))]
-pub fn count(flags: Flags, file: Option<&str>) -> PyResult<usize> {
-    Ok(outline(&flags, file)?.count())
+/// The points of a plan, each a race of its own: read once, raced one by one.
+#[pyclass(frozen)]
+pub struct Points {
+    outline: Mutex<Outline>,
+    command: String,
+}
+
+#[pymethods]
+impl Points {
+    #[new]
+    #[pyo3(signature = (flags, file=None))]
+    fn new(flags: Flags, file: Option<&str>) -> PyResult<Self> {
+        Ok(Self { outline: Mutex::new(outline(&flags, file)?), command: command(&flags, file) })
+    }
+
+    /// How many there are: one, each combination of what varies, or each person.
+    #[getter]
+    fn count(&self) -> usize {
+        self.locked().count()
+    }
+
+    /// Races point `number`, from 0.
+    #[pyo3(signature = (number, threads=1))]
+    fn race(&self, py: Python<'_>, number: usize, threads: usize) -> PyResult<Race> {
+        let plan = {
+            let mut outline = self.locked();
+            if number >= outline.count() {
+                let line = format!("point {number}: the plan has {} points, from 0", outline.count());
+                return Err(PlanError::new_err(line));
+            }
+            outline.at(number).map_err(refused)?.clone()
+        };
+        batch::check(&plan).map_err(refused)?;
+        let results = carried_out(py, &plan, threads.max(1), None)?;
+        Ok(Race::new(results, self.command.clone()))
+    }
+}
+
+impl Points {
+    fn locked(&self) -> MutexGuard<'_, Outline> {
+        self.outline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]
+fn refused(error: plan::PlanError) -> PyErr {
+    PlanError::new_err(error.to_string())
 }
 
 /// What a race found.
@@ -49,48 +91,44 @@ pub struct Race {
     terms: Vec<Vec<String>>,
 }
 
-/// Races what the flags describe; of its points this one alone, if one is named.
+/// Races what the flags describe.
 #[pyfunction]
-#[pyo3(signature = (flags, file=None, point=None, threads=None, progress=None))]
+#[pyo3(signature = (flags, file=None, threads=None, progress=None))]
 pub fn race(
     py: Python<'_>,
     flags: Flags,
     file: Option<&str>,
-    point: Option<usize>,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Race> {
-    let refused = |error: plan::PlanError| PlanError::new_err(error.to_string());
-    let mut outline = outline(&flags, file)?;
-    let plan = match point {
-        None => {
-            plan::bounds::check_together(&outline).map_err(refused)?;
-            outline.whole().map_err(refused)?
-        }
-        Some(point) if point < outline.count() => outline.at(point).map_err(refused)?.clone(),
-        Some(point) => {
-            let line = format!("point {point}: the plan has {} points, from 0", outline.count());
-            return Err(PlanError::new_err(line));
-        }
-    };
+    let outline = outline(&flags, file)?;
+    plan::bounds::check_together(&outline).map_err(refused)?;
+    let plan = outline.whole().map_err(refused)?;
     batch::check(&plan).map_err(refused)?;
     let threads = threads.unwrap_or_else(cores).max(1);
     let started = now();
-    let mut results = carried_out(py, &plan, threads, progress.as_ref())?;
+    let results = carried_out(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
-    results.host = Host {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        os: std::env::consts::OS.to_owned(),
-        arch: std::env::consts::ARCH.to_owned(),
-        // As the command line: not where a race is run point by point.
-        threads: point.is_none().then_some(threads as u32),
-        elapsed_s: point.is_none().then_some(elapsed.as_secs_f64()),
-        ..results.host
-    };
-    let transports = Transports::standard();
-    let terms = results.points.iter().map(|point| table::terms(point, &transports, &report::names(point)));
-    let terms = terms.collect();
-    Ok(Race { command: command(&flags, file), terms, results })
+    let mut race = Race::new(results, command(&flags, file));
+    // Of the whole race alone, as on the command line.
+    (race.results.host.threads, race.results.host.elapsed_s) =
+        (Some(threads as u32), Some(elapsed.as_secs_f64()));
+    Ok(race)
+}
+
+impl Race {
+    fn new(mut results: Results, command: String) -> Self {
+        results.host = Host {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            ..results.host
+        };
+        let transports = Transports::standard();
+        let terms =
+            results.points.iter().map(|point| table::terms(point, &transports, &report::names(point)));
+        Self { terms: terms.collect(), command, results }
+    }
 }
 
 #[expect(

@@ -7,6 +7,7 @@ use crate::files::{self, Reserved};
 use crate::out;
 use crate::race::{Kind, Outputs};
 use crate::{Done, Failure, complain, say};
+use anabranch_lab::population;
 use anabranch_lab::report::{self, Captured, Framing};
 use anabranch_lab::results::{Point, Race, Series};
 use anabranch_lab::sweep::Manifest;
@@ -63,7 +64,9 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
         if let Some(old) = &outputs.old {
             compared += &compare::point(old, &point);
         }
-        drawn.add(directory, number, point);
+        if tally.people.is_none() {
+            drawn.add(directory, number, point);
+        }
     }
     let whole = Race { expectations: tally.expectations.clone(), ..frame };
     send(Kind::Json, &json::around_points(&whole).1)?;
@@ -73,7 +76,11 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
             filled.push(file.done()?);
         }
     }
-    match drawn.html(whole, &directory.manifest) {
+    let html = match &tally.people {
+        Some(people) => Some(population::page::html(people, &directory.manifest.command)),
+        None => drawn.html(whole, &directory.manifest),
+    };
+    match html {
         Some(html) => {
             let report = Reserved::new(&directory.path.join("report.html"))?;
             filled.push(report.fill(html.as_bytes())?);

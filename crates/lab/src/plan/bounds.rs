@@ -56,6 +56,10 @@ pub fn check(
 /// [`PlanError`] with the number, the bound, and what to do instead.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();
+    if outline.people().is_some() {
+        let what = "people are raced one by one; add --out DIR, or sweep them from Python";
+        return Err(PlanError::at("population", what));
+    }
     let each = outline.points().map(|point| records(&point, &plan.contestants, plan.seeds.len()));
     let records = each.fold(0, u64::saturating_add);
     if records <= MAX_RECORDS {

@@ -264,6 +264,16 @@ const OURS: &[Key] = &[
     ),
     contestants("together", "", Several::No, "All contestants share the network at once"),
     contestants("cross", BACKGROUND_FORM, Several::No, "Background traffic: N endless downloads over TCP"),
+    Key {
+        name: "population",
+        value: "WHO",
+        help: "Each point is a person, whose network and page are drawn from the population: world, or a file (docs/population.md); \
+               multiplied in one thing, world:loss=x0. Needs --out",
+        group: Group::Runs,
+        several: Several::Factor,
+        both: None,
+    },
+    runs("people", "N", "How many people are drawn from the population, up to 1000000 [default: 1000]"),
     runs("runs", "N", "Seeds, each a run of every contestant [default: 100]"),
     runs("seed", "N", "The first seed, up to 4294967295 [default: 1]"),
     runs(

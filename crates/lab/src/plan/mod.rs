@@ -282,20 +282,21 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             draft.given.push(draft::Given { key, levels, place });
         }
     };
+    let drawn = draft.value("population").is_some();
     if !spoken(&draft, &["preset"]) {
         let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"];
-        if !spoken(&draft, &rate) {
+        if !drawn && !spoken(&draft, &rate) {
             add(&mut draft, "rate", &["10mbit"]);
         }
-        if !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
+        if !drawn && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
             add(&mut draft, "rtt", &["80ms"]);
         }
         for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
-            if !spoken(&draft, &[name]) {
+            if !(drawn && name == "queue") && !spoken(&draft, &[name]) {
                 add(&mut draft, name, &[value]);
             }
         }
-        if !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
+        if !drawn && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
             // Two points: what loss does is part of every answer.
             add(&mut draft, "loss", &["0", "1%"]);
         }
@@ -306,7 +307,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
                 add(&mut draft, name, &[value]);
             }
         }
-    } else if !spoken(&draft, &["page", "objects", "bulk"]) {
+    } else if !drawn && !spoken(&draft, &["page", "objects", "bulk"]) {
         add(&mut draft, "page", &[anabranch_http::page::shipped::NAMES[0]]);
     }
     for (name, value) in [("runs", "100"), ("seed", "1")] {

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::causes::Causes;
 use crate::causes::check::Claim;
+use crate::population::{CHECKED, PERSON, People};
 use crate::results::World;
 use crate::transports::Transports;
 use std::cell::RefCell;
@@ -21,6 +22,8 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
+    /// What the plan says of causes; they are not looked for at every person.
+    causes: Causes,
     points: Points,
 }
 
@@ -28,13 +31,34 @@ pub struct Outline {
 #[derive(Debug)]
 struct Points {
     combinations: Combinations,
+    /// Each combination is one of these people's.
+    people: Option<People>,
     sources: RefCell<Sources>,
 }
 
 impl Points {
+    fn count(&self) -> usize {
+        self.combinations.count().saturating_mul(self.people.as_ref().map_or(1, People::count))
+    }
+
+    /// The combination and the person of point `index`, from 0: who is drawn varies fastest.
+    fn place(&self, index: usize) -> (usize, usize) {
+        let people = self.people.as_ref().map_or(1, People::count);
+        (index / people, index % people)
+    }
+
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
-        let concrete = self.combinations.at(index);
-        let sources = &mut *self.sources.borrow_mut();
+        let (combination, person) = self.place(index);
+        let mut concrete = self.combinations.at(combination);
+        // Nobody has another's page: it is not kept.
+        let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
+        let sources = match &self.people {
+            Some(people) => {
+                people.apply(person, &mut concrete);
+                &mut own
+            }
+            None => &mut *shared,
+        };
         let network = Network::interpret(&concrete, sources)?;
         let workload = Workload::interpret(&concrete, sources)?;
         if let Some(handover) = &network.handover {
@@ -49,8 +73,15 @@ impl Points {
         })
     }
 
+    /// Those that are made before anything is run: all, or of each combination the first people. The rest is drawn from what
+    /// was checked.
+    fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
+        let some = |index: &usize| self.people.is_none() || self.place(*index).1 < CHECKED;
+        (0..self.count()).filter(some).map(|index| self.at(index))
+    }
+
     fn iter(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
-        (0..self.combinations.count()).map(|index| self.at(index))
+        (0..self.count()).map(|index| self.at(index))
     }
 }
 
@@ -79,9 +110,9 @@ impl Outline {
         }
         let combinations = Combinations::of(&draft)?;
         let first = combinations.at(0);
-        let points = Points { combinations, sources: RefCell::default() };
+        let points = Points { combinations, people: People::of(&draft)?, sources: RefCell::default() };
         let mut timeless = false;
-        for point in points.iter() {
+        for point in points.checked() {
             let point = point?;
             for contestant in &contestants {
                 fits(contestant, &point)?;
@@ -96,8 +127,8 @@ impl Outline {
             timeless |= point.network.paths.first().is_some_and(network::takes_no_time);
         }
         let seeds = seeds(&first)?;
-        let several = points.combinations.count() > 1;
-        points.iter().try_for_each(|point| bounds::check(&point?, &contestants, seeds.len(), several))?;
+        let several = points.count() > 1;
+        points.checked().try_for_each(|point| bounds::check(&point?, &contestants, seeds.len(), several))?;
         let names: Vec<&str> = contestants.iter().map(|contestant| contestant.text.as_str()).collect();
         let factors: Vec<String> =
             points.combinations.factors().map(|(factor, _)| factor.to_owned()).collect();
@@ -106,7 +137,7 @@ impl Outline {
         let claims = draft.causes.iter().map(|table| Claim::interpret(table, &contestants, &factors));
         let claims = claims.collect::<Result<Vec<_>, _>>()?;
         for claim in &claims {
-            points.iter().try_for_each(|point| fits(&claim.changed, &point?))?;
+            points.checked().try_for_each(|point| fits(&claim.changed, &point?))?;
         }
         let cross = first.setting("cross").map(|setting| {
             let cross = Cross::parse(&setting.value, &setting.place, transports)?;
@@ -155,7 +186,7 @@ impl Outline {
             contestants,
             draft,
         };
-        Ok(Self { plan, points })
+        Ok(Self { causes: plan.causes, plan, points })
     }
 
     /// The plan, with the point that was made last, if any.
@@ -167,17 +198,24 @@ impl Outline {
     /// How many points there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.points.combinations.count()
+        self.points.count()
+    }
+
+    /// The people of it, if its points are people.
+    #[must_use]
+    pub const fn people(&self) -> Option<&People> {
+        self.points.people.as_ref()
     }
 
     /// The factors with their levels, the slowest first.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.points.combinations.factors()
+        let people = self.points.people.as_ref().filter(|people| people.count() > 1);
+        self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// All points, one after the other. Each was made before, of the same texts: so none fails.
+    /// All points, one after the other; of people the first. Each was made before, of the same texts: so none fails.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
-        self.points.iter().flatten()
+        self.points.checked().flatten()
     }
 
     /// The plan with point `index`, from 0, alone.
@@ -186,6 +224,11 @@ impl Outline {
     /// None that interpretation did not have.
     pub fn at(&mut self, index: usize) -> Result<&Plan, PlanError> {
         self.plan.points = vec![self.points.at(index)?];
+        if let Some(people) = &self.points.people {
+            let person = self.points.place(index).1;
+            self.plan.seeds = people.seeds(person);
+            self.plan.causes = if people.is_explained(person) { self.causes } else { Causes::Off };
+        }
         Ok(&self.plan)
     }
 

@@ -26,7 +26,7 @@ mod parts;
 mod progress;
 mod standing;
 mod streams;
-mod svg;
+pub(crate) mod svg;
 mod terms;
 mod times;
 mod traffic;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// `text` fit for element content and quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

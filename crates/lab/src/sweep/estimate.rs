@@ -36,6 +36,14 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     let plan = outline.plan();
     let mut estimate = Estimate { files: 1, ..Estimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
+    if outline.people().is_some() {
+        // Of each person one file, without objects, captures and archives; then results.json and the page.
+        let own = |number: &usize| shard.is_none_or(|shard| shard.has(*number));
+        let people = (1..=outline.count()).filter(own).count() as u64;
+        let bytes = people * contestants * (CONTESTANT + seeds * RUN);
+        let whole = u64::from(shard.is_none());
+        return Estimate { files: 1 + people + 2 * whole, bytes: bytes * (1 + whole), captures: 0 };
+    }
     let mut results = 0;
     for (index, point) in outline.points().enumerate() {
         if !shard.is_none_or(|shard| shard.has(index + 1)) {

@@ -75,6 +75,9 @@ impl Manifest {
         for point in outline.points() {
             let _ = writeln!(inputs, "{point:?}");
         }
+        if let Some(people) = outline.people() {
+            let _ = writeln!(inputs, "{}", people.described());
+        }
         let axis =
             |(factor, levels): (&str, &[String])| Axis { factor: factor.to_owned(), levels: levels.to_vec() };
         Self {

@@ -1,6 +1,6 @@
 """Sweeps: the points of a plan on all cores of this machine or on a Dask cluster, into one Parquet dataset.
 
-A part of the dataset is a shard: some points in a row, as many as make a thousand parts or fewer, so that the files are the
+A part of the dataset is a shard: some points in a row, whose number follows from that of all points, so that the files are the
 same wherever and by however many they are made. Parts appear whole or not at all; those that are there are not run again.
 """
 
@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 Flags = list[tuple[str, str]]
-#: Most parts of a table.
-PARTS = 1000
+#: Most parts of a table, parts that many workers share well, and points that make a part worth its way to a worker and back.
+PARTS, SHARED, WORTH = 1000, 64, 8
 #: How often a shard is begun again whose worker died.
 TRIES = 5
 
@@ -46,28 +47,84 @@ class Swept:
         """A table, all of it, in the order of the points."""
         return self.dataset(table).to_table()
 
+    def people(self) -> People:
+        """For which share of people which contestant is best, of a plan with a ``population``."""
+        import pyarrow.dataset
+
+        own = pyarrow.dataset.field("metric") == "page_ms"
+        found = self.dataset("summary")
+        if "person" not in found.schema.names:
+            raise ValueError(f"{self.path}: its points are no people; sweep a plan with a population")
+        kept = ["person", "region", "access", "loss", "contestant", "failed", "geometric_mean"]
+        several = "population" in found.schema.names
+        counted = _native.People()
+        whose: Optional[tuple[str, str, str, str, int]] = None
+        times: list[tuple[str, Optional[float]]] = []
+        for batch in found.to_batches(columns=[*kept, *(["population"] if several else [])], filter=own):
+            for row in batch.to_pylist():
+                one = (row.get("population", ""), row["region"], row["access"], row["loss"], int(row["person"]))
+                if whose is not None and one != whose:
+                    counted.add(*whose, times)
+                    times = []
+                whose = one
+                times.append((row["contestant"], None if row["failed"] else row["geometric_mean"]))
+        if whose is not None:
+            counted.add(*whose, times)
+        if (self.path / "causes").exists():
+            for batch in self.dataset("causes").to_batches(filter=~pyarrow.dataset.field("holds_back")):
+                for row in batch.to_pylist():
+                    counted.add_cause(row.get("population", ""), row["winner"], row["loser"], row["factor"], row["effect"])
+        return People(counted, f"anabranch.sweep(..., out={str(self.path)!r})")
+
     def __repr__(self) -> str:
         return f"<anabranch sweep: {self.path}>"
+
+
+class People:
+    """For which share of people which contestant is best, where, by how much, and why."""
+
+    def __init__(self, counted: _native.People, command: str) -> None:
+        self._counted = counted
+        self._command = command
+
+    def __len__(self) -> int:
+        return self._counted.count
+
+    def report(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the page."""
+        self._counted.report(os.fspath(path), self._command)
+
+    def _repr_html_(self) -> str:
+        return self._counted.html(self._command)
+
+    def __str__(self) -> str:
+        return self._counted.text()
+
+
+@lru_cache(maxsize=1)
+def understood(given: tuple[tuple[str, str], ...], plan: Optional[tuple[str, str]]) -> _native.Points:
+    """The plan, read once a process: of a sweep's many shards each needs it."""
+    if plan is None:
+        return _native.Points(given)
+    name, text = plan
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, Path(name).name)
+        path.write_text(text)
+        return _native.Points(given, str(path))
 
 
 def shard(given: Flags, plan: Optional[tuple[str, str]], points: range, tables: tuple[str, ...]) -> dict[str, Any]:
     """Runs some points in a row, on one thread: a table of pyarrow for each name."""
     import pyarrow
 
-    with tempfile.TemporaryDirectory() as place:
-        file = None
-        if plan is not None:
-            name, text = plan
-            path = Path(place, Path(name).name)
-            path.write_text(text)
-            file = str(path)
-        found: dict[str, list[pyarrow.Table]] = {name: [] for name in tables}
-        for point in points:
-            race = _native.race(given, file, point=point, threads=1)
-            for name, rows in found.items():
-                table = pyarrow.table(Table(getattr(race, name)()))
-                number = pyarrow.array([point] * table.num_rows, pyarrow.uint64())
-                rows.append(table.add_column(0, "point", number))
+    plan_points = understood(tuple(given), plan)
+    found: dict[str, list[pyarrow.Table]] = {name: [] for name in tables}
+    for point in points:
+        race = plan_points.race(point)
+        for name, rows in found.items():
+            table = pyarrow.table(Table(getattr(race, name)()))
+            number = pyarrow.array([point] * table.num_rows, pyarrow.uint64())
+            rows.append(table.add_column(0, "point", number))
     # A column without a value at one point may have some at another.
     return {name: pyarrow.concat_tables(rows, promote_options="permissive") for name, rows in found.items()}
 
@@ -98,10 +155,10 @@ def sweep(
     if unknown:
         raise ValueError(f"tables: {unknown[0]!r} is none of summary, runs, objects, causes")
     file = None if plan is None else os.fspath(plan)
-    count = _native.count(given, file)
+    count = _native.Points(given, file).count
     text = None if file is None else (file, Path(file).read_text())
     place = prepared(Path(out), given, text, names)
-    size = -(-count // PARTS)
+    size = max(-(-count // PARTS), min(-(-count // SHARED), WORTH))
     shards = [range(first, min(first + size, count)) for first in range(0, count, size)]
     left = [points for points in shards if not all(part(place, name, points).exists() for name in names)]
     done = count - sum(map(len, left))

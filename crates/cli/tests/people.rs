@@ -1,0 +1,149 @@
+//! A population, as a user meets it: people as points of a sweep, what is said of them, and what is refused.
+#![cfg(target_os = "linux")]
+
+use crate::running::{Scratch, anabranch, errors, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PEOPLE: [&str; 10] = [
+    "--population",
+    "world:bytes=x0.1",
+    "--people",
+    "24",
+    "--runs",
+    "2",
+    "--transport",
+    "six=tcp:connections=6",
+    "--transport",
+    "sctp",
+];
+
+/// The words of [`PEOPLE`], and more.
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&PEOPLE[..], more].concat()
+}
+
+fn race(place: &Scratch, words: &[&str]) -> Output {
+    let mut command = anabranch();
+    command.current_dir(&place.0).args(["race", "--quiet", "--threads", "1"]).args(words);
+    run(&mut command)
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", errors(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn shards_of_people_say_what_all_say() {
+    let place = Scratch::new("people");
+    let whole = text(&race(&place, &with(&["--out", "whole"])));
+    for line in ["24 people; a time is", "nobody: level", "who is soonest for most", "sctp over six"] {
+        assert!(whole.contains(line), "{line}\n{whole}");
+    }
+    for (shard, out) in [("1/2", "one"), ("2/2", "two")] {
+        text(&race(&place, &with(&["--out", out, "--shard", shard])));
+    }
+    let mut merge = anabranch();
+    let merged = text(&run(merge.current_dir(&place.0).args(["merge", "one", "two", "--out", "both"])));
+    assert_eq!(merged, whole);
+    let read =
+        |folder: &str, name: &str| fs::read_to_string(place.0.join(folder).join(name)).expect("a file");
+    assert_eq!(read("both", "results.json"), read("whole", "results.json"));
+    let page = read("whole", "report.html");
+    assert!(page.contains("24 people") && page.contains("Measurement Lab") && !page.contains("<script"));
+    // Each point says who it is, and keeps no object of its page.
+    let json = read("whole", "results.json");
+    for part in ["\"person\": \"24\"", "\"region\":", "\"access\":", "\"down-rate\":", "\"objects\":[]"] {
+        assert!(json.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn several_populations_stand_beside_each_other() {
+    let place = Scratch::new("populations");
+    let words = [
+        "--population",
+        "world:bytes=x0.1,world:bytes=x0.1:loss=x0",
+        "--people",
+        "5",
+        "--runs",
+        "1",
+        "--transport",
+        "tcp,sctp",
+    ];
+    let shown = text(&race(&place, &[&words[..], &["--causes", "off", "--out", "two"]].concat()));
+    for line in [
+        "5 people of world:bytes=x0.1;",
+        "5 people of world:bytes=x0.1:loss=x0;",
+        "\nworld:bytes=x0.1:loss=x0 ",
+    ] {
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
+}
+
+#[test]
+fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
+    let place = Scratch::new("own-population");
+    let shipped = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/population").join(name);
+        fs::read_to_string(path).expect("a file")
+    };
+    place.file("countries.csv", &shipped("countries.csv"));
+    place.file("own.toml", &shipped("world.toml").replace("page-kb = 2652", "page-kb = 100"));
+    place.file("bad.toml", &shipped("world.toml").replace("share = 0.3", "share = 3"));
+    place.file("lost.toml", &shipped("world.toml").replace("countries.csv", "../countries.csv"));
+    let base = ["--people", "3", "--runs", "1", "--transport", "tcp", "--out", "o"];
+    text(&race(&place, &[&["--population", "own.toml"], &base[..]].concat()));
+    let refused = |words: &[&str], said: &str| {
+        let output = race(&place, words);
+        let line = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(line.contains(said) && line.trim_end().lines().count() == 1, "{said}: {line}");
+    };
+    refused(
+        &[&["--population", "bad.toml"], &base[..]].concat(),
+        "bad.toml: far.share = 3: write a share from 0 to 1",
+    );
+    refused(&[&["--population", "lost.toml"], &base[..]].concat(), "name a file beside it");
+    refused(
+        &[&["--population", "nowhere.toml"], &base[..]].concat(),
+        "the program contains one population: world",
+    );
+    refused(&[&["--population", "world:luck=x2"], &base[..]].concat(), "'luck=x2': write what is multiplied");
+    refused(&[&["--population", "world:rtt=x0"], &base[..]].concat(), "'rtt=x0': write what is multiplied");
+    refused(
+        &[&["--population", "world", "--rtt", "9ms"], &base[..]].concat(),
+        "--rtt: each person's is drawn",
+    );
+    refused(
+        &[&["--population", "world", "--page", "news"], &base[..]].concat(),
+        "--page: each person's is drawn",
+    );
+    refused(
+        &["--population", "world", "--people", "0", "--out", "x"],
+        "'0': write a number from 1 to 1000000",
+    );
+    refused(&["--people", "3"], "there is no population");
+    refused(&["--population", "world", "--people", "3"], "add --out DIR");
+}
+
+/// What docs/population.md quotes, by the command that it names: eight minutes of two cores.
+#[test]
+#[ignore = "eight minutes: cargo test --release -p anabranch-cli --test cli people -- --ignored"]
+fn the_page_quotes_what_the_command_says() {
+    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/population.md")).expect("the page");
+    let place = Scratch::new("quoted-people");
+    let said = |words: &[&str], out: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.current_dir(&root).args(["race", "examples/population.toml", "--quiet"]).args(words);
+        command.arg("--out").arg(place.0.join(out));
+        text(&run(&mut command))
+    };
+    let all = said(&[], "all");
+    for paragraph in all.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        assert!(page.contains(paragraph.trim_end()), "docs/population.md has not\n{paragraph}");
+    }
+}

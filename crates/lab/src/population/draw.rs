@@ -1,0 +1,179 @@
+//! Drawing one person: a country by its users, an access, a network and a page.
+//!
+//! Person `i` follows from the seed and `i` alone, and each of its parts from a stream of its own: so people are the same
+//! in whatever order and on whatever machine they are drawn, and a population that is changed in one thing has the same
+//! people but for that.
+
+use super::data::{ACCESS, Data};
+use anabranch_base::Rng;
+
+/// One thing of a population that is multiplied, to see what hangs on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scaled {
+    /// The loss.
+    Loss,
+    /// The queue.
+    Queue,
+    /// The round-trip time.
+    Rtt,
+    /// Both rates.
+    Rate,
+    /// The page's bytes.
+    Bytes,
+}
+
+impl Scaled {
+    /// Their names, in the order of help texts.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("loss", Self::Loss),
+        ("queue", Self::Queue),
+        ("rtt", Self::Rtt),
+        ("rate", Self::Rate),
+        ("bytes", Self::Bytes),
+    ];
+}
+
+/// One person, as keys of a plan with their values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Person {
+    /// The country.
+    pub country: String,
+    /// The country's region.
+    pub region: String,
+    /// `fixed` or `mobile`.
+    pub access: &'static str,
+    /// Keys of a plan: network and page.
+    pub settings: [(&'static str, String); 7],
+}
+
+/// The most of a rate, kbit/s.
+const MOST_KBIT: f64 = 10_000_000.0;
+/// The largest object, bytes.
+const MOST_OBJECT: f64 = 100_000_000.0;
+
+/// Draws person `number`, with these things multiplied.
+#[must_use]
+pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> Person {
+    let own = Rng::new(seed).fork(&format!("person {number}"));
+    // 53 bits: what a number from 0 to 1 holds.
+    let share = |part: &str| (own.fork(part).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let times =
+        |what: Scaled| scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>();
+    let all: u64 = data.countries.iter().map(|country| country.thousands).sum();
+    let mut left = own.fork("country").below(all.max(1));
+    let at = data.countries.iter().position(|country| {
+        let found = left < country.thousands;
+        left = left.saturating_sub(country.thousands);
+        found
+    });
+    let country = &data.countries[at.unwrap_or(0)];
+    let mobile = data.file.mobile_share.get(&country.region).copied().unwrap_or(0.0);
+    let kind = usize::from(share("access") < mobile);
+    let access = &data.file.access[ACCESS[kind]];
+    let far = if share("far") < data.file.far.share { data.far_ms } else { 0.0 };
+    let down = (country.medians[kind] * country.rate.at(share("rate")) * 1000.0 * times(Scaled::Rate))
+        .clamp(64.0, MOST_KBIT);
+    let up = (down * country.up).clamp(64.0, MOST_KBIT);
+    let rtt_ms =
+        ((country.rtt.at(share("rtt")) * access.rtt + far) * times(Scaled::Rtt)).clamp(1.0, 10_000.0);
+    let loss = (country.loss.at(share("loss")) * data.file.loss_share * times(Scaled::Loss)).min(50.0);
+    // kbit/s times ms is bits.
+    let queue =
+        (data.queues[kind].at(share("queue")) * down / 8.0 * times(Scaled::Queue)).clamp(15_000.0, 1e9);
+    let size = share("page");
+    let (bytes, requests) = (data.bytes.at(size) * times(Scaled::Bytes), data.requests.at(size));
+    let median: f64 = data.file.page.kind.iter().map(|kind| kind.kb).sum::<f64>() + data.file.page.html_kb;
+    let count: f64 = data.file.page.kind.iter().map(|kind| kind.requests).sum::<f64>() + 1.0;
+    let of = |bytes: f64| (bytes.round().clamp(200.0, MOST_OBJECT)) as u64;
+    let objects = data.file.page.kind.iter().map(|kind| {
+        let number = (kind.requests * requests * access.requests / count).round().max(1.0);
+        let kb = kind.kb * bytes * access.page_kb / median;
+        format!("{}x{}B", number as u64, of(kb * 1000.0 / number))
+    });
+    Person {
+        country: country.name.clone(),
+        region: country.region.clone(),
+        access: ACCESS[kind],
+        settings: [
+            ("down-rate", format!("{}kbit", down.round() as u64)),
+            ("up-rate", format!("{}kbit", up.round() as u64)),
+            ("rtt", format!("{}us", (rtt_ms * 1000.0).round() as u64)),
+            ("queue", format!("{}B", queue.round() as u64)),
+            // Thousandths of a percent.
+            ("loss", format!("{}%", (loss * 1000.0).round() / 1000.0)),
+            ("first-object", format!("{}B", of(data.file.page.html_kb * 1000.0))),
+            ("objects", objects.collect::<Vec<_>>().join(",")),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn value(person: &Person, key: &str) -> String {
+        person.settings.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone()).expect("a key")
+    }
+
+    #[test]
+    fn a_person_follows_from_seed_and_number_alone() {
+        let world = Data::world().expect("the world");
+        let one = person(&world, 1, 17, &[]);
+        assert_eq!(one, person(&world, 1, 17, &[]));
+        assert_ne!(one, person(&world, 2, 17, &[]));
+        assert_ne!(one, person(&world, 1, 18, &[]));
+    }
+
+    #[test]
+    fn what_is_multiplied_changes_and_nothing_else() {
+        let world = Data::world().expect("the world");
+        let lossy = (0..100)
+            .map(|number| (number, person(&world, 1, number, &[])))
+            .find(|(_, one)| value(one, "loss") != "0%");
+        let (number, as_is) = lossy.expect("one of a hundred loses packets");
+        for (name, what) in Scaled::NAMES {
+            let changed = person(&world, 1, number, &[(what, 0.5)]);
+            assert_ne!(changed, as_is, "{name}");
+            let differing: Vec<&str> = (0..7)
+                .filter(|&at| changed.settings[at] != as_is.settings[at])
+                .map(|at| as_is.settings[at].0)
+                .collect();
+            let expected: &[&str] = match what {
+                Scaled::Loss => &["loss"],
+                Scaled::Queue => &["queue"],
+                Scaled::Rtt => &["rtt"],
+                // The queue is so long in time.
+                Scaled::Rate => &["down-rate", "up-rate", "queue"],
+                Scaled::Bytes => &["objects"],
+            };
+            assert_eq!(differing, expected, "{name}");
+        }
+        assert_eq!(value(&person(&world, 1, number, &[(Scaled::Loss, 0.0)]), "loss"), "0%");
+    }
+
+    #[test]
+    fn many_people_are_as_the_tables_say() {
+        let world = Data::world().expect("the world");
+        let people: Vec<Person> = (0..20_000).map(|number| person(&world, 1, number, &[])).collect();
+        let mut regions: BTreeMap<&str, u64> = BTreeMap::new();
+        for one in &people {
+            *regions.entry(&one.region).or_default() += 1;
+        }
+        let all: u64 = world.countries.iter().map(|country| country.thousands).sum();
+        for (region, drawn) in regions {
+            let own: u64 =
+                world.countries.iter().filter(|one| one.region == region).map(|one| one.thousands).sum();
+            let (wanted, drawn) = (own as f64 / all as f64, drawn as f64 / 20_000.0);
+            assert!((wanted - drawn).abs() < 0.015, "{region}: {drawn} where {wanted} live");
+        }
+        let mut indian: Vec<u64> = people
+            .iter()
+            .filter(|one| one.country == "India" && one.access == "mobile")
+            .map(|one| value(one, "down-rate").trim_end_matches("kbit").parse().expect("a number"))
+            .collect();
+        indian.sort_unstable();
+        let median = indian[indian.len() / 2] as f64 / 1000.0;
+        assert!((85.0..108.0).contains(&median), "India's mobile median is 96.38 Mbit/s, not {median}");
+    }
+}

@@ -1,0 +1,68 @@
+//! A distribution by its quantiles: what lies between two of them is drawn from a straight line.
+//!
+//! Nothing here takes a logarithm or a power, so that a draw is the same number on every machine.
+
+/// The levels, percent. What lies outside counts as the outermost.
+pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
+
+/// Values at [`LEVELS`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Quantiles([f64; LEVELS.len()]);
+
+impl Quantiles {
+    /// Of these values, none above `most`.
+    ///
+    /// # Errors
+    /// The end of a line: they do not rise, or are too many or too few.
+    pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
+        let wrong = || {
+            let levels = LEVELS.map(|level| level.to_string()).join(", ");
+            format!(
+                "write {} numbers that do not fall, from 0 to {most}: those at {levels} percent",
+                LEVELS.len()
+            )
+        };
+        let fitting = values.iter().all(|value| (0.0..=most).contains(value)) && values.is_sorted();
+        values.try_into().ok().filter(|_| fitting).map(Self).ok_or_else(wrong)
+    }
+
+    /// The value at `share`, from 0 to 1.
+    #[must_use]
+    pub fn at(&self, share: f64) -> f64 {
+        let percent = share * 100.0;
+        let levels = LEVELS.map(f64::from);
+        let above = levels.iter().position(|level| percent < *level);
+        match above {
+            Some(0) => self.0[0],
+            None => self.0[LEVELS.len() - 1],
+            Some(above) => {
+                let (low, high) = (levels[above - 1], levels[above]);
+                let way = (percent - low) / (high - low);
+                self.0[above - 1] + way * (self.0[above] - self.0[above - 1])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_two_levels_lies_a_line_and_outside_the_outermost() {
+        let one = Quantiles::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0], 10.0).expect("rises");
+        for (share, value) in
+            [(0.0, 1.0), (0.05, 1.0), (0.075, 1.5), (0.5, 4.0), (0.625, 4.5), (0.99, 8.0), (1.0, 8.0)]
+        {
+            assert!((one.at(share) - value).abs() < 1e-12, "{share}");
+        }
+        for wrong in [
+            &[1.0; 6][..],
+            &[2.0, 1.0, 3.0, 4.0, 5.0, 6.0, 7.0],
+            &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 11.0],
+            &[f64::NAN; 7],
+        ] {
+            assert!(Quantiles::new(wrong, 10.0).is_err());
+        }
+    }
+}

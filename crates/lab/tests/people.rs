@@ -1,0 +1,67 @@
+//! People as points of a sweep: each follows from the seed and its number, and a planted cause is the one that is named.
+
+use anabranch_lab::plan::{Draft, Outline};
+use anabranch_lab::population::{EXPLAINED, Tally, text};
+use anabranch_lab::run::batch::{self, Options};
+use std::sync::atomic::AtomicBool;
+
+fn outline(flags: &[(&str, &str)]) -> Outline {
+    let draft = Draft::from_flags(flags.iter().copied()).expect("flags");
+    Outline::interpret(draft).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What these people, by their numbers from 1, come to.
+fn tally(outline: &mut Outline, numbers: impl IntoIterator<Item = usize>) -> Tally {
+    let mut tally = Tally::default();
+    for number in numbers {
+        let plan = outline.at(number - 1).expect("a person");
+        let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+        let race = batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"));
+        tally.add(&race.points[0]);
+    }
+    tally
+}
+
+#[test]
+fn a_planted_cause_is_named() {
+    let mut outline = outline(&[
+        ("population", "world:loss=x0:bytes=x0.25"),
+        ("people", "400"),
+        ("runs", "1"),
+        ("transport", "tcp"),
+        ("transport", "small=tcp:iw=1"),
+    ]);
+    let tally = tally(&mut outline, (1..=20).map(|number| number * EXPLAINED));
+    let why = tally.why();
+    assert!(why.iter().all(|why| (why.winner.as_str(), why.loser.as_str()) == ("tcp", "small")), "{why:?}");
+    assert_eq!(why[0].factor, "windows", "{why:?}");
+    let later = tally.pair(0, 1, |_| true).sooner;
+    assert!(why.len() == 1 && why[0].people == later.count && why[0].people >= 10, "{why:?} of {later:?}");
+}
+
+#[test]
+fn people_are_the_same_in_every_order_and_beside_others() {
+    let flags = |people| {
+        [
+            ("population", "world"),
+            ("people", people),
+            ("runs", "2"),
+            ("transport", "tcp,sctp"),
+            ("causes", "off"),
+        ]
+    };
+    let few = tally(&mut outline(&flags("6")), 1..=6);
+    let others = tally(&mut outline(&flags("300000")), (1..=6).rev());
+    assert_eq!(text::render(&few), text::render(&others));
+    assert_eq!(few.count(), 6);
+}
+
+#[test]
+fn nobody_has_anothers_luck() {
+    let mut outline = outline(&[("population", "world"), ("people", "3"), ("runs", "4"), ("seed", "7")]);
+    let mut seeds = Vec::new();
+    for index in 0..3 {
+        seeds.extend(outline.at(index).expect("a person").seeds.clone());
+    }
+    assert_eq!(seeds, (7..19).collect::<Vec<u64>>());
+}

@@ -194,7 +194,7 @@ def test_a_sweep_is_its_races(tmp_path):
 def test_workers_that_die_lose_nothing(tmp_path):
     distributed = pytest.importorskip("distributed")
     here = anabranch.sweep(out=tmp_path / "here", transport=["tcp", "sctp"], causes="off", **GRID)
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+    with distributed.LocalCluster(n_workers=8, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
         with distributed.Client(cluster) as client:
             victims = [worker.pid for worker in list(cluster.workers.values())[:2]]
             seen = []
@@ -208,6 +208,22 @@ def test_workers_that_die_lose_nothing(tmp_path):
             assert not victims and seen[-1] == 12
     for table in ("summary", "runs"):
         assert there.to_arrow(table).equals(here.to_arrow(table))
+
+
+def test_people_are_those_of_the_command(tmp_path):
+    keys = {"population": "world:bytes=x0.1", "people": 20, "runs": 2}
+    swept = anabranch.sweep(out=tmp_path / "people", transport=["six=tcp:connections=6", "sctp"], **keys)
+    people = swept.people()
+    assert len(people) == 20
+    words = [f"--{key}={value}" for key, value in keys.items()]
+    words += ["--transport", "six=tcp:connections=6", "--transport", "sctp", "--quiet", "--out", str(tmp_path / "command")]
+    assert str(people) == program("race", *words).stdout
+    people.report(tmp_path / "people.html")
+    assert "Which transport is best" in (tmp_path / "people.html").read_text() and "<svg" in people._repr_html_()
+    with pytest.raises(ValueError, match="no people"):
+        anabranch.sweep(out=tmp_path / "none", transport=["tcp", "sctp"], causes="off", **GRID).people()
+    with pytest.raises(anabranch.PlanError, match="add --out DIR, or sweep them"):
+        anabranch.race(population="world")
 
 
 PLAN = 'objects = "2x10kB"\nrtt = ["10ms", "40ms", "90ms"]\nloss = "0"\nruns = 2\ntransport = ["tcp", "sctp"]\n'

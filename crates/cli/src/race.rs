@@ -38,7 +38,7 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     };
     let mut outline = outline.map_err(usage)?;
     if request(matches, &outline)?.is_some() {
-        for index in 0..outline.count() {
+        for index in outline.to_check().collect::<Vec<_>>() {
             outline.at(index).and_then(batch::check).map_err(usage)?;
         }
         return Ok(Some(Planned::Sweep(outline)));
@@ -122,6 +122,7 @@ fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Requ
     let refused = |why: &str| Failure::Usage(format!("{flag}: {why}"));
     let sweep = match (outline.plan().world, outline.count()) {
         (World::Virtual, 2..) => true,
+        (World::Virtual, _) if outline.people().is_some() => true,
         _ if flag.is_empty() => false,
         (World::Emulated, _) => return Err(refused("an emulated race is run as a whole")),
         (World::Virtual, _) => return Err(refused("the plan has one point, which is run as a whole")),

@@ -188,8 +188,7 @@ struct Tally {
 impl Tally {
     fn new(directory: &Directory, style: Style) -> Self {
         let table = Table::new(directory.manifest.factors.clone(), directory.count(), style);
-        let is_people = directory.manifest.plan.get("population").is_some();
-        let people = is_people.then(population::Tally::default);
+        let people = directory.manifest.populations().next().map(|_| population::Tally::default());
         Self { table, people, expectations: Vec::new(), finished: true, points: 0 }
     }
 

@@ -90,12 +90,15 @@ fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/population").join(name);
         fs::read_to_string(path).expect("a file")
     };
-    place.file("countries.csv", &shipped("countries.csv"));
-    place.file("own.toml", &shipped("world.toml").replace("page-kb = 2652", "page-kb = 100"));
-    place.file("bad.toml", &shipped("world.toml").replace("share = 0.3", "share = 3"));
-    place.file("lost.toml", &shipped("world.toml").replace("countries.csv", "../countries.csv"));
+    place.file("countries.csv", shipped("countries.csv"));
+    place.file("own.toml", shipped("world.toml").replace("page-kb = 2652", "page-kb = 100"));
+    place.file("bad.toml", shipped("world.toml").replace("share = 0.3", "share = 3"));
+    place.file("lost.toml", shipped("world.toml").replace("countries.csv", "../countries.csv"));
     let base = ["--people", "3", "--runs", "1", "--transport", "tcp", "--out", "o"];
     text(&race(&place, &[&["--population", "own.toml"], &base[..]].concat()));
+    let one =
+        ["--population", "own.toml", "--people", "1", "--runs", "1", "--transport", "tcp", "--out", "one"];
+    assert!(text(&race(&place, &one)).contains("1 person;"));
     let refused = |words: &[&str], said: &str| {
         let output = race(&place, words);
         let line = errors(&output);
@@ -124,6 +127,10 @@ fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
     refused(
         &["--population", "world", "--people", "0", "--out", "x"],
         "'0': write a number from 1 to 1000000",
+    );
+    refused(
+        &[&["--population", "world", "--world", "emulated"], &base[..]].concat(),
+        "for the virtual world",
     );
     refused(&["--people", "3"], "there is no population");
     refused(&["--population", "world", "--people", "3"], "add --out DIR");

@@ -44,13 +44,13 @@ impl People {
     }
 
     /// The page of `--out`.
-    fn html(&self, command: &str) -> String {
-        page::html(&self.locked(), command)
+    fn html(&self, command: &str, populations: Vec<String>) -> String {
+        page::html(&self.locked(), command, populations.iter().map(String::as_str))
     }
 
     /// Writes the page.
-    fn report(&self, path: &str, command: &str) -> PyResult<()> {
-        Ok(std::fs::write(Path::new(path), self.html(command))?)
+    fn report(&self, path: &str, command: &str, populations: Vec<String>) -> PyResult<()> {
+        Ok(std::fs::write(Path::new(path), self.html(command, populations))?)
     }
 }
 

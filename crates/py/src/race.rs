@@ -55,6 +55,13 @@ impl Points {
         self.locked().count()
     }
 
+    /// The populations of whom the points are people; none where they are not.
+    #[getter]
+    fn populations(&self) -> Vec<String> {
+        let outline = self.locked();
+        outline.people().map_or(Vec::new(), |people| people.populations().map(str::to_owned).collect())
+    }
+
     /// Races point `number`, from 0.
     #[pyo3(signature = (number, threads=1))]
     fn race(&self, py: Python<'_>, number: usize, threads: usize) -> PyResult<Race> {

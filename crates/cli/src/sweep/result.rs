@@ -77,7 +77,10 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
         }
     }
     let html = match &tally.people {
-        Some(people) => Some(population::page::html(people, &directory.manifest.command)),
+        Some(people) => {
+            let populations = directory.manifest.populations();
+            Some(population::page::html(people, &directory.manifest.command, populations))
+        }
         None => drawn.html(whole, &directory.manifest),
     };
     match html {

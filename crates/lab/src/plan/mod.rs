@@ -292,7 +292,8 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             add(&mut draft, "rtt", &["80ms"]);
         }
         for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
-            if !(drawn && name == "queue") && !spoken(&draft, &[name]) {
+            let known = spoken(&draft, &[name]) || (drawn && name == "queue");
+            if !known {
                 add(&mut draft, name, &[value]);
             }
         }

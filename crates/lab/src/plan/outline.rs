@@ -76,8 +76,12 @@ impl Points {
     /// Those that are made before anything is run: all, or of each combination the first people. The rest is drawn from what
     /// was checked.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
-        let some = |index: &usize| self.people.is_none() || self.place(*index).1 < CHECKED;
-        (0..self.count()).filter(some).map(|index| self.at(index))
+        self.to_check().map(|index| self.at(index))
+    }
+
+    /// Their numbers, from 0.
+    fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
+        (0..self.count()).filter(|index| self.people.is_none() || self.place(*index).1 < CHECKED)
     }
 
     fn iter(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
@@ -199,6 +203,11 @@ impl Outline {
     #[must_use]
     pub fn count(&self) -> usize {
         self.points.count()
+    }
+
+    /// The points, from 0, that stand for all before anything is run: all, or of people the first.
+    pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
+        self.points.to_check()
     }
 
     /// The people of it, if its points are people.

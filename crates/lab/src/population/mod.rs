@@ -13,7 +13,7 @@ pub mod text;
 
 use crate::plan::concrete::{Concrete, Setting};
 use crate::plan::{Draft, PlanError, file};
-use data::Data;
+use data::{Data, Parameter};
 use draw::Scaled;
 use std::path::Path;
 use std::sync::Arc;
@@ -73,6 +73,14 @@ impl People {
         if let Some(path) = draft.paths.first() {
             return Err(PlanError::at(&path.place, "people have one path; leave the population out"));
         }
+        if let Some(world) =
+            draft.value("world").filter(|world| world.levels.iter().any(|world| world == "emulated"))
+        {
+            return Err(PlanError::at(
+                &world.place,
+                "people are drawn for the virtual world; leave one of them out",
+            ));
+        }
         let number = |name: &str, default: u64, most: u64| {
             let Some(given) = draft.value(name) else { return Ok(default) };
             let text = given.levels.first().map_or("", String::as_str);
@@ -100,6 +108,11 @@ impl People {
     #[must_use]
     pub fn numbers(&self) -> &[String] {
         &self.numbers
+    }
+
+    /// The populations, as the plan names them.
+    pub fn populations(&self) -> impl Iterator<Item = &str> {
+        self.levels.iter().map(|level| level.text.as_str())
     }
 
     /// Makes `concrete` the point of person `index`, from 0.
@@ -142,6 +155,20 @@ impl People {
     pub fn described(&self) -> String {
         format!("{:?} {} {} {}", self.levels, self.numbers.len(), self.seed, self.runs)
     }
+}
+
+/// What each of these populations, as a plan names them, is made of: its name, and where its values are from. One that
+/// cannot be read any more is left out.
+#[must_use]
+pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(String, Vec<Parameter>)> {
+    let mut all: Vec<(String, Vec<Parameter>)> = Vec::new();
+    for level in populations.into_iter().filter_map(|text| Level::parse(text).ok()) {
+        let file = &level.data.file;
+        if !all.iter().any(|(name, _)| *name == file.name) {
+            all.push((file.name.clone(), file.parameter.clone()));
+        }
+    }
+    all
 }
 
 /// Keys that a person brings.

@@ -1,7 +1,7 @@
 //! What people say, as one page of HTML that needs nothing else: maps of region and access, curves of how many people gain
 //! how much, causes, and where every assumption is from.
 
-use super::data::{Data, Parameter};
+use super::data::Parameter;
 use super::tally::{Group, LOSSES, Shares, Tally};
 use super::text;
 use crate::report::svg::escape;
@@ -16,9 +16,9 @@ const ENDS: [f64; 2] = [0.1, 4.0];
 /// Points of a curve.
 const STEPS: usize = 120;
 
-/// The page. `command` makes the same results again.
+/// The page. `command` makes the same results again; `populations` are those of the plan.
 #[must_use]
-pub fn html(tally: &Tally, command: &str) -> String {
+pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Item = &'a str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width\"><title>Which transport is best for how many people?</title><style>{STYLE}\
@@ -43,10 +43,10 @@ pub fn html(tally: &Tally, command: &str) -> String {
         let _ = write!(out, "<li><b>{}</b>: <code>{}</code></li>", escape(name), escape(rest));
     }
     out.push_str("</ul>\n");
-    if let Ok(world) = Data::world() {
-        parameters(&mut out, &world.file.parameter);
+    for (name, all) in super::sources(populations) {
+        parameters(&mut out, &name, &all);
     }
-    let _ = write!(out, "<h2>The same again</h2><p><code>{}</code></p></body></html>\n", escape(command));
+    let _ = writeln!(out, "<h2>The same again</h2><p><code>{}</code></p></body></html>", escape(command));
     out
 }
 
@@ -56,9 +56,9 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     let called = if population.is_empty() { String::new() } else { format!(": {}", escape(population)) };
     let _ = write!(
         out,
-        "<h2>{} people{called}</h2><p class=\"note\">A time is the geometric mean of a person's page loads. Soonest: by more \
+        "<h2>{}{called}</h2><p class=\"note\">A time is the geometric mean of a person's page loads. Soonest: by more \
          than 3 % over every other; else the first are level. In brackets 95 % intervals of the share.</p>",
-        all.people
+        text::people(all.people)
     );
     let _ = write!(out, "<p class=\"lead\">{}</p>", escape(&text::sentence(tally.names(), &all)));
     let losses = LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class)));
@@ -238,10 +238,12 @@ fn compared(out: &mut String, tally: &Tally) {
 }
 
 /// Where each value is from.
-fn parameters(out: &mut String, all: &[Parameter]) {
-    out.push_str(
-        "<h2>What the population called world is made of</h2><div class=\"scroll\"><table class=\"sources\"><thead><tr><th>what</th><th>value</th>\
+fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
+    let _ = write!(
+        out,
+        "<h2>What the population called {} is made of</h2><div class=\"scroll\"><table class=\"sources\"><thead><tr><th>what</th><th>value</th>\
          <th>is</th><th>source, or why</th></tr></thead><tbody>",
+        escape(name)
     );
     for one in all {
         let _ = write!(
@@ -263,13 +265,13 @@ mod tests {
 
     #[test]
     fn the_page_holds_maps_curves_and_sources_and_nothing_of_elsewhere() {
-        let page = html(&three(), "anabranch race p.toml --out 'a<b'");
+        let page = html(&three(), "anabranch race p.toml --out 'a<b'", ["world", "world:loss=x0"]);
         for part in
             ["3 people", "six 100 % of 1", "<svg class=\"curve\"", "windows", "Measurement Lab", "a&lt;b"]
         {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("<script") && !page.contains("src="));
-        assert!(html(&Tally::default(), "").contains("</html>"));
+        assert!(html(&Tally::default(), "", []).contains("</html>"));
     }
 }

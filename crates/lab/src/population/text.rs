@@ -37,8 +37,8 @@ pub(super) fn sentence(names: &[String], all: &Shares) -> String {
         format!("{}{is} for {}", names[at], percent(all.soonest[at].value()))
     });
     format!(
-        "Of {} people {}, by more than 3 % over all others; for {} the first are level.",
-        all.people,
+        "Of {} {}, by more than 3 % over all others; for {} the first are level.",
+        people(all.people),
         each.collect::<Vec<_>>().join(", "),
         percent(all.level.value())
     )
@@ -50,8 +50,8 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     let called = if population.is_empty() { String::new() } else { format!(" of {population}") };
     let _ = writeln!(
         out,
-        "{} people{called}; a time is the geometric mean of a person's page loads; level: within 3 %\n",
-        all.people
+        "{}{called}; a time is the geometric mean of a person's page loads; level: within 3 %\n",
+        people(all.people)
     );
     let _ = writeln!(out, "{}\n", sentence(tally.names(), &all));
     let access = tally.values(|group| &group.access);
@@ -76,12 +76,9 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
         }
         trim(out);
     }
-    let _ = writeln!(
-        out,
-        "\n{:<28}{:<18}{:<18}{}",
-        "", "sooner for", "later for", "the other's time over its own:"
-    );
-    let _ = writeln!(out, "{:<64}{}", "", "10th, 50th, 90th of 100 people");
+    let heading = ["", "sooner for", "later for", "the other's time over its own:"];
+    let _ = writeln!(out, "\n{:<28}{:<18}{:<18}{}", heading[0], heading[1], heading[2], heading[3]);
+    let _ = writeln!(out, "{:<64}10th, 50th, 90th of 100 people", "");
     for one in 0..tally.names().len() {
         for other in 0..one {
             let pair = tally.pair(one, other, own);
@@ -110,9 +107,9 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
         );
         for why in why.iter().take(MOST_CAUSES) {
             let pair = format!("{} over {}", why.winner, why.loser);
-            let people = if why.people == 1 { "person" } else { "people" };
+            let word = if why.people == 1 { "person" } else { "people" };
             let _ =
-                writeln!(out, "{pair:<28}{:<34}{:>4} {people:<7} x{:.2}", why.factor, why.people, why.effect);
+                writeln!(out, "{pair:<28}{:<34}{:>4} {word:<7} x{:.2}", why.factor, why.people, why.effect);
         }
         if why.len() > MOST_CAUSES {
             let _ = writeln!(out, "and {} more", why.len() - MOST_CAUSES);
@@ -176,6 +173,11 @@ pub(super) fn most(shares: &Shares, names: &[String]) -> String {
 pub(super) fn told(share: Share) -> String {
     let [low, high] = share.interval();
     format!("{:.1} % ({:.0}-{:.0})", share.value() * 100.0, low * 100.0, high * 100.0)
+}
+
+/// `1 person`, `2 people`.
+pub(super) fn people(count: usize) -> String {
+    if count == 1 { "1 person".to_owned() } else { format!("{count} people") }
 }
 
 fn percent(share: f64) -> String {

@@ -127,6 +127,13 @@ impl Manifest {
             .transpose()
     }
 
+    /// The populations of whom its points are people; none where they are not.
+    pub fn populations(&self) -> impl Iterator<Item = &str> {
+        let several = self.plan.get("population").and_then(Value::as_array);
+        let one = self.plan.get("population").and_then(Value::as_str);
+        several.into_iter().flatten().filter_map(Value::as_str).chain(one)
+    }
+
     /// What tells this sweep from others, whichever part of it this is: SHA-256 of all that its results follow from.
     #[must_use]
     pub fn identity(&self) -> String {

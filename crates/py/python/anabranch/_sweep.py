@@ -34,8 +34,9 @@ TRIES = 5
 class Swept:
     """A dataset of a sweep: a folder of Parquet files for each table."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, populations: Iterable[str] = ()) -> None:
         self.path = path
+        self._populations = list(populations)
 
     def dataset(self, table: str = "summary") -> pyarrow.dataset.Dataset:
         """A table as a dataset of pyarrow, read as it is asked."""
@@ -74,7 +75,7 @@ class Swept:
             for batch in self.dataset("causes").to_batches(filter=~pyarrow.dataset.field("holds_back")):
                 for row in batch.to_pylist():
                     counted.add_cause(row.get("population", ""), row["winner"], row["loser"], row["factor"], row["effect"])
-        return People(counted, f"anabranch.sweep(..., out={str(self.path)!r})")
+        return People(counted, f"anabranch.sweep(..., out={str(self.path)!r})", self._populations)
 
     def __repr__(self) -> str:
         return f"<anabranch sweep: {self.path}>"
@@ -83,19 +84,20 @@ class Swept:
 class People:
     """For which share of people which contestant is best, where, by how much, and why."""
 
-    def __init__(self, counted: _native.People, command: str) -> None:
+    def __init__(self, counted: _native.People, command: str, populations: list[str]) -> None:
         self._counted = counted
         self._command = command
+        self._populations = populations
 
     def __len__(self) -> int:
         return self._counted.count
 
     def report(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the page."""
-        self._counted.report(os.fspath(path), self._command)
+        self._counted.report(os.fspath(path), self._command, self._populations)
 
     def _repr_html_(self) -> str:
-        return self._counted.html(self._command)
+        return self._counted.html(self._command, self._populations)
 
     def __str__(self) -> str:
         return self._counted.text()
@@ -155,7 +157,8 @@ def sweep(
     if unknown:
         raise ValueError(f"tables: {unknown[0]!r} is none of summary, runs, objects, causes")
     file = None if plan is None else os.fspath(plan)
-    count = _native.Points(given, file).count
+    plan_points = _native.Points(given, file)
+    count = plan_points.count
     text = None if file is None else (file, Path(file).read_text())
     place = prepared(Path(out), given, text, names)
     size = max(-(-count // PARTS), min(-(-count // SHARED), WORTH))
@@ -171,7 +174,7 @@ def sweep(
         done += len(points)
         if progress is not None:
             progress(done, count)
-    return Swept(place)
+    return Swept(place, plan_points.populations)
 
 
 def prepared(place: Path, given: Flags, text: Optional[tuple[str, str]], names: tuple[str, ...]) -> Path:

@@ -101,6 +101,45 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
     ("anabranch study run --all --quick", Nothing, "a test of studies runs it, and compares what it writes"),
     (
+        "anabranch race examples/population.toml --out people",
+        Run("anabranch race examples/population.toml --out people --people 4 --runs 1"),
+        "as typed it takes minutes",
+    ),
+    (
+        "python examples/population.py people",
+        Nothing,
+        "it needs the package of Python, whose tests sweep people",
+    ),
+    (
+        "anabranch race examples/population.toml --people 400 --runs 5 --causes off --out assumed --population \
+         world,world:loss=x0,world:loss=x10,world:queue=x0.25,world:rtt=x2,world:bytes=x0.25",
+        Run(
+            "anabranch race examples/population.toml --people 1 --runs 1 --causes off --out assumed --population \
+             world,world:loss=x0,world:loss=x10,world:queue=x0.25,world:rtt=x2,world:bytes=x0.25",
+        ),
+        "as typed it takes minutes",
+    ),
+    (
+        "anabranch race examples/population.toml --people 300 --runs 5 --causes off --out bbr --transport \
+         http1=tcp:connections=6,tls=yes,priority=yes,cc=bbr --transport http2=tcp:http=2,tls=yes,cc=bbr --transport \
+         http3=quic:cc=bbr --transport sctp-dtls=sctp:dtls=yes,priority=yes,cc=bbr",
+        Run(
+            "anabranch race examples/population.toml --people 2 --runs 1 --causes off --out bbr --transport \
+             http1=tcp:connections=6,tls=yes,priority=yes,cc=bbr --transport http2=tcp:http=2,tls=yes,cc=bbr --transport \
+             http3=quic:cc=bbr --transport sctp-dtls=sctp:dtls=yes,priority=yes,cc=bbr",
+        ),
+        "as typed it takes minutes",
+    ),
+    (
+        "anabranch race examples/population.toml --people 300 --runs 5 --causes off --out both --transport \
+         http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport http3-bbr=quic:cc=bbr",
+        Run(
+            "anabranch race examples/population.toml --people 2 --runs 1 --causes off --out both --transport \
+             http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport http3-bbr=quic:cc=bbr",
+        ),
+        "as typed it takes minutes",
+    ),
+    (
         "anabranch study run rajamani-2002",
         Run("anabranch study run rajamani-2002 --quick"),
         "as typed it takes minutes",

@@ -8,6 +8,9 @@ use std::fmt::Write;
 /// Causes that are told.
 const MOST_CAUSES: usize = 12;
 
+/// Of fewer people nothing is said of a region.
+const FEW: usize = 30;
+
 /// All of it.
 #[must_use]
 pub fn render(tally: &Tally) -> String {
@@ -63,7 +66,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push('\n');
     let losses = LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class)));
     table(out, tally.names(), "by their network's loss", &losses);
-    let _ = write!(out, "\n{:<28}", "who is soonest for most");
+    let _ = write!(out, "\n{:<28}", "the commonest outcome");
     for kind in &access {
         let _ = write!(out, "{kind:<32}");
     }
@@ -159,8 +162,8 @@ fn compared(out: &mut String, tally: &Tally) {
 
 /// `http3 61 % of 240`.
 pub(super) fn most(shares: &Shares, names: &[String]) -> String {
-    if shares.people == 0 {
-        return "-".to_owned();
+    if shares.people < FEW {
+        return format!("too few: {}", shares.people);
     }
     let first = (0..names.len()).max_by_key(|&at| (shares.soonest[at].count, std::cmp::Reverse(at)));
     match first.filter(|&at| shares.soonest[at].count > shares.level.count) {
@@ -172,7 +175,9 @@ pub(super) fn most(shares: &Shares, names: &[String]) -> String {
 /// `38 % (36-40)`.
 pub(super) fn told(share: Share) -> String {
     let [low, high] = share.interval();
-    format!("{:.1} % ({:.0}-{:.0})", share.value() * 100.0, low * 100.0, high * 100.0)
+    // Of a small share the interval has a digit more.
+    let digits = usize::from(share.value() < 0.095);
+    format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
 }
 
 /// `1 person`, `2 people`.
@@ -205,7 +210,7 @@ mod tests {
             "nobody: level           33.3 % (6-79)",
             "quic: not done          33.3 % (6-79)",
             "people                  2                   0                   0                   1",
-            "Africa                      six 100 % of 1",
+            "Africa                      too few: 1",
             "quic over six               33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
             "six over quic               windows                              2 people  x1.10",
         ] {

@@ -3,8 +3,8 @@
 
 use crate::running::{Scratch, anabranch, errors, run};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 
 const PEOPLE: [&str; 10] = [
     "--population",
@@ -134,48 +134,4 @@ fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
     );
     refused(&["--people", "3"], "there is no population");
     refused(&["--population", "world", "--people", "3"], "add --out DIR");
-}
-
-/// What docs/population.md quotes, by the commands that it names: half an hour of two cores.
-#[test]
-#[ignore = "half an hour: cargo test --release -p anabranch-cli --test cli people -- --ignored"]
-fn the_page_quotes_what_its_commands_say() {
-    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("docs/population.md")).expect("the page");
-    let place = Scratch::new("quoted-people");
-    let joined = page.replace("\\\n", "");
-    let commands = joined.lines().filter_map(|line| line.strip_prefix("anabranch race "));
-    let mut said = Vec::new();
-    for (number, command) in commands.enumerate() {
-        let words = command.split('#').next().unwrap_or_default();
-        let out = place.0.join(number.to_string());
-        let mut words: Vec<&str> = words.split_whitespace().collect();
-        let at = words.iter().position(|word| *word == "--out").expect("each has a directory");
-        words[at + 1] = out.to_str().expect("a name");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.current_dir(&root).args(["race", "--quiet"]).args(words);
-        said.push(text(&run(&mut command)));
-    }
-    // Each paragraph of a quotation is one of what the commands said, in one piece.
-    let said: Vec<&str> =
-        said.iter().flat_map(|text| text.split("\n\n")).map(|part| part.trim_matches('\n')).collect();
-    let mut quoted = String::new();
-    let mut fence = None;
-    for line in page.lines() {
-        match (fence, line.strip_prefix("```")) {
-            (None, Some(kind)) => fence = Some(kind),
-            (Some(_), Some(_)) => fence = None,
-            (Some(""), None) => quoted += &format!("{line}\n"),
-            _ => {}
-        }
-        if fence.is_none() {
-            quoted += "\n";
-        }
-    }
-    let paragraphs: Vec<&str> =
-        quoted.split("\n\n").map(|part| part.trim_matches('\n')).filter(|part| !part.is_empty()).collect();
-    assert!(paragraphs.len() > 8, "{paragraphs:?}");
-    for paragraph in paragraphs {
-        assert!(said.contains(&paragraph), "no command says\n{paragraph}");
-    }
 }

@@ -9,6 +9,8 @@ pub mod draw;
 pub mod page;
 mod quantiles;
 pub mod tally;
+#[cfg(test)]
+mod tests;
 pub mod text;
 
 use crate::plan::concrete::{Concrete, Setting};

@@ -260,7 +260,7 @@ fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::tests::three;
+    use super::super::tests::three;
     use super::*;
 
     #[test]

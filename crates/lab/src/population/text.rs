@@ -196,7 +196,7 @@ fn trim(out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::tests::three;
+    use super::super::tests::three;
     use super::*;
 
     #[test]

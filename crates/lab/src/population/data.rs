@@ -24,7 +24,7 @@ pub struct File {
     pub name: String,
     /// The table of countries, a file beside this one.
     pub countries: String,
-    /// What is assumed of each kind of access, the first being that of `mobile-share`'s others.
+    /// What is assumed of each kind of access: `fixed` and `mobile`.
     pub access: BTreeMap<String, Access>,
     /// Which share of a region's page loads crosses the access `mobile`.
     pub mobile_share: BTreeMap<String, f64>,

@@ -1,4 +1,4 @@
-//! What people say, as one page of HTML that needs nothing else: maps of region and access, curves of how many people gain
+//! What was found of people, as one page of HTML that needs nothing else: maps of region and access, curves of how many people gain
 //! how much, causes, and where every assumption is from.
 
 use super::data::Parameter;
@@ -128,7 +128,7 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
             };
             let shares = tally.shares(here);
             let said = text::most(&shares, tally.names());
-            let first = tally.names().iter().position(|name| said.starts_with(&format!("{name} ")));
+            let first = shares.commonest().filter(|_| shares.people >= text::FEW);
             let share = first.map_or(0.0, |at| shares.soonest[at].value());
             let colour = first.map_or("var(--faint)".to_owned(), |at| format!("var(--c{})", at % 8));
             let _ = write!(

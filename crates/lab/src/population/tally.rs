@@ -96,13 +96,18 @@ pub struct Shares {
     pub unfinished: Vec<Share>,
 }
 
+impl Shares {
+    /// The contestant that is soonest for more people than any other, and for more than those for whom the first are level.
+    #[must_use]
+    pub fn commonest(&self) -> Option<usize> {
+        let first = (0..self.soonest.len()).max_by_key(|&at| (self.soonest[at].count, std::cmp::Reverse(at)));
+        first.filter(|&at| self.soonest[at].count > self.level.count)
+    }
+}
+
 /// One contestant beside another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
-    /// The one, as a place among contestants.
-    pub one: usize,
-    /// The other.
-    pub other: usize,
     /// The one is sooner by more than [`LEVEL`].
     pub sooner: Share,
     /// It is later by more than that.
@@ -254,7 +259,7 @@ impl Tally {
             of: ratios.len(),
         };
         let (sooner, later) = (share(&|ratio| ratio > LEVEL), share(&|ratio| ratio < 1.0 / LEVEL));
-        Pair { one, other, sooner, later, ratios }
+        Pair { sooner, later, ratios }
     }
 
     /// What was found to make contestants sooner, what is named of most people first.

@@ -1,5 +1,4 @@
-//! What people say, as text of at most a hundred columns: for which share of them which contestant is soonest, where, by
-//! how much, and why.
+//! What was found of people, as text: for which share of them which contestant is soonest, where, by how much, and why.
 
 use super::tally::{Group, LOSSES, Share, Shares, Tally};
 use crate::stats::summary::quantile;
@@ -9,7 +8,7 @@ use std::fmt::Write;
 const MOST_CAUSES: usize = 12;
 
 /// Of fewer people nothing is said of a region.
-const FEW: usize = 30;
+pub(super) const FEW: usize = 30;
 
 /// All of it.
 #[must_use]
@@ -31,7 +30,7 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// `Of 2000 people http1 is soonest for 35 %, ..., each by more than 3 % over all others; for 47 % the first are level.`
+/// `Of 2000 people http1 is soonest for 35 %, ..., by more than 3 % over all others; for 47 % the first are level.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.soonest[at].count));
@@ -165,8 +164,7 @@ pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
     }
-    let first = (0..names.len()).max_by_key(|&at| (shares.soonest[at].count, std::cmp::Reverse(at)));
-    match first.filter(|&at| shares.soonest[at].count > shares.level.count) {
+    match shares.commonest() {
         Some(at) => format!("{} {} of {}", names[at], percent(shares.soonest[at].value()), shares.people),
         None => format!("level {} of {}", percent(shares.level.value()), shares.people),
     }

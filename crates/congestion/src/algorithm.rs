@@ -50,14 +50,14 @@ pub enum Kind {
     Bbr,
 }
 
-/// Any controller.
+/// Any controller, each in a box: what has none yet needs no room for it.
 #[derive(Debug)]
 pub enum Algorithm {
     /// TCP's slow start and congestion avoidance (RFC 5681).
-    Reno(Reno),
+    Reno(Box<Reno>),
     /// SCTP's (RFC 9260 §7.2 and its forerunners).
-    Sctp(Sctp),
-    /// CUBIC (RFC 9438). It remembers much, and is in a box so that the others need no room for it.
+    Sctp(Box<Sctp>),
+    /// CUBIC (RFC 9438).
     Cubic(Box<Cubic>),
     /// Reno or CUBIC in whole segments, as Linux counts.
     Linux(Box<Linux>),
@@ -72,8 +72,8 @@ impl Algorithm {
     #[must_use]
     pub fn new(kind: Kind, params: Params) -> Self {
         match kind {
-            Kind::Reno(config) => Self::Reno(Reno::new(config, params)),
-            Kind::Sctp(config) => Self::Sctp(Sctp::new(config, params)),
+            Kind::Reno(config) => Self::Reno(Box::new(Reno::new(config, params))),
+            Kind::Sctp(config) => Self::Sctp(Box::new(Sctp::new(config, params))),
             Kind::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
             Kind::Linux(config) => Self::Linux(Box::new(Linux::new(config, params))),
             Kind::Bbr => Self::Bbr(Box::new(Bbr::new(params))),

@@ -33,20 +33,29 @@ const FIRST: usize = 64;
 pub(crate) struct Streams<T> {
     /// Slot number plus one, 0 for none: of the first streams, which are those that most associations use.
     near: [u16; NEAR],
-    /// The same of all others.
-    pages: Vec<Option<Box<[u16; PAGE]>>>,
-    /// The first [`FIRST`] slots, which most associations never go beyond.
-    first: Vec<T>,
-    /// The others, in pieces: the list grows without moving what is there, so
-    /// that no packet pays for all that were before it.
-    more: Option<Box<Pieces<T>>>,
     /// How many slots there are.
     count: u32,
+    /// The first [`FIRST`] slots, which most associations never go beyond.
+    first: Vec<T>,
+    /// All others, and where they are.
+    far: Option<Box<Far<T>>>,
 }
 
-/// Slots beyond the first, [`FIRST`] in each piece.
+/// What most associations never use.
 #[derive(Debug)]
-struct Pieces<T>(Vec<Vec<T>>);
+struct Far<T> {
+    /// As `near`, of all other streams.
+    pages: Vec<Option<Box<[u16; PAGE]>>>,
+    /// Slots beyond the first, [`FIRST`] in each piece: the list grows without moving what is there, so
+    /// that no packet pays for all that were before it.
+    more: Vec<Vec<T>>,
+}
+
+impl<T> Default for Far<T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), more: Vec::new() }
+    }
+}
 
 impl<T> Default for Streams<T> {
     fn default() -> Self {
@@ -56,7 +65,7 @@ impl<T> Default for Streams<T> {
 
 impl<T> Streams<T> {
     pub(crate) fn new() -> Self {
-        Self { near: [0; NEAR], pages: Vec::new(), first: Vec::new(), more: None, count: 0 }
+        Self { near: [0; NEAR], count: 0, first: Vec::new(), far: None }
     }
 
     /// The slot of `stream`, if it is in use.
@@ -64,9 +73,14 @@ impl<T> Streams<T> {
     pub(crate) fn find(&self, stream: u16) -> Option<usize> {
         let entry = match self.near.get(usize::from(stream)) {
             Some(&entry) => entry,
-            None => self.pages.get(usize::from(stream) / PAGE)?.as_ref()?[usize::from(stream) % PAGE],
+            None => self.far_entry(stream)?,
         };
         usize::from(entry).checked_sub(1)
+    }
+
+    fn far_entry(&self, stream: u16) -> Option<u16> {
+        let page = self.far.as_ref()?.pages.get(usize::from(stream) / PAGE)?.as_ref()?;
+        Some(page[usize::from(stream) % PAGE])
     }
 
     /// The slot of `stream`, taken into use with `begin` if it was not.
@@ -89,7 +103,7 @@ impl<T> Streams<T> {
             }
             self.first.push(state);
         } else {
-            let Pieces(more) = &mut **self.more.get_or_insert_with(|| Box::new(Pieces(Vec::new())));
+            let more = &mut self.far.get_or_insert_default().more;
             match more.last_mut() {
                 Some(piece) if piece.len() < FIRST => piece.push(state),
                 _ => {
@@ -109,14 +123,15 @@ impl<T> Streams<T> {
     /// The part of the index where `stream` stands.
     fn page(&mut self, stream: u16) -> &mut [u16; PAGE] {
         let page = usize::from(stream) / PAGE;
-        if self.pages.len() <= page {
+        let pages = &mut self.far.get_or_insert_default().pages;
+        if pages.len() <= page {
             if page >= 16 {
                 // At once for all there can be: one packet may name dozens of streams.
-                self.pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - self.pages.len());
+                pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - pages.len());
             }
-            self.pages.resize_with(page + 1, || None);
+            pages.resize_with(page + 1, || None);
         }
-        self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))
+        pages[page].get_or_insert_with(|| Box::new([0; PAGE]))
     }
 
     /// How many streams are in use.
@@ -129,7 +144,7 @@ impl<T> Streams<T> {
     pub(crate) fn at(&mut self, slot: usize) -> &mut T {
         match self.first.get_mut(slot) {
             Some(state) => state,
-            None => Self::beyond_mut(pieces_mut(&mut self.more), slot),
+            None => Self::beyond_mut(pieces_mut(&mut self.far), slot),
         }
     }
 
@@ -140,7 +155,7 @@ impl<T> Streams<T> {
 
     #[cold]
     fn beyond(&self, slot: usize) -> &T {
-        &pieces(&self.more)[slot / FIRST - 1][slot % FIRST]
+        &pieces(&self.far)[slot / FIRST - 1][slot % FIRST]
     }
 
     /// The state in a slot.
@@ -158,17 +173,18 @@ impl<T> Streams<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(pieces(&self.more).iter().flatten())
+        self.first.iter().chain(pieces(&self.far).iter().flatten())
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(pieces_mut(&mut self.more).iter_mut().flatten())
+        self.first.iter_mut().chain(pieces_mut(&mut self.far).iter_mut().flatten())
     }
 
     /// The numbers of the streams in use, ascending.
     pub(crate) fn in_use(&self) -> Vec<u16> {
+        let pages = self.far.as_deref().map_or(&[][..], |far| &far.pages);
         let pages =
-            self.pages.iter().enumerate().filter_map(|(at, page)| Some((at * PAGE, &page.as_deref()?[..])));
+            pages.iter().enumerate().filter_map(|(at, page)| Some((at * PAGE, &page.as_deref()?[..])));
         std::iter::once((0, &self.near[..]))
             .chain(pages)
             .flat_map(|(first, entries)| {
@@ -180,13 +196,13 @@ impl<T> Streams<T> {
 }
 
 #[inline]
-fn pieces<T>(more: &Option<Box<Pieces<T>>>) -> &[Vec<T>] {
-    more.as_deref().map_or(&[], |Pieces(more)| more)
+fn pieces<T>(far: &Option<Box<Far<T>>>) -> &[Vec<T>] {
+    far.as_deref().map_or(&[], |far| &far.more)
 }
 
 #[inline]
-fn pieces_mut<T>(more: &mut Option<Box<Pieces<T>>>) -> &mut [Vec<T>] {
-    more.as_deref_mut().map_or(&mut [], |Pieces(more)| more)
+fn pieces_mut<T>(far: &mut Option<Box<Far<T>>>) -> &mut [Vec<T>] {
+    far.as_deref_mut().map_or(&mut [], |far| &mut far.more)
 }
 
 #[cfg(test)]

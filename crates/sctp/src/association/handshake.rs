@@ -168,7 +168,7 @@ impl Association {
         }
         self.handshake.path = path as u8;
         let init_repeated = std::mem::take(&mut self.handshake.repeated);
-        self.state = State::CookieEchoed(Echo { cookie, retries: 0, stale, late, init_repeated });
+        self.state = State::CookieEchoed(Box::new(Echo { cookie, retries: 0, stale, late, init_repeated }));
         self.outbox.set_handshake(true);
     }
 

@@ -175,7 +175,7 @@ impl Association {
         let initial_tsn = identity.initial_tsn();
         let mut paths = start.paths;
         for (index, path) in paths.iter_mut().enumerate() {
-            path.draw_from(&config, chances(&start.rng, index));
+            path.draw_from(chances(&start.rng, index));
         }
         let paths = Paths::new(paths, now);
         let segment = paths.get(0).chunk_limit() as u64;
@@ -299,7 +299,7 @@ impl Association {
     /// A path to `address`, with a local address that suits it.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
         let mut path = path_to(&self.config, ctx, address, turn)?;
-        path.draw_from(&self.config, chances(&self.rng, self.paths.len()));
+        path.draw_from(chances(&self.rng, self.paths.len()));
         Some(path)
     }
 
@@ -582,7 +582,7 @@ fn chances(rng: &Rng, index: usize) -> u64 {
 }
 
 /// A path to `address` from a local address that suits it. RFC 9260 §5.1.2: none to a family that this host does not have.
-pub(crate) fn path_to(config: &Config, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
+pub(crate) fn path_to(config: &Arc<Config>, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
     let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;
     Some(Path::new(config, address, source, ctx.mtu_of(source), ctx.now))

@@ -14,14 +14,19 @@ pub(crate) struct Outbox {
     handshake: bool,
     /// COOKIE ACK, and where to.
     cookie_ack: Option<u8>,
-    /// HEARTBEAT ACK chunks, and where to.
-    heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
-    /// ERROR chunks, and where to.
-    errors: VecDeque<(usize, Vec<u8>)>,
+    /// Whole chunks that wait, if any do.
+    chunks: Option<Box<Chunks>>,
     /// Some path may want a probe of its MTU.
     mtu_probes: bool,
     /// SHUTDOWN or SHUTDOWN ACK, as the state says.
     shutdown: bool,
+}
+
+/// Whole chunks that wait, each with its path.
+#[derive(Debug, Default)]
+struct Chunks {
+    heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
+    errors: VecDeque<(usize, Vec<u8>)>,
 }
 
 /// Chunks of one kind that may wait: more are a flood.
@@ -54,12 +59,12 @@ impl Outbox {
 
     /// Queues a HEARTBEAT ACK to a path, `write` appends it.
     pub(super) fn push_heartbeat_ack(&mut self, path: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        push(&mut self.heartbeat_acks, path, write);
+        push(&mut self.chunks.get_or_insert_default().heartbeat_acks, path, write);
     }
 
     /// Where the next HEARTBEAT ACK goes.
     pub(super) fn heartbeat_ack_path(&self) -> Option<usize> {
-        self.heartbeat_acks.front().map(|&(path, _)| path)
+        self.chunks.as_ref()?.heartbeat_acks.front().map(|&(path, _)| path)
     }
 
     /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`; the first in any case where it is `alone`. Whether
@@ -71,31 +76,34 @@ impl Outbox {
         buffer: &mut Vec<u8>,
         mut alone: bool,
     ) -> bool {
-        while let Some((target, chunk)) = self.heartbeat_acks.front() {
+        let Some(chunks) = &mut self.chunks else { return alone };
+        while let Some((target, chunk)) = chunks.heartbeat_acks.front() {
             let fits = buffer.len() + chunk.len() <= end;
             if *target != path || !(fits || alone) {
                 break;
             }
             alone = false;
             buffer.extend_from_slice(chunk);
-            self.heartbeat_acks.pop_front();
+            chunks.heartbeat_acks.pop_front();
         }
+        self.drop_empty();
         alone
     }
 
     /// Queues an ERROR to a path, `write` appends it.
     pub(super) fn push_error(&mut self, path: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        push(&mut self.errors, path, write);
+        push(&mut self.chunks.get_or_insert_default().errors, path, write);
     }
 
     /// Where the next ERROR goes.
     pub(super) fn error_path(&self) -> Option<usize> {
-        self.errors.front().map(|&(path, _)| path)
+        self.chunks.as_ref()?.errors.front().map(|&(path, _)| path)
     }
 
     /// Appends the ERRORs for `path` that fit up to `end`; the first in any case where it is `alone`.
     pub(super) fn write_errors(&mut self, path: usize, end: usize, buffer: &mut Vec<u8>, mut alone: bool) {
-        while let Some((target, chunk)) = self.errors.front() {
+        let Some(chunks) = &mut self.chunks else { return };
+        while let Some((target, chunk)) = chunks.errors.front() {
             let room = end.saturating_sub(buffer.len());
             if *target != path || (!alone && chunk.len() > room) {
                 break;
@@ -110,8 +118,14 @@ impl Outbox {
                 buffer[start + 6..start + 8].copy_from_slice(&(chunk - 4).to_be_bytes());
             }
             alone = false;
-            self.errors.pop_front();
+            chunks.errors.pop_front();
         }
+        self.drop_empty();
+    }
+
+    /// An association that waits for nothing holds no memory for it.
+    fn drop_empty(&mut self) {
+        self.chunks.take_if(|chunks| chunks.heartbeat_acks.is_empty() && chunks.errors.is_empty());
     }
 
     /// Some path may want a probe of its MTU, or none does.
@@ -135,8 +149,11 @@ impl Outbox {
 
     /// Nothing goes to a path any more: answers and reports for it are dropped.
     pub(super) fn forget_path(&mut self, path: usize) {
-        self.heartbeat_acks.retain(|&(target, _)| target != path);
-        self.errors.retain(|&(target, _)| target != path);
+        if let Some(chunks) = &mut self.chunks {
+            chunks.heartbeat_acks.retain(|&(target, _)| target != path);
+            chunks.errors.retain(|&(target, _)| target != path);
+        }
+        self.drop_empty();
     }
 }
 

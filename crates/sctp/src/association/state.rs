@@ -14,7 +14,7 @@ use crate::stats::AssociationState;
 #[repr(u8)]
 pub(crate) enum State {
     CookieWait(Init),
-    CookieEchoed(Echo),
+    CookieEchoed(Box<Echo>),
     Established,
     ShutdownPending,
     ShutdownSent,

@@ -4,13 +4,114 @@
 //! (RFC 9260 §7.2.1); with its 1468 bytes on a 1500-byte path the first window
 //! of 4404 bytes is three full packets. The older RFCs count in path MTUs.
 
+use super::Path;
+use super::loss_control::LossControl;
 use crate::config::{Algorithm as Choice, Config, InitialWindow};
 use anabranch_congestion as congestion;
 use congestion::sctp::Variant;
-use congestion::{Algorithm, Kind, Params, cubic, sctp};
+use congestion::{Algorithm, Controller, Kind, Params, cubic, sctp};
+use std::sync::Arc;
+
+/// The congestion control of a path. Most second paths never carry data: they have none until they do.
+#[derive(Debug)]
+pub(super) enum Congestion {
+    /// Nothing was sent: by these settings it will begin, with chunks of so many bytes.
+    Initial { config: Arc<Config>, chunk: u32 },
+    /// It runs, with loss recovery beyond RFC 9260 §7.2 where there is any.
+    Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
+}
+
+impl Congestion {
+    /// `controller` decides from here on, at its own pace if it gives one.
+    pub(super) fn running(config: &Config, controller: Algorithm) -> Self {
+        let paced = config.pacing || controller.pacing_rate().is_some();
+        Self::Running { controller, loss_control: LossControl::new(config, paced) }
+    }
+}
+
+impl Path {
+    /// What decides, from now on at the latest.
+    #[inline(always)]
+    pub(super) fn congestion(&mut self) -> (&mut Algorithm, Option<&mut LossControl>) {
+        if let Congestion::Initial { .. } = self.congestion {
+            self.begin_congestion_control();
+        }
+        match &mut self.congestion {
+            Congestion::Running { controller, loss_control } => (controller, loss_control.as_deref_mut()),
+            Congestion::Initial { .. } => unreachable!("it has begun"),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_congestion_control(&mut self) {
+        let Congestion::Initial { config, chunk } = &self.congestion else { return };
+        let mut controller = begin(config, (*chunk).into(), self.address.is_ipv6(), self.seed);
+        let now = self.chunk_limit() as u64;
+        if now != u64::from(*chunk) {
+            controller.set_mss(now);
+        }
+        self.congestion = Congestion::running(config, controller);
+    }
+
+    /// What decides, if anything was sent.
+    #[inline]
+    pub(super) fn controller(&self) -> Option<&Algorithm> {
+        match &self.congestion {
+            Congestion::Running { controller, .. } => Some(controller),
+            Congestion::Initial { .. } => None,
+        }
+    }
+
+    /// Loss recovery beyond RFC 9260 §7.2, if anything was sent.
+    #[inline(always)]
+    pub(super) fn loss_control(&self) -> Option<&LossControl> {
+        match &self.congestion {
+            Congestion::Running { loss_control, .. } => loss_control.as_deref(),
+            Congestion::Initial { .. } => None,
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(super) fn loss_control_mut(&mut self) -> Option<&mut LossControl> {
+        match &mut self.congestion {
+            Congestion::Running { loss_control, .. } => loss_control.as_deref_mut(),
+            Congestion::Initial { .. } => None,
+        }
+    }
+
+    /// The congestion window.
+    #[inline(always)]
+    pub(crate) fn window(&self) -> u64 {
+        match &self.congestion {
+            Congestion::Running { controller, .. } => controller.window(),
+            Congestion::Initial { config, chunk } => {
+                params(config, (*chunk).into(), self.address.is_ipv6(), self.seed).initial_window
+            }
+        }
+    }
+
+    /// The slow-start threshold.
+    #[inline]
+    pub(super) fn threshold(&self) -> u64 {
+        self.controller().map_or(u64::MAX, Controller::ssthresh)
+    }
+
+    /// Its controller wants to know what each event shows.
+    #[inline]
+    pub(crate) fn wants_reports(&self) -> bool {
+        match &self.congestion {
+            Congestion::Running { controller, loss_control } => {
+                loss_control.is_some() && controller.wants_reports()
+            }
+            Congestion::Initial { config, .. } => config.cc == Choice::Bbr,
+        }
+    }
+}
 
 /// A new controller for packets whose chunks take `chunk` bytes at most; `seed`: its chances.
-pub(super) fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
+fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
     let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     let kind = match config.cc {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
@@ -24,11 +125,15 @@ pub(super) fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorit
         }),
         Choice::Bbr => Kind::Bbr,
     };
+    Algorithm::new(kind, params(config, chunk, v6, seed))
+}
+
+fn params(config: &Config, chunk: u64, v6: bool, seed: u64) -> Params {
     let initial = match config.iw {
         InitialWindow::Packets(n) => congestion::InitialWindow::Packets(n),
         InitialWindow::Rfc4960 => congestion::InitialWindow::Rfc4960,
         InitialWindow::Rfc9260 if v6 => congestion::InitialWindow::Rfc9260V6,
         InitialWindow::Rfc9260 => congestion::InitialWindow::Rfc9260V4,
     };
-    Algorithm::new(kind, Params::new(chunk, initial).seeded(seed))
+    Params::new(chunk, initial).seeded(seed)
 }

@@ -74,16 +74,10 @@ impl Path {
         self.flight
     }
 
-    /// The congestion window.
-    #[inline]
-    pub(crate) fn window(&self) -> u64 {
-        self.congestion.window()
-    }
-
     /// The congestion window is used up.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
-        self.flight >= self.congestion.window()
+        self.flight >= self.window()
     }
 
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
@@ -97,13 +91,13 @@ impl Path {
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
         let blocked = self.one_packet && self.flight > 0;
-        if let Some(control) = &self.loss_control
+        if let Some(control) = self.loss_control()
             && let Some(open) = self.is_open_by(control, blocked, is_recovering)
         {
             return open;
         }
         // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
-        self.flight < self.congestion.window() && !blocked
+        self.flight < self.window() && !blocked
     }
 
     // What leaves.
@@ -139,7 +133,7 @@ impl Path {
 
     /// The chunk at `offset` was retransmitted to this destination, which `moved` it from another.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
-        if let Some(control) = &mut self.loss_control {
+        if let Some(control) = self.congestion().1 {
             control.on_repaired(now, offset);
         }
         self.stats.retransmitted += 1;
@@ -173,7 +167,7 @@ impl Path {
         let idle: Duration = now - self.last_data;
         let rto = self.rto();
         if idle >= rto {
-            self.congestion.on_idle(idle, rto);
+            self.congestion().0.on_idle(idle, rto);
         }
     }
 
@@ -242,7 +236,7 @@ impl Path {
             conservative,
             rtt: self.rtt.smoothed(),
         };
-        self.congestion.on_acked(now, acked);
+        self.congestion().0.on_acked(now, acked);
         revived
     }
 
@@ -255,13 +249,13 @@ impl Path {
         next: u64,
         fresh: Option<&Delivered>,
     ) -> bool {
-        self.loss_control.is_some() && self.watch_slow_start(now, acked, next, fresh)
+        self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
     }
 
     /// RFC 9260 §6.2.1 D iii: the peer has dropped what it had acknowledged: it is judged anew.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.fly_again(bytes);
-        if let Some(control) = &mut self.loss_control {
+        if let Some(control) = self.loss_control_mut() {
             control.on_reneged();
         }
     }
@@ -306,19 +300,23 @@ impl Path {
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
             // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
-            self.congestion.on_loss(now, self.flight, false);
-            self.stats.fast_recoveries += 1;
-            if let Some(control) = &mut self.loss_control {
-                control.on_reduced(self.flight);
+            let flight = self.flight;
+            let (controller, loss_control) = self.congestion();
+            controller.on_loss(now, flight, false);
+            if let Some(control) = loss_control {
+                control.on_reduced(flight);
             }
+            self.stats.fast_recoveries += 1;
         }
         self.lose(bytes);
     }
 
     /// RFC 4960 Appendix A: a packet was marked on its way.
     pub(crate) fn on_marked(&mut self, now: Instant) {
-        self.congestion.on_loss(now, self.flight, true);
-        if let Some(control) = &mut self.loss_control {
+        let flight = self.flight;
+        let (controller, loss_control) = self.congestion();
+        controller.on_loss(now, flight, true);
+        if let Some(control) = loss_control {
             control.end_hystart();
         }
     }
@@ -334,7 +332,8 @@ impl Path {
 
     /// RFC 9260 §6.3.3 E1: slow start anew.
     pub(crate) fn collapse(&mut self, now: Instant) {
-        self.congestion.on_timeout(now, self.flight);
+        let flight = self.flight;
+        self.congestion().0.on_timeout(now, flight);
         self.one_packet = true;
     }
 
@@ -343,7 +342,7 @@ impl Path {
         self.timed = None;
         self.flight = 0;
         self.record_earliest(next, true);
-        if let Some(control) = &mut self.loss_control {
+        if let Some(control) = self.loss_control_mut() {
             control.on_timeout();
         }
     }

@@ -6,6 +6,7 @@
 //! them to chunks, `association::recover` to timers.
 
 use super::Path;
+use super::congestion::Congestion;
 use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -120,12 +121,16 @@ pub(crate) struct LossControl {
 }
 
 impl LossControl {
+    /// These settings want any of it.
+    pub(super) fn is_wanted(config: &Config, paced: bool) -> bool {
+        config.rack || config.hystart.is_some() || paced || config.prr
+    }
+
     pub(super) fn new(config: &Config, paced: bool) -> Option<Box<Self>> {
-        let any = config.rack || config.hystart.is_some() || paced || config.prr;
         // Linux's is a part of its CUBIC.
         let exit = config.hystart;
         let exit = exit.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Algorithm::Cubic);
-        any.then(|| {
+        Self::is_wanted(config, paced).then(|| {
             Box::new(Self {
                 by_time: config.rack.then(LossByTime::default),
                 probes: config.rack && config.tlp,
@@ -178,6 +183,27 @@ impl LossControl {
         }
     }
 
+    /// Data of `bytes` leaves, by what `controller` says, in packets of `mss` bytes.
+    fn pace(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        controller: &anabranch_congestion::Algorithm,
+        mss: u64,
+        smoothed: Option<Duration>,
+    ) {
+        if let Some(prr) = &mut self.reduction {
+            prr.on_sent(bytes);
+        }
+        if let Some(pacer) = &mut self.pacer {
+            let (window, threshold) = (controller.window(), controller.ssthresh());
+            match controller.pacing_rate() {
+                Some(rate) => pacer.on_sent_at_rate(now, bytes, rate, mss),
+                None => pacer.on_sent(now, bytes, window, mss, window < threshold, smoothed),
+            }
+        }
+    }
+
     pub(super) fn end_hystart(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_reduced();
@@ -194,17 +220,18 @@ impl Path {
         next: u64,
         fresh: Option<&Delivered>,
     ) -> bool {
-        let (window, mss) = (self.congestion.window(), self.chunk_limit() as u64);
-        let Some(control) = self.loss_control.as_mut() else { return false };
+        let mss = self.chunk_limit() as u64;
+        let (controller, Some(control)) = self.congestion() else { return false };
+        let window = controller.window();
         let Some(hystart) = control.hystart.as_mut() else { return false };
         let long = hystart.least_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
-        let slow_start = window < self.congestion.ssthresh() && long;
+        let slow_start = window < controller.ssthresh() && long;
         let rtt = fresh.and_then(|fresh| fresh.sample(now));
         match hystart.on_ack(now, &Progress { acked, next, rtt, window, mss, slow_start }) {
             SlowStart::Full => false,
             SlowStart::Conservative => true,
             SlowStart::Leave => {
-                self.congestion.leave_slow_start();
+                controller.leave_slow_start();
                 true
             }
         }
@@ -215,11 +242,7 @@ impl Path {
     /// once would otherwise grow the window by the first of them alone.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
-        if more && self.full_at == Some(polls) {
-            self.flight.max(self.congestion.window())
-        } else {
-            self.flight
-        }
+        if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
     /// The sender used its window, with `flight` bytes out before a SACK up to `acked`.
@@ -229,16 +252,21 @@ impl Path {
     /// (RFC 9002 §7.8), as what they hold back is not the application's.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
-        let window = self.congestion.window();
-        let Some(control) = &self.loss_control else { return flight >= window };
+        let window = self.window();
+        let Some(control) = self.loss_control() else { return flight >= window };
         acked < control.held_until
             || flight + self.chunk_limit() as u64 > window
-            || (window < self.congestion.ssthresh() && 2 * flight > window)
+            || (window < self.threshold() && 2 * flight > window)
     }
 
     /// More than RFC 9260 §7.2 has a say.
     pub(crate) fn is_controlled(&self) -> bool {
-        self.loss_control.is_some()
+        match &self.congestion {
+            Congestion::Running { loss_control, .. } => loss_control.is_some(),
+            Congestion::Initial { config, .. } => {
+                LossControl::is_wanted(config, config.pacing || config.cc == Algorithm::Bbr)
+            }
+        }
     }
 
     /// The congestion window lets a packet go where more than that has a say; `None` where it has not.
@@ -261,12 +289,9 @@ impl Path {
     /// RFC 6937: `acked` bytes have arrived; `safe`: and they show no further loss.
     #[inline]
     pub(crate) fn reduce_in_proportion(&mut self, acked: u64, safe: bool) {
-        if self.loss_control.is_some() {
-            let (mss, threshold, flight) =
-                (self.chunk_limit() as u64, self.congestion.ssthresh(), self.flight);
-            if let Some(prr) = self.loss_control.as_mut().and_then(|control| control.reduction.as_mut()) {
-                prr.on_delivered(acked, safe, threshold, flight, mss);
-            }
+        let (mss, threshold, flight) = (self.chunk_limit() as u64, self.threshold(), self.flight);
+        if let Some(prr) = self.loss_control_mut().and_then(|control| control.reduction.as_mut()) {
+            prr.on_delivered(acked, safe, threshold, flight, mss);
         }
     }
 
@@ -277,15 +302,18 @@ impl Path {
         now: Instant,
         fresh: &Delivered,
     ) -> Option<(&mut LossByTime, Option<Duration>)> {
-        let by_time = self.loss_control.as_mut()?.by_time.as_mut()?;
+        let smoothed = self.rtt.smoothed();
+        let by_time = self.congestion().1?.by_time.as_mut()?;
         by_time.rack.on_delivered(now, fresh);
-        Some((by_time, self.rtt.smoothed()))
+        Some((by_time, smoothed))
     }
 
     /// What an event has shown of the path, for a controller that wants to know: so many bytes have arrived, `fresh` among
     /// them; `recovering`: a loss is being repaired.
     pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
-        let by_time = self.loss_control.as_mut().and_then(|control| control.by_time.as_mut());
+        let in_flight = self.flight;
+        let (controller, loss_control) = self.congestion();
+        let by_time = loss_control.and_then(|control| control.by_time.as_mut());
         let lost = by_time.map(|by_time| std::mem::take(&mut by_time.lost)).unwrap_or_default();
         let report = Report {
             delivered,
@@ -293,27 +321,22 @@ impl Path {
             rtt: fresh.sample(now),
             lost: lost.bytes,
             newest_lost: lost.newest,
-            in_flight: self.flight,
+            in_flight,
             recovering,
         };
-        self.congestion.on_report(now, &report);
-    }
-
-    /// Its controller wants to know what each event shows.
-    #[inline]
-    pub(crate) fn wants_reports(&self) -> bool {
-        self.loss_control.is_some() && self.congestion.wants_reports()
+        controller.on_report(now, &report);
     }
 
     /// There was a chance to send, and nothing to be sent.
     pub(crate) fn on_application_limited(&mut self) {
-        self.congestion.on_application_limited();
+        self.congestion().0.on_application_limited();
     }
 
     /// RFC 3708 §2: every repair was needless: so was the reduction.
     pub(crate) fn on_needless_reduction(&mut self, now: Instant) {
-        self.congestion.on_spurious(now);
-        if let Some(control) = &mut self.loss_control {
+        let (controller, loss_control) = self.congestion();
+        controller.on_spurious(now);
+        if let Some(control) = loss_control {
             control.reduction = None;
         }
     }
@@ -321,7 +344,10 @@ impl Path {
     /// RFC 8985: after any SACK.
     pub(crate) fn after_sack(&mut self, now: Instant, news: &SackNews) {
         let SackNews { base, end, calm, repaired, needless, idle } = *news;
-        let Some(control) = &mut self.loss_control else { return };
+        let flight = self.flight;
+        let Congestion::Running { controller, loss_control: Some(control) } = &mut self.congestion else {
+            return;
+        };
         if calm {
             control.reduction = None;
         }
@@ -335,7 +361,7 @@ impl Path {
         }
         if control.probe.on_ack(base, needless, idle) && calm {
             // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
-            self.congestion.on_loss(now, self.flight, false);
+            controller.on_loss(now, flight, false);
             control.end_hystart();
         }
     }
@@ -343,9 +369,14 @@ impl Path {
     /// Until when the loss timer runs; `None` where there is none. `is_quiet`: nothing is known of a loss.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
-        let control = self.loss_control.as_mut()?;
+        let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
+        let smoothed = self.rtt.smoothed();
+        let control = match &mut self.congestion {
+            Congestion::Running { loss_control, .. } => loss_control.as_mut()?,
+            Congestion::Initial { config, .. } => return config.rack.then_some(LossDeadline::Never),
+        };
         let by_time = control.by_time.as_mut()?;
-        if self.flight == 0 {
+        if flight == 0 {
             // What waited for its time has arrived or gone elsewhere: what is sent here next is not late.
             by_time.reorder_at = None;
         }
@@ -353,21 +384,20 @@ impl Path {
             return Some(LossDeadline::Lost(at));
         }
         // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
-        if !control.probes || control.probe.is_pending() || self.flight == 0 || !is_quiet() {
+        if !control.probes || control.probe.is_pending() || flight == 0 || !is_quiet() {
             return Some(LossDeadline::Never);
         }
-        let alone = self.flight <= self.chunk_limit() as u64;
-        Some(LossDeadline::Probe(LossProbe::timeout(self.rtt.smoothed(), alone, LONGEST_ACK_DELAY)))
+        Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
     /// Something may be lost, and time will tell.
     pub(crate) fn suspects_loss(&self) -> bool {
-        self.loss_control.as_ref().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
+        self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
 
     /// What waited for its time is not waited for any more.
     pub(crate) fn forget_suspicion(&mut self) {
-        if let Some(by_time) = self.loss_control.as_mut().and_then(|control| control.by_time.as_mut()) {
+        if let Some(by_time) = self.loss_control_mut().and_then(|control| control.by_time.as_mut()) {
             by_time.reorder_at = None;
         }
     }
@@ -375,7 +405,7 @@ impl Path {
     /// RFC 8985 §7.3: the tail is probed: by `fresh` data that may go now, or by a chunk that is sent again. What is sent
     /// next has offset `end`.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
-        let Some(control) = &mut self.loss_control else { return };
+        let Some(control) = self.congestion().1 else { return };
         if fresh {
             control.tail = true;
         } else {
@@ -386,7 +416,7 @@ impl Path {
     /// A packet with new data has left, up to `end`. Whether the loss timer may have to follow.
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
-        let Some(control) = &mut self.loss_control else { return false };
+        let Some(control) = self.congestion().1 else { return false };
         if std::mem::take(&mut control.tail) {
             control.probe.on_sent(end, false);
         }
@@ -395,7 +425,7 @@ impl Path {
 
     /// Until when the next packet has to wait, by its pace, which holds back what follows `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
-        let control = self.loss_control.as_mut()?;
+        let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);
         if at <= now || control.tail {
             return None;
@@ -407,30 +437,17 @@ impl Path {
     /// Whether packets of data leave at a pace.
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
-        self.loss_control.as_ref().is_some_and(|control| control.pacer.is_some())
+        self.loss_control().is_some_and(|control| control.pacer.is_some())
     }
 
     /// Data of `bytes` leaves.
     #[inline]
     pub(super) fn pace(&mut self, now: Instant, bytes: u64) {
-        self.congestion.on_sent(now, bytes);
-        if self.loss_control.is_some() {
-            self.pace_controlled(now, bytes);
-        }
-    }
-
-    fn pace_controlled(&mut self, now: Instant, bytes: u64) {
-        let mss = self.chunk_limit() as u64;
-        let Some(control) = &mut self.loss_control else { return };
-        if let Some(prr) = &mut control.reduction {
-            prr.on_sent(bytes);
-        }
-        if let Some(pacer) = &mut control.pacer {
-            let (window, threshold) = (self.congestion.window(), self.congestion.ssthresh());
-            match self.congestion.pacing_rate() {
-                Some(rate) => pacer.on_sent_at_rate(now, bytes, rate, mss),
-                None => pacer.on_sent(now, bytes, window, mss, window < threshold, self.rtt.smoothed()),
-            }
+        let (mss, smoothed) = (self.chunk_limit() as u64, self.rtt.smoothed());
+        let (controller, loss_control) = self.congestion();
+        controller.on_sent(now, bytes);
+        if let Some(control) = loss_control {
+            control.pace(now, bytes, controller, mss, smoothed);
         }
     }
 }

@@ -23,9 +23,13 @@ pub(crate) mod verify;
 use crate::config::{Config, GRANULARITY};
 use crate::stats::{PathInfo, PathState, PathStats};
 use anabranch_base::Instant;
-use anabranch_congestion::{Algorithm, Controller, RttConfig, RttEstimator};
+#[cfg(test)]
+use anabranch_congestion::Algorithm;
+use anabranch_congestion::{RttConfig, RttEstimator};
+use congestion::Congestion;
 use heartbeat::Heartbeat;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Most addresses of a peer that are remembered.
 pub(crate) const MAX_PATHS: usize = 16;
@@ -56,7 +60,7 @@ pub(crate) struct Path {
     /// Consecutive errors.
     errors: u32,
     rtt: RttEstimator,
-    congestion: Algorithm,
+    congestion: Congestion,
     /// What its controllers draw their chances from.
     seed: u64,
     /// Bytes of DATA chunks in flight, their headers and padding included.
@@ -80,14 +84,12 @@ pub(crate) struct Path {
     last_data: Instant,
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
     one_packet: bool,
-    /// Loss recovery beyond RFC 9260 §7.2.
-    loss_control: Option<Box<loss_control::LossControl>>,
     stats: PathStats,
 }
 
 impl Path {
     pub(crate) fn new(
-        config: &Config,
+        config: &Arc<Config>,
         address: SocketAddr,
         source: SocketAddr,
         mtu: u32,
@@ -114,7 +116,7 @@ impl Path {
             moved: 0,
             errors: 0,
             rtt,
-            congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6(), 0),
+            congestion: Congestion::Initial { config: config.clone(), chunk: mtu },
             seed: 0,
             flight: 0,
             full_at: None,
@@ -127,7 +129,6 @@ impl Path {
             last_used: now,
             last_data: Instant::MAX,
             one_packet: false,
-            loss_control: None,
             stats: PathStats::default(),
         };
         path.reset_congestion(config);
@@ -135,29 +136,24 @@ impl Path {
     }
 
     /// Its controllers draw their chances from `seed`; nothing has been sent yet.
-    pub(crate) fn draw_from(&mut self, config: &Config, seed: u64) {
+    pub(crate) fn draw_from(&mut self, seed: u64) {
         self.seed = seed;
-        if self.congestion.wants_reports() {
-            self.reset_congestion(config);
-        }
     }
 
     /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
-    pub(crate) fn reset_congestion(&mut self, config: &Config) {
-        let controller =
-            congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6(), self.seed);
-        self.use_controller(config, controller);
+    fn reset_congestion(&mut self, config: &Arc<Config>) {
+        let chunk = self.chunk_limit() as u32;
+        self.congestion = Congestion::Initial { config: config.clone(), chunk };
     }
 
-    /// Has `controller` decide from here on, at its own pace if it gives one.
+    /// Has `controller` decide from here on.
+    #[cfg(test)]
     pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
-        let paced = config.pacing || controller.pacing_rate().is_some();
-        self.loss_control = loss_control::LossControl::new(config, paced);
-        self.congestion = controller;
+        self.congestion = Congestion::running(config, controller);
     }
 
     /// RFC 9260 §5.2.4 A: the peer has restarted: nothing is on its way, and all it did before counts no more.
-    fn restart(&mut self, config: &Config) {
+    fn restart(&mut self, config: &Arc<Config>) {
         self.flight = 0;
         self.earliest = 0;
         self.timed = None;
@@ -176,10 +172,10 @@ impl Path {
     }
 
     /// Packets leave from another local address: another way, of which nothing is known yet.
-    pub(crate) fn leave_from(&mut self, config: &Config, source: SocketAddr, mtu: u32) {
+    pub(crate) fn leave_from(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
-        fresh.draw_from(config, self.seed);
+        fresh.draw_from(self.seed);
         fresh.flight = self.flight;
         fresh.earliest = self.earliest;
         fresh.heartbeat = std::mem::take(&mut self.heartbeat);
@@ -275,8 +271,8 @@ impl Path {
             },
             primary,
             removed: self.removed,
-            cwnd: self.congestion.window(),
-            ssthresh: self.congestion.ssthresh(),
+            cwnd: self.window(),
+            ssthresh: self.threshold(),
             flight: self.flight,
             rto: self.rto(),
             srtt: self.rtt.smoothed(),

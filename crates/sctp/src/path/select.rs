@@ -11,6 +11,7 @@ use crate::config::{Config, RetransmitPath};
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// The paths of an association, by index; an index never changes its meaning.
 #[derive(Debug)]
@@ -144,7 +145,7 @@ impl Paths {
     }
 
     /// RFC 9260 §5.2.4 A: the peer has restarted.
-    pub(crate) fn restart(&mut self, config: &Config) {
+    pub(crate) fn restart(&mut self, config: &Arc<Config>) {
         self.list.iter_mut().for_each(|path| path.restart(config));
     }
 

@@ -13,6 +13,7 @@ pub(super) use search::Search;
 pub(crate) use search::Change;
 
 use super::Path;
+use super::congestion::Congestion;
 use crate::config::{Config, PathMtu};
 use anabranch_base::time::Duration;
 use anabranch_congestion::Controller;
@@ -195,6 +196,8 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        self.congestion.set_mss(chunk);
+        if let Congestion::Running { controller, .. } = &mut self.congestion {
+            controller.set_mss(chunk);
+        }
     }
 }

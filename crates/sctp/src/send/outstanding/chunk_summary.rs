@@ -65,7 +65,7 @@ impl SummaryRing {
     /// Makes room for twice as many: `all` that there are, the first of them at `base`.
     #[cold]
     pub(super) fn grow<'a>(&mut self, base: u64, all: impl Iterator<Item = &'a Entry>) {
-        const MIN_CAPACITY: usize = 16;
+        const MIN_CAPACITY: usize = 4;
         self.0 = vec![ChunkSummary::default(); (2 * self.0.len()).max(MIN_CAPACITY)].into();
         for (entry, offset) in all.zip(base..) {
             self.put(offset, entry);

@@ -120,7 +120,8 @@ impl Outstanding {
         Self {
             initial,
             base: 0,
-            entries: VecDeque::new(),
+            // Many associations send one chunk at a time.
+            entries: VecDeque::with_capacity(1),
             retired: 0,
             summaries: SummaryRing::default(),
             runs: Vec::new(),

@@ -204,7 +204,8 @@ impl Order {
             SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
             _ => Self::Turns(Box::new(Turns {
                 lines: Streams::new(),
-                ready: BinaryHeap::new(),
+                // Most associations have one stream, with one message at a time.
+                ready: BinaryHeap::with_capacity(1),
                 served: None,
                 begun: false,
                 sated: false,
@@ -219,7 +220,11 @@ impl Order {
 impl Turns {
     #[inline(never)]
     fn push(&mut self, kind: SchedulerKind, values: &BTreeMap<u16, u16>, stream: u16, message: u32) {
-        let begin = || Line { value: values.get(&stream).copied().unwrap_or(0), ..Line::default() };
+        let begin = || Line {
+            waiting: VecDeque::with_capacity(1),
+            value: values.get(&stream).copied().unwrap_or(0),
+            paid: 0,
+        };
         let slot = self.lines.slot(stream, begin);
         let line = self.lines.at(slot);
         let idle = line.waiting.is_empty();

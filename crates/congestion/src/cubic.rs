@@ -95,7 +95,7 @@ pub struct Cubic {
     state: CurveState,
     /// Timed out, and nothing new has been acknowledged since.
     timed_out: bool,
-    before: Option<CurveState>,
+    before: Option<Box<CurveState>>,
 }
 
 impl Cubic {
@@ -193,7 +193,7 @@ impl Cubic {
 
     /// RFC 9438 §4.6, §4.7: what a loss and a timeout have in common.
     fn reduce(&mut self, used: u64) {
-        self.before = Some(self.state);
+        self.before = Some(Box::new(self.state));
         let state = &mut self.state;
         state.prior = state.window;
         state.max = if self.config.fast_convergence && state.window < state.max {
@@ -282,7 +282,7 @@ impl Controller for Cubic {
         if let Some(before) = self.before.take()
             && self.state.window < self.state.prior
         {
-            self.state = before;
+            self.state = *before;
             self.timed_out = false;
         }
     }

@@ -105,6 +105,7 @@
 
 mod association;
 pub mod config;
+mod counters;
 pub mod endpoint;
 mod error;
 mod event;

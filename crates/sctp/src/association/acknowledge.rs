@@ -123,7 +123,7 @@ impl Association {
             self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
-            self.stats.retransmitted_spurious += outcome.spurious;
+            self.stats.seldom().retransmitted_spurious += outcome.spurious;
             for _ in 0..outcome.spurious {
                 ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Spurious);
             }
@@ -230,7 +230,7 @@ impl Association {
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
-        self.stats.t3_expirations += 1;
+        self.stats.seldom().t3_expirations += 1;
         // E1, E2.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
@@ -315,7 +315,7 @@ impl Association {
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_marked(ctx.now);
-            self.stats.ecn_reductions += 1;
+            self.stats.seldom().ecn_reductions += 1;
         }
     }
 }

@@ -44,7 +44,7 @@ impl Association {
         // RFC 6525 §5.2.4 G1: the numbering before lies 2^31 away. A late copy would skip that much.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.renumbered_lately(ctx.now) {
-            self.stats.duplicates_received += 1;
+            self.stats.seldom().duplicates_received += 1;
             return;
         }
         let forwarded = match chunk {
@@ -54,7 +54,7 @@ impl Association {
         };
         match forwarded {
             Ok(Forwarded::New) => {}
-            Ok(Forwarded::Old) => self.stats.duplicates_received += 1,
+            Ok(Forwarded::Old) => self.stats.seldom().duplicates_received += 1,
             Err(violation) => self.violated(ctx, violation.0),
         }
     }
@@ -172,7 +172,7 @@ impl Association {
         }
         if lost_on_any {
             self.send.enter_recovery_of_skipped();
-            self.stats.fast_recoveries += 1;
+            self.stats.seldom().fast_recoveries += 1;
         }
         self.send.forget_told();
     }
@@ -202,8 +202,8 @@ impl Association {
         let given_up = self.send.take_given_up();
         for failed in &given_up.failed {
             match failed.sent {
-                true => self.stats.abandoned_sent += 1,
-                false => self.stats.abandoned_unsent += 1,
+                true => self.stats.seldom().abandoned_sent += 1,
+                false => self.stats.seldom().abandoned_unsent += 1,
             }
             if ctx.events.len() < super::MAX_EVENTS {
                 ctx.events.push_back(Event::Abandoned {

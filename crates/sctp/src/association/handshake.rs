@@ -53,7 +53,8 @@ impl Association {
     /// INIT has been written.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
-        let now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
+        let mut now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
+        now.shrink_to_fit();
         match self.handshake.told.is_empty() {
             true => self.handshake.told = now,
             // The answer may be to any of them.
@@ -106,7 +107,9 @@ impl Association {
         let path = self.handshake_path();
         // An INIT that has not left this host has nobody who could have answered it.
         let sent = !self.paths.get(path).is_unsent();
-        self.stats.t1_expirations += u64::from(sent);
+        if sent {
+            self.stats.seldom().t1_expirations += 1;
+        }
         self.paths.at(path).back_off();
         self.turn_handshake_path();
         self.outbox.set_handshake(true);
@@ -117,7 +120,7 @@ impl Association {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
         };
-        self.stats.t1_expirations += 1;
+        self.stats.seldom().t1_expirations += 1;
         echo.retries += 1;
         if echo.retries > self.config.init_max_retrans {
             // RFC 9260 §5.1.4.

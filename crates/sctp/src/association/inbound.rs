@@ -277,8 +277,8 @@ impl Association {
                 });
             }
             Ok(Taken::NoSuchStream) => self.report(arrived.path, &Cause::InvalidStream(stream)),
-            Ok(Taken::Duplicate) => self.stats.duplicates_received += 1,
-            Ok(Taken::Refused) => self.stats.refused_full += 1,
+            Ok(Taken::Duplicate) => self.stats.seldom().duplicates_received += 1,
+            Ok(Taken::Refused) => self.stats.seldom().refused_full += 1,
             Err(violation) => self.violated(ctx, violation.0),
         }
     }

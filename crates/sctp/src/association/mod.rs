@@ -36,6 +36,7 @@ pub(crate) mod timers;
 mod tuning;
 
 use crate::config::{Config, SchedulerKind, SharedKeys};
+use crate::counters::AssociationCounters;
 use crate::error::{PrimaryError, SchedulerError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::id::AssociationId;
@@ -149,7 +150,7 @@ pub(crate) struct Association {
     handshake: Handshake,
     closing: Closing,
     extensions: ActiveExtensions,
-    stats: AssociationStats,
+    stats: AssociationCounters,
     rng: Rng,
     /// What the trace was told last that holds the sender back.
     limit: Option<Limit>,
@@ -193,7 +194,7 @@ impl Association {
             handshake: Handshake::default(),
             closing: Closing::default(),
             extensions: ActiveExtensions::new(start.auth),
-            stats: AssociationStats { opened: now, ..AssociationStats::default() },
+            stats: AssociationCounters::new(now),
             rng: start.rng,
             limit: None,
             window_told: 0,
@@ -464,7 +465,7 @@ impl Association {
 
     /// The counters, with those that live elsewhere.
     pub(crate) fn stats(&self) -> AssociationStats {
-        AssociationStats { messages_received: self.recv.messages_completed(), ..self.stats }
+        self.stats.stats(self.recv.messages_completed())
     }
 
     /// Has a controller decide over a path.
@@ -544,8 +545,8 @@ impl Association {
     pub(crate) fn emit_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
         for Undelivered { stream, ppid, context, bytes, unordered, sent, payload } in messages {
             match sent {
-                true => self.stats.undelivered_sent += 1,
-                false => self.stats.undelivered_unsent += 1,
+                true => self.stats.seldom().undelivered_sent += 1,
+                false => self.stats.seldom().undelivered_unsent += 1,
             }
             if ctx.events.len() < MAX_EVENTS {
                 let id = self.id;

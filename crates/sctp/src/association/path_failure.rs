@@ -191,7 +191,7 @@ impl Association {
         if health != Health::Down {
             return;
         }
-        self.stats.path_failures += 1;
+        self.stats.seldom().path_failures += 1;
         self.stop_mtu_search(index);
         let address = self.paths.get(index).address().ip();
         self.record_path(ctx, address, PathState::Inactive);
@@ -206,7 +206,7 @@ impl Association {
     /// RFC 7829 §3 (5), (6): a HEARTBEAT at once, and the application may know.
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
-        self.stats.path_suspicions += 1;
+        self.stats.seldom().path_suspicions += 1;
         self.record_path(ctx, address, PathState::PotentiallyFailed);
         ctx.events.push_back(Event::PathPotentiallyFailed { id: self.id, path: index, address });
         if self.config.hb_interval.is_some() && self.may_heartbeat() {

@@ -31,7 +31,7 @@ impl Association {
     /// Fast recovery begins.
     pub(super) fn enter_recovery(&mut self) {
         self.send.enter_recovery();
-        self.stats.fast_recoveries += 1;
+        self.stats.seldom().fast_recoveries += 1;
     }
 
     /// RFC 8985: after any SACK, on every path. `repaired`: it ended a recovery; `needless`: so many
@@ -105,7 +105,7 @@ impl Association {
             let Some(bytes) = self.send.take_tail(index) else { return };
             self.paths.at(index).lose(bytes);
         }
-        self.stats.tail_probes += 1;
+        self.stats.seldom().tail_probes += 1;
         let end = self.send.end();
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);

@@ -136,7 +136,7 @@ impl Path {
         if let Some(control) = self.congestion().1 {
             control.on_repaired(now, offset);
         }
-        self.stats.retransmitted += 1;
+        self.stats.seldom().retransmitted += 1;
         if moved {
             self.moved = self.moved.max(offset + 1);
         }
@@ -306,7 +306,7 @@ impl Path {
             if let Some(control) = loss_control {
                 control.on_reduced(flight);
             }
-            self.stats.fast_recoveries += 1;
+            self.stats.seldom().fast_recoveries += 1;
         }
         self.lose(bytes);
     }
@@ -323,7 +323,7 @@ impl Path {
 
     /// RFC 9260 §6.3.3: T3-rtx has run out, and `reduces` the window unless it was for a probe.
     pub(crate) fn on_t3(&mut self, now: Instant, reduces: bool) {
-        self.stats.t3_expirations += 1;
+        self.stats.seldom().t3_expirations += 1;
         if reduces {
             self.collapse(now);
         }

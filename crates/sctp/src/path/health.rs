@@ -35,8 +35,8 @@ impl Path {
         if self.errors > most {
             self.active = false;
             self.potentially_failed = false;
-            self.stats.failures += 1;
-            self.stats.last_down = Some(now);
+            self.stats.seldom().failures += 1;
+            self.stats.seldom().last_down = Some(now);
             return Health::Down;
         }
         // RFC 7829 §3 (2): more errors than PFMR.
@@ -102,7 +102,7 @@ impl Path {
             return false;
         }
         self.active = true;
-        self.stats.last_up = Some(now);
+        self.stats.seldom().last_up = Some(now);
         true
     }
 

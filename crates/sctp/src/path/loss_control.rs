@@ -117,7 +117,7 @@ pub(crate) struct LossControl {
     held_until: u64,
     /// RFC 6937 is in use, and the account of the recovery that runs.
     proportional: bool,
-    reduction: Option<Prr>,
+    reduction: Option<Box<Prr>>,
 }
 
 impl LossControl {
@@ -151,7 +151,7 @@ impl LossControl {
         self.end_hystart();
         self.probe.forget();
         self.tail = false;
-        self.reduction = self.proportional.then(|| Prr::new(flight));
+        self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
     /// T3-rtx has run out: what was suspected is known.

@@ -21,7 +21,8 @@ pub(crate) mod select;
 pub(crate) mod verify;
 
 use crate::config::{Config, GRANULARITY};
-use crate::stats::{PathInfo, PathState, PathStats};
+use crate::counters::PathCounters;
+use crate::stats::{PathInfo, PathState};
 use anabranch_base::Instant;
 #[cfg(test)]
 use anabranch_congestion::Algorithm;
@@ -84,7 +85,7 @@ pub(crate) struct Path {
     last_data: Instant,
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
     one_packet: bool,
-    stats: PathStats,
+    stats: PathCounters,
 }
 
 impl Path {
@@ -129,7 +130,7 @@ impl Path {
             last_used: now,
             last_data: Instant::MAX,
             one_packet: false,
-            stats: PathStats::default(),
+            stats: PathCounters::default(),
         };
         path.reset_congestion(config);
         path
@@ -180,7 +181,7 @@ impl Path {
         fresh.earliest = self.earliest;
         fresh.heartbeat = std::mem::take(&mut self.heartbeat);
         fresh.last_data = self.last_data;
-        fresh.stats = self.stats;
+        fresh.stats = std::mem::take(&mut self.stats);
         *self = fresh;
     }
 
@@ -278,7 +279,7 @@ impl Path {
             srtt: self.rtt.smoothed(),
             errors: self.errors,
             mtu: self.mtu,
-            stats: self.stats,
+            stats: self.stats.stats(),
         }
     }
 }

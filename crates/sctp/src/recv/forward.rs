@@ -9,6 +9,7 @@
 use super::RecvHalf;
 use super::Violation;
 use super::idata::Interleaved;
+use super::reassembly::Reassembly;
 use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 
 /// What became of a FORWARD TSN.
@@ -29,17 +30,21 @@ impl RecvHalf {
     ) -> Result<Forwarded, Violation> {
         let (forwarded, end) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New {
-            self.reassembly.skip_to(end, self.tracker.next(), &mut self.order)?;
+            let shared = self.account.is_some();
+            let reassembly = Reassembly::begun(&mut self.reassembly, shared);
+            reassembly.skip_to(end, self.tracker.next(), &mut self.order)?;
             for Skipped { stream, ssn } in streams {
                 if stream < self.streams {
-                    self.order.skip(stream, ssn.0, self.reassembly.pool());
+                    self.order.skip(stream, ssn.0, reassembly.pool());
                 }
             }
             self.credit_dropped();
             // What was missing before an unfinished message will not come: nothing else may say so,
             // with the window shut.
             let eager = self.window.is_pressed();
-            self.reassembly.hand_out(self.tracker.next(), &mut self.order, eager);
+            if let Some(reassembly) = &mut self.reassembly {
+                reassembly.hand_out(self.tracker.next(), &mut self.order, eager);
+            }
         }
         Ok(forwarded)
     }
@@ -90,7 +95,8 @@ impl RecvHalf {
     /// What was dropped no longer takes up room.
     pub(super) fn credit_dropped(&mut self) {
         let interleaved = self.interleaved.as_mut().map_or(0, |interleaved| interleaved.take_dropped());
-        self.window.credit(self.reassembly.take_dropped() + self.order.take_dropped() + interleaved);
+        let reassembly = self.reassembly.as_mut().map_or(0, |reassembly| reassembly.take_dropped());
+        self.window.credit(reassembly + self.order.take_dropped() + interleaved);
     }
 }
 

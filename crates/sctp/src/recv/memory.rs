@@ -30,7 +30,10 @@ impl RecvHalf {
     /// Bytes of bookkeeping.
     #[inline]
     fn bookkeeping(&self) -> u64 {
-        let mut pieces = self.reassembly.pieces() as u64 + self.order.aside();
+        let mut pieces = self.order.aside();
+        if let Some(reassembly) = &self.reassembly {
+            pieces += reassembly.pieces() as u64;
+        }
         if let Some(interleaved) = &self.interleaved {
             pieces += interleaved.pieces() as u64;
         }

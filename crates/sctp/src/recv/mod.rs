@@ -55,10 +55,11 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    reassembly: Reassembly,
+    /// Of DATA, once something was not simply the next message.
+    reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: messages come as I-DATA.
     interleaves: bool,
-    /// Once there was one: what takes the place of `reassembly` then.
+    /// Of I-DATA, once there was one: in the place of `reassembly`.
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
@@ -75,12 +76,11 @@ pub(crate) struct RecvHalf {
 impl RecvHalf {
     /// `initial` is the peer's initial TSN, `streams` how many it may send on.
     pub(crate) fn new(config: &Config, initial: u32, streams: u16, segment: u64) -> Self {
-        let shared = config.memory.is_some();
         Self {
             tracker: Tracker::new(initial),
             ack: Ack::new(config.ack_every, !config.delack.is_zero()),
             window: Window::new(config.rcvbuf, segment),
-            reassembly: Reassembly::new(shared),
+            reassembly: None,
             interleaves: false,
             interleaved: None,
             order: Self::order(config),
@@ -185,7 +185,10 @@ impl RecvHalf {
             payload: data.payload,
         };
         let eager = self.window.is_pressed();
-        self.reassembly.accept(fragment, self.tracker.next(), &mut self.order, eager)?;
+        let next = self.tracker.next();
+        let shared = self.account.is_some();
+        let reassembly = Reassembly::begun(&mut self.reassembly, shared);
+        reassembly.accept(fragment, next, &mut self.order, eager)?;
         if self.forgiving {
             self.credit_dropped();
         }
@@ -204,7 +207,10 @@ impl RecvHalf {
     ) -> Option<(u64, bool)> {
         let length = payload.len() as u64;
         let fits = length > 0 && to.stream < self.streams && !self.window.is_full() && !self.is_crowded();
-        if !(fits && self.tracker.is_next(to.tsn) && self.reassembly.is_idle()) {
+        if !(fits
+            && self.tracker.is_next(to.tsn)
+            && self.reassembly.as_deref().is_none_or(Reassembly::is_idle))
+        {
             return None;
         }
         let news = self.order.take_next(to, packet, payload)?;

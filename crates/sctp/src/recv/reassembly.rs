@@ -85,8 +85,14 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
+    /// That of an association, which begins now unless it had; `shared`: memory is shared with others.
+    #[inline]
+    pub(crate) fn begun(place: &mut Option<Box<Self>>, shared: bool) -> &mut Self {
+        place.get_or_insert_with(|| Box::new(Self::new(shared)))
+    }
+
     /// Of an association that shares memory with others, or that does not.
-    pub(crate) fn new(shared: bool) -> Self {
+    fn new(shared: bool) -> Self {
         Self { pool: Pool::new(shared), ..Self::default() }
     }
 

@@ -25,7 +25,7 @@ impl RecvHalf {
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         match &self.interleaved {
             Some(interleaved) => interleaved.is_inside(streams),
-            None => self.reassembly.is_inside(streams),
+            None => self.reassembly.as_ref().is_some_and(|reassembly| reassembly.is_inside(streams)),
         }
     }
 
@@ -40,17 +40,21 @@ impl RecvHalf {
             // In turn and with no message in the way, nothing is refused.
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
-        self.order.reset(streams, self.reassembly.pool());
+        let shared = self.account.is_some();
+        let reassembly = Reassembly::begun(&mut self.reassembly, shared);
+        self.order.reset(streams, reassembly.pool());
     }
 
     /// RFC 6525 §5.2.4 G4: the peer goes on with TSN `next`; what was missing will not come.
     pub(crate) fn renumber(&mut self, next: u32) {
         if self.is_unfinished() && !self.interleaves {
             self.order.drop_tails();
-            self.reassembly = Reassembly::new(self.account.is_some());
+            self.reassembly = None;
         }
         self.tracker.renumber(next);
-        self.reassembly.forget_held();
+        if let Some(reassembly) = &mut self.reassembly {
+            reassembly.forget_held();
+        }
         self.reset(&[]);
         self.order.take_dropped();
         if let Some(interleaved) = &mut self.interleaved {

@@ -7,7 +7,6 @@
 mod line;
 mod storm;
 
-use anabranch_base::Rng;
 use anabranch_tokio::{
     Association, CloseReason, ConfigBuilder, Dtls, Endpoint, Event, Fingerprint, Identity, Options, Received,
     RecvError, SendOptions,
@@ -17,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storm::Storm;
+use storm::{Chances, Storm};
 use tokio::sync::{Barrier, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -82,10 +81,10 @@ async fn all(setup: Setup) -> Outcome {
     for number in 0..setup.dtls.unwrap_or(1) {
         clients.push(endpoint(&setup, 1 + number, fingerprint.map(Dtls::client_of)).await);
     }
-    let storm = Arc::new(Storm::new(setup.storm));
+    let storm = Arc::new(Storm::new(setup.storm.then_some(setup.seed)));
     let rooms = Rooms::default();
     let before = resident();
-    let serving = tokio::spawn(serve(server.clone(), setup, storm.clone(), rooms.clone()));
+    let serving = tokio::spawn(serve(server.clone(), storm.clone(), rooms.clone()));
     let at: Arc<[SocketAddr]> = server.local_addresses().into();
     let steps = [(); 3].map(|()| Arc::new(Barrier::new(setup.associations + 1)));
     let dialling = Arc::new(Semaphore::new(64));
@@ -144,28 +143,28 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
 }
 
 /// Takes everybody in, until the endpoint is closed.
-async fn serve(server: Endpoint, setup: Setup, storm: Arc<Storm>, rooms: Rooms) {
-    let mut rng = Rng::new(setup.seed).fork("accept");
-    while let Some(incoming) = storm.call(&mut rng, || server.accept()).await {
+async fn serve(server: Endpoint, storm: Arc<Storm>, rooms: Rooms) {
+    let mut chances = storm.chances("accept");
+    while let Some(incoming) = storm.call(&mut chances, || server.accept()).await {
         assert_eq!(incoming.remote_address().ip(), IpAddr::from([127, 0, 0, 1]));
-        let rng = rng.fork(&incoming.remote_address().to_string());
+        let chances = chances.fork(&incoming.remote_address().to_string());
         // A peer that has dropped its call may be gone.
         if let Ok(association) = incoming.accept() {
-            tokio::spawn(pass_on(association, rng, storm.clone(), rooms.clone()));
+            tokio::spawn(pass_on(association, chances, storm.clone(), rooms.clone()));
         }
     }
 }
 
 /// Passes on what somebody says to the others of the room.
-async fn pass_on(association: Association, mut rng: Rng, storm: Arc<Storm>, rooms: Rooms) {
+async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Storm>, rooms: Rooms) {
     let mut events = association.events();
-    let mut event_rng = rng.fork("events");
+    let mut event_chances = chances.fork("events");
     let mut room = None;
     loop {
         // Whichever comes first; the other is dropped.
         let next = tokio::select! {
-            message = storm.call(&mut rng, || association.recv()) => Ok(message),
-            event = storm.call_mut(&mut event_rng, &mut events, async |events| events.next().await) => Err(event),
+            message = storm.call(&mut chances, || association.recv()) => Ok(message),
+            event = storm.call_mut(&mut event_chances, &mut events, async |events| events.next().await) => Err(event),
         };
         let message = match next {
             Ok(Ok(message)) => message,
@@ -182,10 +181,11 @@ async fn pass_on(association: Association, mut rng: Rng, storm: Arc<Storm>, room
             rooms.lock().expect("no panic").entry(name).or_default().push((number, association.clone()));
             room = Some((name, number));
             let options = SendOptions::new().ppid(WELCOME);
-            storm.call(&mut rng, || association.send(0, b"welcome", &options)).await.expect("sent");
+            storm.call(&mut chances, || association.send(0, b"welcome", &options)).await.expect("sent");
             continue;
         }
-        Box::pin(tell_others(&message, room.expect("a name comes first"), &mut rng, &storm, &rooms)).await;
+        Box::pin(tell_others(&message, room.expect("a name comes first"), &mut chances, &storm, &rooms))
+            .await;
     }
     if let Some((name, number)) = room
         && let Some(room) = rooms.lock().expect("no panic").get_mut(&name)
@@ -197,14 +197,14 @@ async fn pass_on(association: Association, mut rng: Rng, storm: Arc<Storm>, room
 async fn tell_others(
     message: &Received,
     (name, number): (usize, u32),
-    rng: &mut Rng,
+    chances: &mut Chances,
     storm: &Storm,
     rooms: &Rooms,
 ) {
     let others: Vec<_> = rooms.lock().expect("no panic")[&name].clone();
     let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);
     for (_, other) in others.iter().filter(|(other, _)| *other != number) {
-        let sent = storm.call(rng, || other.send(message.stream, &message.bytes, &options)).await;
+        let sent = storm.call(chances, || other.send(message.stream, &message.bytes, &options)).await;
         sent.expect("nobody goes before all is said");
     }
 }
@@ -221,50 +221,50 @@ struct Person {
 impl Person {
     /// How many lines were heard. What it does in turn is in boxes of their own: waiting costs little.
     async fn live(self, client: Endpoint, at: Arc<[SocketAddr]>, dialling: Arc<Semaphore>) -> u64 {
-        let mut rng = Rng::new(self.setup.seed).fork(&format!("person {}", self.number));
-        let association = Box::pin(self.come_in(&mut rng, client, at, dialling)).await;
+        let mut chances = self.storm.chances(&format!("person {}", self.number));
+        let association = Box::pin(self.come_in(&mut chances, client, at, dialling)).await;
         self.steps[0].wait().await;
         self.steps[1].wait().await;
-        let lines = Box::pin(self.talk(&association, &rng)).await;
+        let lines = Box::pin(self.talk(&association, &chances)).await;
         self.steps[2].wait().await;
-        Box::pin(self.leave(association, &mut rng)).await;
+        Box::pin(self.leave(association, &mut chances)).await;
         lines
     }
 
     async fn come_in(
         &self,
-        rng: &mut Rng,
+        chances: &mut Chances,
         client: Endpoint,
         at: Arc<[SocketAddr]>,
         dialling: Arc<Semaphore>,
     ) -> Association {
         let _turn = dialling.acquire().await.expect("open");
-        let association = self.storm.call(rng, || client.connect(&at, PORT)).await.expect("associated");
+        let association = self.storm.call(chances, || client.connect(&at, PORT)).await.expect("associated");
         let name = SendOptions::new().ppid(NAME);
         let number = self.number.to_be_bytes();
-        self.storm.call(rng, || association.send(0, number, &name)).await.expect("sent");
-        let welcome = self.storm.call(rng, || association.recv()).await.expect("an answer");
+        self.storm.call(chances, || association.send(0, number, &name)).await.expect("sent");
+        let welcome = self.storm.call(chances, || association.recv()).await.expect("an answer");
         assert_eq!((welcome.ppid, &welcome.bytes[..]), (WELCOME, &b"welcome"[..]));
         association
     }
 
-    async fn talk(&self, association: &Association, rng: &Rng) -> u64 {
-        let speaking = speak(association, self.number, self.setup, rng.fork("speak"), &self.storm);
-        let hearing = hear(association, self.number, self.setup, rng.fork("hear"), &self.storm);
+    async fn talk(&self, association: &Association, chances: &Chances) -> u64 {
+        let speaking = speak(association, self.number, self.setup, chances.fork("speak"), &self.storm);
+        let hearing = hear(association, self.number, self.setup, chances.fork("hear"), &self.storm);
         tokio::join!(speaking, hearing).1
     }
 
-    async fn leave(&self, association: Association, rng: &mut Rng) {
+    async fn leave(&self, association: Association, chances: &mut Chances) {
         association.close();
-        assert_eq!(self.storm.call(rng, || association.closed()).await, CloseReason::Finished);
+        assert_eq!(self.storm.call(chances, || association.closed()).await, CloseReason::Finished);
         let late = association.send(0, b"late", &SendOptions::new()).await;
         assert!(late.is_err(), "nothing is sent after the end");
-        let end = self.storm.call(rng, || association.recv()).await;
+        let end = self.storm.call(chances, || association.recv()).await;
         assert_eq!(end, Err(RecvError::Closed(CloseReason::Finished)), "nothing comes behind the last line");
         let mut events = association.events();
         let mut last = None;
         let mut next =
-            async || self.storm.call_mut(rng, &mut events, async |events| events.next().await).await;
+            async || self.storm.call_mut(chances, &mut events, async |events| events.next().await).await;
         while let Some(event) = next().await {
             last = Some(event);
         }
@@ -273,23 +273,29 @@ impl Person {
 }
 
 /// Says all lines of somebody.
-async fn speak(association: &Association, number: u32, setup: Setup, mut rng: Rng, storm: &Storm) {
+async fn speak(association: &Association, number: u32, setup: Setup, mut chances: Chances, storm: &Storm) {
     for turn in 0..setup.lines {
         let line = Line::new(setup.seed, number, turn);
         let (bytes, options) = (line.bytes(), line.options());
-        let sent = storm.call(&mut rng, || association.send(line.stream(), &bytes, &options)).await;
+        let sent = storm.call(&mut chances, || association.send(line.stream(), &bytes, &options)).await;
         sent.expect("sent");
     }
 }
 
 /// Hears all lines of the others: one half of the people whatever the stream, the other stream by stream.
-async fn hear(association: &Association, number: u32, setup: Setup, mut rng: Rng, storm: &Storm) -> u64 {
+async fn hear(
+    association: &Association,
+    number: u32,
+    setup: Setup,
+    mut chances: Chances,
+    storm: &Storm,
+) -> u64 {
     let mut heard = Heard::new(setup.seed, setup.lines);
     let others = setup.associations.min(ROOM) as u64 - 1;
     let all = others * u64::from(setup.lines);
     if number.is_multiple_of(2) {
         while heard.lines() < all {
-            heard.take(&storm.call(&mut rng, || association.recv()).await.expect("a line"));
+            heard.take(&storm.call(&mut chances, || association.recv()).await.expect("a line"));
         }
         return heard.lines();
     }
@@ -297,15 +303,16 @@ async fn hear(association: &Association, number: u32, setup: Setup, mut rng: Rng
     let mut readers = Vec::new();
     while heard.lock().expect("no panic").lines() < all {
         // All streams that there will be are known once all lines were heard.
-        let accepted = timeout(Duration::from_millis(50), storm.call(&mut rng, || association.accept_bi()));
+        let accepted =
+            timeout(Duration::from_millis(50), storm.call(&mut chances, || association.accept_bi()));
         let Ok(accepted) = accepted.await else { continue };
         let (send, mut recv) = accepted.expect("a stream");
         let (heard, storm_here) = (heard.clone(), storm.clone());
-        let mut rng = rng.fork(&format!("stream {}", recv.number()));
+        let mut chances = chances.fork(&format!("stream {}", recv.number()));
         readers.push(tokio::spawn(async move {
             let _send = send;
             loop {
-                match storm_here.call_mut(&mut rng, &mut recv, async |recv| recv.recv().await).await {
+                match storm_here.call_mut(&mut chances, &mut recv, async |recv| recv.recv().await).await {
                     Ok(message) => heard.lock().expect("no panic").take(&message),
                     Err(RecvError::Closed(CloseReason::Finished)) => return,
                     Err(error) => panic!("{error}"),

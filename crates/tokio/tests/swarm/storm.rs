@@ -2,24 +2,45 @@
 
 use anabranch_base::Rng;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::sleep;
 
 /// Whether calls are dropped, and what was counted.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
-    on: bool,
+    /// The seed of what is dropped where, if anything is.
+    seed: Option<u64>,
     dropped: Arc<AtomicU64>,
     paths: Arc<AtomicU64>,
 }
 
+/// What a task draws from at which points its calls are dropped; nothing where no storm is.
+#[derive(Debug)]
+pub(super) struct Chances(Option<Box<Rng>>);
+
+impl Chances {
+    pub(super) fn fork(&self, name: &str) -> Self {
+        Self(self.0.as_ref().map(|rng| Box::new(rng.fork(name))))
+    }
+
+    /// How many more polls than the first the next call gets.
+    fn polls(&mut self) -> Option<u64> {
+        self.0.as_mut().map(|rng| rng.below(5).saturating_sub(2))
+    }
+}
+
 impl Storm {
-    pub(super) fn new(on: bool) -> Self {
-        Self { on, dropped: Arc::default(), paths: Arc::default() }
+    pub(super) fn new(seed: Option<u64>) -> Self {
+        Self { seed, dropped: Arc::default(), paths: Arc::default() }
+    }
+
+    /// Of the task of this name.
+    pub(super) fn chances(&self, name: &str) -> Chances {
+        Chances(self.seed.map(|seed| Box::new(Rng::new(seed).fork(name))))
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -35,51 +56,65 @@ impl Storm {
     }
 
     /// What a call comes to that is dropped at random points and made anew.
-    pub(super) async fn call<F: Future>(&self, rng: &mut Rng, mut make: impl FnMut() -> F) -> F::Output {
+    pub(super) async fn call<F: Future>(
+        &self,
+        chances: &mut Chances,
+        mut make: impl FnMut() -> F,
+    ) -> F::Output {
         loop {
-            let polls = rng.below(5).saturating_sub(2);
-            if let Some(done) = self.some(make(), polls).await {
-                return done;
+            let mut polls = chances.polls();
+            {
+                let mut future = pin!(make());
+                if let Some(done) = poll_fn(|cx| poll(future.as_mut(), cx, &mut polls)).await {
+                    return done;
+                }
             }
-            self.pause(rng).await;
+            Box::pin(self.pause(chances)).await;
         }
     }
 
     /// The same of a call that borrows what it is a call of.
     pub(super) async fn call_mut<O, T>(
         &self,
-        rng: &mut Rng,
+        chances: &mut Chances,
         of: &mut O,
         mut make: impl AsyncFnMut(&mut O) -> T,
     ) -> T {
         loop {
-            let polls = rng.below(5).saturating_sub(2);
-            if let Some(done) = self.some(make(of), polls).await {
-                return done;
+            let mut polls = chances.polls();
+            {
+                let mut future = pin!(make(of));
+                if let Some(done) = poll_fn(|cx| poll(future.as_mut(), cx, &mut polls)).await {
+                    return done;
+                }
             }
-            self.pause(rng).await;
+            Box::pin(self.pause(chances)).await;
         }
     }
 
-    /// `None` when it was pending after `polls` more polls than the first.
-    async fn some<T>(&self, future: impl Future<Output = T>, mut polls: u64) -> Option<T> {
-        let mut future = pin!(future);
-        poll_fn(|cx| match future.as_mut().poll(cx) {
-            Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending if self.on && polls == 0 => Poll::Ready(None),
-            Poll::Pending => {
-                polls = polls.saturating_sub(1);
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    async fn pause(&self, rng: &mut Rng) {
+    async fn pause(&self, Chances(rng): &mut Chances) {
+        let Some(rng) = rng else { return };
         self.dropped.fetch_add(1, Ordering::Relaxed);
         match rng.below(3) {
             0 => tokio::task::yield_now().await,
             _ => sleep(Duration::from_micros(rng.below(8_000))).await,
         }
+    }
+}
+
+/// `None` once it was pending after `polls` more polls than the first, where those are counted.
+fn poll<F: Future>(
+    future: Pin<&mut F>,
+    cx: &mut Context<'_>,
+    polls: &mut Option<u64>,
+) -> Poll<Option<F::Output>> {
+    match (future.poll(cx), polls) {
+        (Poll::Ready(done), _) => Poll::Ready(Some(done)),
+        (Poll::Pending, Some(0)) => Poll::Ready(None),
+        (Poll::Pending, Some(left)) => {
+            *left -= 1;
+            Poll::Pending
+        }
+        (Poll::Pending, None) => Poll::Pending,
     }
 }

@@ -322,13 +322,13 @@ impl Association {
             if *authenticated || !auth.guards(raw.kind) {
                 return Admission::Take;
             }
-            self.stats.auth_refused += 1;
+            self.stats.seldom().auth_refused += 1;
             // RFC 5061 §5.2 D5: with an ASCONF goes the rest of the packet.
             return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
         }
         // RFC 4895 §5.1: once in a packet.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
-            self.stats.auth_refused += 1;
+            self.stats.seldom().auth_refused += 1;
             return Admission::Stop;
         }
         *authenticated = true;

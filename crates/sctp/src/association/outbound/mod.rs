@@ -356,7 +356,7 @@ impl Association {
             return;
         }
         if repeated {
-            self.stats.packets_retransmitted += 1;
+            self.stats.seldom().packets_retransmitted += 1;
             self.send.take_free_packet();
         }
         if fresh {
@@ -392,8 +392,8 @@ impl Association {
         // RFC 9260 §6.3.1 C5 (Karn).
         self.paths.end_measurements_from(written.offset);
         match written.cause {
-            SendCause::Fast => self.stats.retransmitted_fast += 1,
-            _ => self.stats.retransmitted_timeout += 1,
+            SendCause::Fast => self.stats.seldom().retransmitted_fast += 1,
+            _ => self.stats.seldom().retransmitted_timeout += 1,
         }
         let same_path = usize::from(marked.1.path) == index;
         self.paths.at(index).on_chunk_repeated(ctx.now, written.offset, !same_path);

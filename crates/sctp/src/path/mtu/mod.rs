@@ -122,7 +122,7 @@ impl Path {
 
     /// The wanted probe goes out under a nonce.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
-        self.stats.mtu_probes += 1;
+        self.stats.seldom().mtu_probes += 1;
         // The RTO may have been backed off far, by the very packets that do not pass.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
         let search = self.search.as_mut()?;
@@ -156,7 +156,9 @@ impl Path {
     pub(crate) fn on_black_hole(&mut self) -> Option<Found> {
         let found = self.told(Search::on_black_hole)?;
         let ended = found.change == Change::Reduced;
-        self.stats.black_holes += u64::from(ended);
+        if ended {
+            self.stats.seldom().black_holes += 1;
+        }
         Some(Found { ended, ..found })
     }
 

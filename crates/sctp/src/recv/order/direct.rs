@@ -90,7 +90,7 @@ impl Order {
             return Ok(());
         };
         let seen = tail.exposed;
-        lane.messages.push_back(tail.end(false));
+        lane.end_message(tail.end(false));
         let released = if unordered {
             state.let_pass(pool)
         } else {

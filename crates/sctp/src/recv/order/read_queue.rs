@@ -60,13 +60,22 @@ impl ReadQueue {
     pub(super) fn push(&mut self, payload: &[u8], to: Delivery) {
         assert!(self.tail.is_none(), "a message inside another");
         self.bytes.extend(payload);
-        self.messages.push_back(Boundary::of(to, payload.len()));
+        self.end_message(Boundary::of(to, payload.len()));
     }
 
     /// A message whose bytes lie in the [`LastPacket`].
     #[inline]
     pub(super) fn push_kept(&mut self, length: usize, to: Delivery) {
-        self.messages.push_back(Boundary::of(to, length));
+        self.end_message(Boundary::of(to, length));
+    }
+
+    #[inline]
+    pub(super) fn end_message(&mut self, message: Boundary) {
+        if self.messages.capacity() == 0 {
+            // Whoever reads at once needs no more.
+            self.messages.reserve_exact(1);
+        }
+        self.messages.push_back(message);
     }
 
     pub(super) fn readable(&self) -> bool {

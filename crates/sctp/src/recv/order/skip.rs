@@ -58,7 +58,7 @@ impl Stream {
         lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
             // RFC 3758 §3.6: a reader of parts is told that there will be no more.
-            lane.messages.push_back(tail.end(true));
+            lane.end_message(tail.end(true));
         }
         dropped.into()
     }

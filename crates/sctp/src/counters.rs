@@ -1,0 +1,106 @@
+//! Counters as associations and paths keep them. What seldom happens is counted in a box that most associations never need:
+//! a server has many that are idle.
+//!
+//! Home of no rule of a protocol.
+
+use crate::stats::{AssociationStats, PathStats};
+use anabranch_base::Instant;
+
+/// The counters of an association.
+#[derive(Debug)]
+pub(crate) struct AssociationCounters {
+    pub(crate) packets_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) data_sent: u64,
+    pub(crate) data_bytes_sent: u64,
+    pub(crate) data_received: u64,
+    pub(crate) data_bytes_received: u64,
+    pub(crate) sacks_sent: u64,
+    pub(crate) sacks_received: u64,
+    pub(crate) messages_sent: u64,
+    pub(crate) established: Option<Instant>,
+    opened: Instant,
+    seldom: Option<Box<AssociationStats>>,
+}
+
+impl AssociationCounters {
+    /// Of an association that begins.
+    pub(crate) fn new(opened: Instant) -> Self {
+        Self {
+            packets_sent: 0,
+            bytes_sent: 0,
+            packets_received: 0,
+            bytes_received: 0,
+            data_sent: 0,
+            data_bytes_sent: 0,
+            data_received: 0,
+            data_bytes_received: 0,
+            sacks_sent: 0,
+            sacks_received: 0,
+            messages_sent: 0,
+            established: None,
+            opened,
+            seldom: None,
+        }
+    }
+
+    /// Where all other counters are counted.
+    #[cold]
+    pub(crate) fn seldom(&mut self) -> &mut AssociationStats {
+        self.seldom.get_or_insert_default()
+    }
+
+    /// All of them; messages received are counted elsewhere.
+    pub(crate) fn stats(&self, messages_received: u64) -> AssociationStats {
+        AssociationStats {
+            packets_sent: self.packets_sent,
+            bytes_sent: self.bytes_sent,
+            packets_received: self.packets_received,
+            bytes_received: self.bytes_received,
+            data_sent: self.data_sent,
+            data_bytes_sent: self.data_bytes_sent,
+            data_received: self.data_received,
+            data_bytes_received: self.data_bytes_received,
+            sacks_sent: self.sacks_sent,
+            sacks_received: self.sacks_received,
+            messages_sent: self.messages_sent,
+            messages_received,
+            opened: self.opened,
+            established: self.established,
+            ..self.seldom.as_deref().copied().unwrap_or_default()
+        }
+    }
+}
+
+/// The counters of a path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathCounters {
+    pub(crate) packets_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) heartbeats_sent: u64,
+    pub(crate) heartbeats_acked: u64,
+    seldom: Option<Box<PathStats>>,
+}
+
+impl PathCounters {
+    /// Where all other counters are counted.
+    #[cold]
+    pub(crate) fn seldom(&mut self) -> &mut PathStats {
+        self.seldom.get_or_insert_default()
+    }
+
+    /// All of them.
+    pub(crate) fn stats(&self) -> PathStats {
+        PathStats {
+            packets_sent: self.packets_sent,
+            bytes_sent: self.bytes_sent,
+            packets_received: self.packets_received,
+            heartbeats_sent: self.heartbeats_sent,
+            heartbeats_acked: self.heartbeats_acked,
+            ..self.seldom.as_deref().copied().unwrap_or_default()
+        }
+    }
+}

@@ -3,20 +3,19 @@
 //!
 //! Home of no rule of a protocol.
 
-use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
 /// The messages that wait, the first in front.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     next: u32,
-    waiting: VecDeque<(u32, Waker)>,
+    waiting: Vec<(u32, Waker)>,
 }
 
 impl Turns {
     /// Whether it is the turn of who has this ticket, or none yet.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
-        self.waiting.front().is_none_or(|&(first, _)| Some(first) == ticket)
+        self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }
 
     /// Nobody waits.
@@ -33,7 +32,7 @@ impl Turns {
         }
         let ticket = self.next;
         self.next = self.next.wrapping_add(1);
-        self.waiting.push_back((ticket, cx.waker().clone()));
+        self.waiting.push((ticket, cx.waker().clone()));
         ticket
     }
 
@@ -48,7 +47,7 @@ impl Turns {
 
     /// There is room: the first may try again.
     pub(crate) fn wake_first(&self) {
-        if let Some((_, waker)) = self.waiting.front() {
+        if let Some((_, waker)) = self.waiting.first() {
             waker.wake_by_ref();
         }
     }

@@ -1,4 +1,4 @@
-//! Which controller a path gets, and with which first window.
+//! Which controller a path gets, when, and with which first window.
 //!
 //! Windows and flights count DATA chunks with their headers, as PMDCS does
 //! (RFC 9260 §7.2.1); with its 1468 bytes on a 1500-byte path the first window
@@ -46,21 +46,8 @@ impl Path {
     #[inline(never)]
     fn begin_congestion_control(&mut self) {
         let Congestion::Initial { config, chunk } = &self.congestion else { return };
-        let mut controller = begin(config, (*chunk).into(), self.address.is_ipv6(), self.seed);
-        let now = self.chunk_limit() as u64;
-        if now != u64::from(*chunk) {
-            controller.set_mss(now);
-        }
+        let controller = begin(config, (*chunk).into(), self.address.is_ipv6(), self.seed);
         self.congestion = Congestion::running(config, controller);
-    }
-
-    /// What decides, if anything was sent.
-    #[inline]
-    pub(super) fn controller(&self) -> Option<&Algorithm> {
-        match &self.congestion {
-            Congestion::Running { controller, .. } => Some(controller),
-            Congestion::Initial { .. } => None,
-        }
     }
 
     /// Loss recovery beyond RFC 9260 §7.2, if anything was sent.
@@ -86,16 +73,23 @@ impl Path {
     pub(crate) fn window(&self) -> u64 {
         match &self.congestion {
             Congestion::Running { controller, .. } => controller.window(),
-            Congestion::Initial { config, chunk } => {
-                params(config, (*chunk).into(), self.address.is_ipv6(), self.seed).initial_window
-            }
+            Congestion::Initial { config, chunk } => self.first(config, *chunk).initial_window,
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first(&self, config: &Config, chunk: u32) -> Params {
+        params(config, chunk.into(), self.address.is_ipv6(), self.seed)
     }
 
     /// The slow-start threshold.
     #[inline]
     pub(super) fn threshold(&self) -> u64 {
-        self.controller().map_or(u64::MAX, Controller::ssthresh)
+        match &self.congestion {
+            Congestion::Running { controller, .. } => controller.ssthresh(),
+            Congestion::Initial { config, chunk } => self.first(config, *chunk).initial_ssthresh,
+        }
     }
 
     /// Its controller wants to know what each event shows.

@@ -345,6 +345,10 @@ impl Path {
     pub(crate) fn after_sack(&mut self, now: Instant, news: &SackNews) {
         let SackNews { base, end, calm, repaired, needless, idle } = *news;
         let flight = self.flight;
+        if needless && self.is_controlled() {
+            // RFC 8985 §6.2 step 4: what a needless repair says of the order of packets counts for all that is sent later.
+            self.congestion();
+        }
         let Congestion::Running { controller, loss_control: Some(control) } = &mut self.congestion else {
             return;
         };

@@ -4,7 +4,8 @@
 //! that differs between the ways to a peer is here, once per way.
 //! [`health`] counts errors, [`heartbeat`] probes, [`verify`] decides whose
 //! address it is, [`select`] picks among paths, [`flight`] knows what is on its
-//! way and what its acknowledgement or loss means, [`mtu`] knows sizes,
+//! way and what its acknowledgement or loss means, [`congestion`] what decides
+//! how much that may be, [`mtu`] knows sizes,
 //! [`icmp`] reads what the network says. Others tell a path what has happened.
 //!
 //! Home of RFC 9260 §14.3.
@@ -182,6 +183,10 @@ impl Path {
         fresh.heartbeat = std::mem::take(&mut self.heartbeat);
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
+        if fresh.flight > 0 {
+            // What is on its way is waited for from here.
+            fresh.congestion();
+        }
         *self = fresh;
     }
 

@@ -2,6 +2,7 @@
 
 use anabranch_base::Rng;
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +19,25 @@ pub(super) struct Storm {
     paths: Arc<AtomicU64>,
 }
 
-/// What a task draws from at which points its calls are dropped; nothing where no storm is.
+/// What a task draws from at which points its calls are dropped: the seed of the next draw, so that it takes little room
+/// where memory is measured; nothing where no storm is.
 #[derive(Debug)]
-pub(super) struct Chances(Option<Box<Rng>>);
+pub(super) struct Chances(Option<NonZeroU64>);
 
 impl Chances {
     pub(super) fn fork(&self, name: &str) -> Self {
-        Self(self.0.as_ref().map(|rng| Box::new(rng.fork(name))))
+        Self(self.0.and_then(|seed| NonZeroU64::new(Rng::new(seed.get()).fork(name).next_u64())))
+    }
+
+    fn draw(&mut self) -> Option<Rng> {
+        let mut rng = Rng::new(self.0?.get());
+        self.0 = Some(NonZeroU64::new(rng.next_u64()).unwrap_or(NonZeroU64::MIN));
+        Some(rng)
     }
 
     /// How many more polls than the first the next call gets.
     fn polls(&mut self) -> Option<u64> {
-        self.0.as_mut().map(|rng| rng.below(5).saturating_sub(2))
+        self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }
 }
 
@@ -40,7 +48,7 @@ impl Storm {
 
     /// Of the task of this name.
     pub(super) fn chances(&self, name: &str) -> Chances {
-        Chances(self.seed.map(|seed| Box::new(Rng::new(seed).fork(name))))
+        Chances(self.seed.and_then(NonZeroU64::new)).fork(name)
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -92,8 +100,8 @@ impl Storm {
         }
     }
 
-    async fn pause(&self, Chances(rng): &mut Chances) {
-        let Some(rng) = rng else { return };
+    async fn pause(&self, chances: &mut Chances) {
+        let Some(mut rng) = chances.draw() else { return };
         self.dropped.fetch_add(1, Ordering::Relaxed);
         match rng.below(3) {
             0 => tokio::task::yield_now().await,

@@ -13,7 +13,6 @@ pub(super) use search::Search;
 pub(crate) use search::Change;
 
 use super::Path;
-use super::congestion::Congestion;
 use crate::config::{Config, PathMtu};
 use anabranch_base::time::Duration;
 use anabranch_congestion::Controller;
@@ -198,8 +197,7 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        if let Congestion::Running { controller, .. } = &mut self.congestion {
-            controller.set_mss(chunk);
-        }
+        // From here on its window is more than what it began with says.
+        self.congestion().0.set_mss(chunk);
     }
 }

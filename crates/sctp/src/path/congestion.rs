@@ -50,6 +50,17 @@ impl Path {
         self.congestion = Congestion::running(config, controller);
     }
 
+    /// What decides, if anything was sent.
+    #[inline]
+    pub(super) fn begun(&mut self) -> Option<(&mut Algorithm, Option<&mut LossControl>)> {
+        match &mut self.congestion {
+            Congestion::Running { controller, loss_control } => {
+                Some((controller, loss_control.as_deref_mut()))
+            }
+            Congestion::Initial { .. } => None,
+        }
+    }
+
     /// Loss recovery beyond RFC 9260 §7.2, if anything was sent.
     #[inline(always)]
     pub(super) fn loss_control(&self) -> Option<&LossControl> {
@@ -62,10 +73,7 @@ impl Path {
     /// The same, to be changed.
     #[inline(always)]
     pub(super) fn loss_control_mut(&mut self) -> Option<&mut LossControl> {
-        match &mut self.congestion {
-            Congestion::Running { loss_control, .. } => loss_control.as_deref_mut(),
-            Congestion::Initial { .. } => None,
-        }
+        self.begun()?.1
     }
 
     /// The congestion window.
@@ -89,6 +97,16 @@ impl Path {
         match &self.congestion {
             Congestion::Running { controller, .. } => controller.ssthresh(),
             Congestion::Initial { config, chunk } => self.first(config, *chunk).initial_ssthresh,
+        }
+    }
+
+    /// More than RFC 9260 §7.2 has a say.
+    pub(crate) fn is_controlled(&self) -> bool {
+        match &self.congestion {
+            Congestion::Running { loss_control, .. } => loss_control.is_some(),
+            Congestion::Initial { config, .. } => {
+                LossControl::is_wanted(config, config.pacing || config.cc == Choice::Bbr)
+            }
         }
     }
 

@@ -6,7 +6,6 @@
 //! them to chunks, `association::recover` to timers.
 
 use super::Path;
-use super::congestion::Congestion;
 use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -259,16 +258,6 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// More than RFC 9260 §7.2 has a say.
-    pub(crate) fn is_controlled(&self) -> bool {
-        match &self.congestion {
-            Congestion::Running { loss_control, .. } => loss_control.is_some(),
-            Congestion::Initial { config, .. } => {
-                LossControl::is_wanted(config, config.pacing || config.cc == Algorithm::Bbr)
-            }
-        }
-    }
-
     /// The congestion window lets a packet go where more than that has a say; `None` where it has not.
     #[inline(never)]
     pub(super) fn is_open_by(
@@ -349,9 +338,7 @@ impl Path {
             // RFC 8985 §6.2 step 4: what a needless repair says of the order of packets counts for all that is sent later.
             self.congestion();
         }
-        let Congestion::Running { controller, loss_control: Some(control) } = &mut self.congestion else {
-            return;
-        };
+        let Some((controller, Some(control))) = self.begun() else { return };
         if calm {
             control.reduction = None;
         }
@@ -375,10 +362,8 @@ impl Path {
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
         let smoothed = self.rtt.smoothed();
-        let control = match &mut self.congestion {
-            Congestion::Running { loss_control, .. } => loss_control.as_mut()?,
-            Congestion::Initial { config, .. } => return config.rack.then_some(LossDeadline::Never),
-        };
+        let Some((_, control)) = self.begun() else { return Some(LossDeadline::Never) };
+        let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
             // What waited for its time has arrived or gone elsewhere: what is sent here next is not late.

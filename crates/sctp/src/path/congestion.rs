@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The congestion control of a path. Most second paths never carry data: they have none until they do.
 #[derive(Debug)]
 pub(super) enum Congestion {
-    /// Nothing was sent: by these settings it will begin, with chunks of so many bytes.
+    /// Nothing had to be decided yet: by these settings it will begin, with chunks of so many bytes.
     Initial { config: Arc<Config>, chunk: u32 },
     /// It runs, with loss recovery beyond RFC 9260 §7.2 where there is any.
     Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
@@ -148,4 +148,60 @@ fn params(config: &Config, chunk: u64, v6: bool, seed: u64) -> Params {
         InitialWindow::Rfc9260 => congestion::InitialWindow::Rfc9260V4,
     };
     Params::new(chunk, initial).seeded(seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Instant;
+    use std::mem::size_of;
+    use std::net::SocketAddr;
+
+    fn fresh(set: impl FnOnce(&mut Config)) -> Path {
+        let mut config = Config::default();
+        config.rack = true;
+        set(&mut config);
+        let at = |host| SocketAddr::from(([192, 0, 2, host], 0));
+        Path::new(&Arc::new(config), at(1), at(2), 1500, Instant::ZERO)
+    }
+
+    fn has_begun(path: &Path) -> bool {
+        matches!(path.congestion, Congestion::Running { .. })
+    }
+
+    /// It costs nothing before, and says what it will begin with.
+    #[test]
+    fn congestion_control_begins_when_data_leaves() {
+        let mut path = fresh(|_| ());
+        let before = path.info(true);
+        assert!(!has_begun(&path) && path.is_controlled() && path.loss_control().is_none());
+        path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
+        assert!(has_begun(&path) && path.is_controlled() && path.loss_control().is_some());
+        let after = path.info(true);
+        assert_eq!((before.cwnd, before.ssthresh), (after.cwnd, after.ssthresh));
+    }
+
+    /// What a change before the first data does to the window is not forgotten.
+    #[test]
+    fn it_begins_where_what_it_would_begin_with_is_no_longer_true() {
+        let mut path = fresh(|config| config.iw = InitialWindow::Packets(10));
+        let before = path.window();
+        path.on_too_big(1200);
+        assert!(has_begun(&path));
+        assert_eq!(path.window(), before);
+        // Data on its way is waited for from a new local address, too.
+        let mut path = fresh(|_| ());
+        path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
+        let config = Arc::new(Config::default());
+        path.leave_from(&config, SocketAddr::from(([192, 0, 2, 3], 0)), 1500);
+        assert!(has_begun(&path) && path.flight() == 1000);
+    }
+
+    /// Servers have many of them. Whoever needs more room than this looks first for what most never need.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn an_association_and_its_paths_stay_small() {
+        let sizes = (size_of::<crate::association::Association>(), size_of::<Path>());
+        assert!(sizes.0 <= 1512 && sizes.1 <= 360, "{sizes:?}");
+    }
 }

@@ -52,6 +52,8 @@ mod session_slots;
 mod smuggling;
 mod stalled;
 mod study;
+mod study_bundle;
+mod study_papers;
 mod sweeps;
 mod threads;
 mod threads_ip;

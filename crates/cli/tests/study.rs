@@ -3,14 +3,13 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
-use expect_test::expect_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// A study of two points, each a few milliseconds.
-const FILES: [(&str, &str); 6] = [
+pub const FILES: [(&str, &str); 6] = [
     (
         "own/study.toml",
         "name = 'own'\ntitle = 'A study'\nsource = 'nobody'\nquestion = 'Which is first?'\ntables = ['pages']\n\
@@ -35,7 +34,7 @@ const FILES: [(&str, &str); 6] = [
     ("own/page.md", "# Own\n"),
 ];
 
-fn place(name: &str) -> Scratch {
+pub fn place(name: &str) -> Scratch {
     let place = Scratch::new(name);
     fs::create_dir_all(place.0.join("own")).expect("a folder");
     for (file, content) in FILES {
@@ -44,13 +43,13 @@ fn place(name: &str) -> Scratch {
     place
 }
 
-fn study(place: &Scratch, words: &[&str]) -> Command {
+pub fn study(place: &Scratch, words: &[&str]) -> Command {
     let mut command = anabranch();
     command.current_dir(&place.0).arg("study").args(words);
     command
 }
 
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for folder in [directory.to_owned(), directory.join("own"), directory.join("figures")] {
         for entry in fs::read_dir(folder).expect("a directory") {
@@ -557,7 +556,7 @@ fn race_runs_the_plan_to_the_same_numbers() {
 }
 
 /// All files below a directory, by name.
-fn all_below(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn all_below(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -572,345 +571,3 @@ fn all_below(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     }
     found
 }
-
-/// A bundle's script, with nothing in its environment.
-fn check(bundle: &Path, words: &[&str]) -> (Option<i32>, String) {
-    let output = run(Command::new("/bin/sh").env_clear().arg("check.sh").args(words).current_dir(bundle));
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &errors(&output))
-}
-
-/// Two bundles are the same bytes; one that is somewhere else checks itself with nothing in its environment, and tells
-/// whatever has been changed in it.
-#[test]
-fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
-    let place = place("study-bundle");
-    for out in ["a", "new/b"] {
-        let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--full", "--out", out]));
-        assert!(output.status.success(), "{}", errors(&output));
-    }
-    let files = all_below(&place.0.join("a"));
-    assert!(files == all_below(&place.0.join("new/b")), "two bundles differ");
-    let mut names: Vec<&str> =
-        files.keys().map(String::as_str).filter(|name| !name.contains("/own/")).collect();
-    names.retain(|name| !name.starts_with("plans/"));
-    assert_eq!(
-        names,
-        [
-            "CITATION.cff",
-            "LICENSE-APACHE",
-            "LICENSE-MIT",
-            "README.md",
-            "SHA256SUMS",
-            "anabranch",
-            "check.sh",
-            "data.md",
-            "expected/full/exit-code.txt",
-            "expected/full/outcomes.md",
-            "expected/full/printed.txt",
-            "expected/quick/exit-code.txt",
-            "expected/quick/outcomes.md",
-            "expected/quick/printed.txt",
-            "map.csv"
-        ]
-    );
-    for (file, content) in FILES {
-        assert_eq!(files[&format!("studies/{file}")], content.as_bytes());
-    }
-    let map = String::from_utf8_lossy(&files["map.csv"]);
-    let command = "./anabranch study run studies/own --quick --table pages";
-    assert!(
-        map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
-        "{map}"
-    );
-    // The map's command prints what is compared.
-    let said = run(Command::new("/bin/sh").args(["-c", command]).current_dir(place.0.join("a")));
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
-    let cells: Vec<Vec<&str>> = cells.lines().skip(1).map(|row| row.split(',').collect()).collect();
-    assert_eq!(cells.len(), 4);
-    for cell in cells {
-        let ours = anabranch_lab::study::effect::figure(cell[3].parse().expect("a number"));
-        let names: Vec<&str> = cell[1].split(' ').filter_map(|label| label.split('=').nth(1)).collect();
-        let is_row = |line: &&str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.starts_with(&names) && words.contains(&ours.as_str()) && words.contains(&cell[13])
-        };
-        assert!(said.lines().any(|line| is_row(&line)), "{cell:?}: {said}");
-    }
-    assert!(
-        said.contains("x1 (undetermined): loss costs time: ") && said.contains("rtt (finding, holds): "),
-        "{said}"
-    );
-    // What made it is named with its source.
-    let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
-    for file in ["README.md", "expected/quick/own/study.html"] {
-        assert!(String::from_utf8_lossy(&files[file]).contains(&source), "{file}");
-    }
-    // It goes somewhere else, and what made it is gone.
-    let elsewhere = Scratch::new("study-bundle-elsewhere");
-    fs::rename(place.0.join("a"), elsewhere.0.join("copy")).expect("moved");
-    let copy = elsewhere.0.join("copy");
-    for words in [&[][..], &["--full"]] {
-        let (code, said) = check(&copy, words);
-        assert!(code == Some(0) && said.ends_with("\nall the same\n"), "{code:?}: {said}");
-    }
-    for (file, from, to, told) in [
-        ("expected/quick/own/cells.csv", "one", "two", "DIFFERS  expected/quick/own/cells.csv"),
-        ("plans/quick/pages.toml", "40ms", "41ms", "DIFFERS  plans/quick/pages.toml"),
-        ("studies/own/pages.toml", "40ms", "41ms", "DIFFERS  expected/quick/own/cells.csv"),
-        ("data.md", "licence", "license", "DIFFERS  the files of this bundle, by SHA256SUMS"),
-    ] {
-        let before = fs::read_to_string(copy.join(file)).expect("text");
-        fs::write(copy.join(file), before.replace(from, to)).expect("written");
-        let (code, said) = check(&copy, &[]);
-        assert!(code == Some(1) && said.contains(told) && !said.contains("all the same\n"), "{file}: {said}");
-        fs::write(copy.join(file), before).expect("written");
-    }
-    assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
-}
-
-/// Where something is, where nothing can be, or where the disk ends: one line, and nothing is there that was not.
-#[test]
-fn a_bundle_that_cannot_be_leaves_nothing() {
-    let place = place("study-bundle-refused");
-    place.file("own/pages.csv", "contestant,loss,seconds\none,0,0.2\n");
-    fs::create_dir(place.0.join("there")).expect("a folder");
-    place.file("there/mine", "mine");
-    place.file("file", "mine");
-    let before = all_below(&place.0);
-    for (out, code, told) in [
-        ("there", 2, "'there' is not empty; name another directory"),
-        ("file", 3, "cannot write 'file'"),
-        ("file/below", 3, "cannot write 'file"),
-        ("/proc/none/below", 3, "cannot write '/proc/none"),
-    ] {
-        let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--out", out]));
-        let said = errors(&output);
-        assert!(output.status.code() == Some(code) && said.contains(told), "{out}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-    }
-    let program = env!("CARGO_BIN_EXE_anabranch");
-    let line = format!("trap '' XFSZ; ulimit -f 1; exec {program} study bundle own --quiet --out full");
-    let output = run(Command::new("sh").current_dir(&place.0).args(["-c", &line]));
-    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
-    place.file("own/study.toml", FILES[0].1.replace("name = 'own'", "name = '../own'"));
-    let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--out", "named"]));
-    assert!(errors(&output).contains("'../own': a bundle needs names of letters"), "{}", errors(&output));
-    place.file("own/study.toml", FILES[0].1);
-    assert_eq!(all_below(&place.0), before);
-    // Interrupted in the middle of its runs.
-    place.file("own/pages.toml", FILES[1].1.replace("quick_runs = 2", "quick_runs = 200000"));
-    let mut child = study(&place, &["bundle", "own", "--quiet", "--out", "ended"]).spawn().expect("started");
-    let begun = || {
-        fs::read_dir(&place.0)
-            .expect("a folder")
-            .flatten()
-            .any(|entry| entry.path().join("run/own").exists() || entry.path().join("run/figures").exists())
-    };
-    while !begun() {
-        assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("sent");
-    assert_eq!(child.wait().expect("ended").code(), Some(130));
-    place.file("own/pages.toml", FILES[1].1);
-    assert_eq!(all_below(&place.0), before);
-}
-
-/// The printed packet table beside ours, row by row: the same types from the same ends in the same order, the same three sent
-/// again. `UPDATE_EXPECT=1` writes the file.
-#[test]
-fn the_packet_table_is_met_row_by_row() {
-    let place = Scratch::new("study-packets");
-    let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
-    fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
-    let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan ends with the sixteenth row and not with the file, which its exit code tells.
-    assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
-    let decoded = run(anabranch().current_dir(&place.0).args([
-        "decode",
-        "out/sctp-1.seed-1.server.pcapng",
-        "--ladder=20",
-    ]));
-    let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
-    // A line of the ladder: when, A, whither, B, what.
-    let ours = text.lines().filter_map(|line| {
-        let (time, rest) = line.trim().split_once("  A  ")?;
-        let (arrow, what) = rest.split_once(" B   ")?;
-        let from = if arrow.contains('►') { "client" } else { "server" };
-        let (kind, rest) = what.split_once("  ").unwrap_or((what, ""));
-        let tsn = rest.trim().strip_prefix("tsn=").and_then(|rest| rest.split(' ').next());
-        let again = rest.contains('↻').then(|| tsn.map(str::to_owned)).flatten();
-        Some((time.parse::<f64>().ok()?, from, kind.replace(' ', "_"), again))
-    });
-    let ours: Vec<_> = ours.take(16).collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/alternative-transport/packets.csv");
-    let kept = fs::read_to_string(path).expect("packets.csv");
-    let head: Vec<&str> = kept.lines().take(2).collect();
-    let printed: Vec<Vec<&str>> = kept.lines().skip(2).map(|line| line.split(',').collect()).collect();
-    assert_eq!((ours.len(), printed.len()), (16, 16), "{text}");
-    let mut lines = head.iter().map(|line| format!("{line}\n")).collect::<String>();
-    for (row, (at, from, kind, again)) in printed.iter().zip(&ours) {
-        assert_eq!(
-            (row[1], row[2], !row[5].is_empty()),
-            (*from, kind.as_str(), again.is_some()),
-            "{row:?}: {text}"
-        );
-        lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
-    }
-    expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
-    // What is sent again are the packets that print has twice: the second to fourth of the server's data.
-    let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
-    assert_eq!(again, ["2", "3", "4"], "{text}");
-}
-
-/// The study of which nothing was scored: nothing of it is printed.
-const NEVER_SCORED: &str = "today";
-
-/// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
-/// is what scoring it again gives.
-#[test]
-fn what_was_scored_before_is_of_this_state() {
-    for name in anabranch_lab::study::names() {
-        let study = anabranch_lab::study::open(name).expect(name);
-        assert_eq!(
-            study.kept.stale, [""; 0],
-            "{name}: score it again: study run {name} --quick --readings --sensitivity"
-        );
-        let [scored, varied] = [study.kept.scores.is_some(), study.kept.sensitivity.is_some()];
-        // What was never scored is told on its page.
-        assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
-    }
-    let place = Scratch::new("study-kept");
-    let words = ["run", "alternative-transport", "--quick", "--quiet", "--readings"];
-    let output = run(&mut study(&place, &words));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success()
-            && said.contains("alternative-transport/readings.csv: is what was scored here\n"),
-        "{said}"
-    );
-}
-
-/// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today, and so is
-/// every number that a page of prose quotes; every cause is as its study says, and each of those that answer a question of all
-/// five papers has its chart.
-#[test]
-fn the_outcomes_that_are_written_down_are_those_of_a_run() {
-    let place = Scratch::new("study-all");
-    let output = run(&mut study(&place, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
-    let outcomes = fs::read_to_string(place.0.join("all/outcomes.md")).expect("outcomes");
-    expect_file!["../../../docs/outcomes.md"].assert_eq(&format!("{OUTCOMES}{outcomes}"));
-    for name in anabranch_lab::study::names() {
-        let page = fs::read_to_string(place.0.join("all").join(name).join("page.md")).expect("a page");
-        expect_file![format!("../../../studies/{name}/page.md")].assert_eq(&page);
-    }
-    assert!(
-        output.status.success(),
-        "a cause is not as its study says: {}",
-        String::from_utf8_lossy(&output.stdout)
-    );
-    let papers = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers.md"));
-    let papers = papers.expect("docs/papers.md");
-    let (prose, _) = papers.split_once(EVERY).expect("the map in docs/papers.md");
-    let map: String = PAPERS.map(|name| map_of(name, &place.0.join("all"))).concat();
-    expect_file!["../../../docs/papers.md"].assert_eq(&format!("{prose}{EVERY}{map}"));
-    for (question, name, causes) in CHARTS {
-        let html = fs::read_to_string(place.0.join("all").join(name).join("study.html")).expect("a page");
-        for cause in causes {
-            let chart = html
-                .split_once(&format!("<div id=\"change-{cause}\">"))
-                .unwrap_or_else(|| panic!("{cause}"))
-                .1;
-            let chart = chart.split_once("</figure>").expect("a figure").0;
-            assert!(chart.contains("<svg") && chart.contains("<circle"), "{question}: {name}: {cause}");
-            let row = papers.lines().find(|line| line.starts_with(&format!("| {question} |")));
-            let row = row.unwrap_or_else(|| panic!("docs/papers.md has no row for {question}"));
-            assert!(row.contains(&format!("`{cause}`")), "docs/papers.md: {question}: {cause}");
-        }
-    }
-}
-
-/// The studies of the five papers, in the order of docs/papers.md.
-const PAPERS: [&str; 5] =
-    ["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002", "alternative-transport"];
-
-/// Where docs/papers.md begins to be written by the test.
-const EVERY: &str = "## Every table, figure and claim\n\n\
-     Each row has the flags that its study's command takes to run what decides it, and what came of that with few seeds.\n\
-     What a claim says, and the check that decides it, stands in [outcomes](outcomes.md).\n";
-
-/// A study's tables, figures and claims, each with its command and its outcome: what `study bundle` has in `map.csv`.
-fn map_of(name: &str, all: &Path) -> String {
-    let study = anabranch_lab::study::open(name).expect(name);
-    let read = |file: &str| fs::read_to_string(all.join(name).join(file)).expect(file);
-    let outputs = ["claims.csv", "causes.csv"].map(|file| (format!("{name}/{file}"), read(file)));
-    let map = anabranch_lab::study::bundle::map(&study, &outputs.into(), None);
-    let verdicts = verdicts_of(&read("cells.csv"));
-    let command = format!("anabranch study run {name} --quick");
-    let mut out = format!(
-        "\n### {name}\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
-    );
-    for row in csv::Reader::from_reader(map.as_bytes()).records() {
-        let row = row.expect("a row");
-        let [kind, id, place, check, commands, outcome] =
-            [0, 1, 2, 4, 5, 6].map(|column| row[column].replace('|', "\\|"));
-        let with =
-            commands.replace("./", "").replace(&format!("anabranch study run studies/{name} --quick "), "");
-        let with = if with.is_empty() { "".to_owned() } else { format!("`{with}`") };
-        let (what, place, outcome) = match &*kind {
-            "table" => (
-                format!("table {id}"),
-                place,
-                verdicts.get(&*id).cloned().unwrap_or("no published value".to_owned()),
-            ),
-            "figure" if check.is_empty() => ("shown there".to_owned(), id, "those of its tables".to_owned()),
-            "figure" => ("shown there".to_owned(), id, format!("by {check}")),
-            "claim" => (id, place, outcome),
-            _ => continue,
-        };
-        out += &format!("| {what} | {place} | {with} | {outcome} |\n");
-    }
-    out
-}
-
-/// How many cells of each table have each verdict.
-fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
-    let mut rows = csv::Reader::from_reader(cells.as_bytes());
-    let header = rows.headers().expect("a header").clone();
-    let [table, verdict] = ["table", "verdict"]
-        .map(|name| header.iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}")));
-    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-    for row in rows.records() {
-        let row = row.expect("a row");
-        *counts.entry(row[table].to_owned()).or_default().entry(row[verdict].to_owned()).or_default() += 1;
-    }
-    let line = |counts: BTreeMap<String, usize>| {
-        let word = |verdict: &str, count| {
-            if count == 1 { verdict.to_owned() } else { verdict.trim_end_matches('s').to_owned() }
-        };
-        let counts = counts.iter().map(|(verdict, count)| format!("{count} {}", word(verdict, *count)));
-        counts.collect::<Vec<_>>().join(", ")
-    };
-    counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
-}
-
-/// Eight questions that all five papers are about: the study and the findings that answer each.
-const CHARTS: [(&str, &str, &[&str]); 8] = [
-    ("RTO.min", "osterdahl-2005", &["rto-min"]),
-    ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),
-    ("Pipelining", "sasikala-2008", &["sctp-pipelining", "tcp-pipelining"]),
-    ("Arrivals", "osterdahl-2005", &["arrivals"]),
-    ("The half-duplex gain", "ha-2005", &["half-duplex-gain"]),
-    ("The spurious retransmission", "alternative-transport", &["longer-timer"]),
-    ("Bytes or packets", "sasikala-2008", &["window", "chunk-cap"]),
-    ("File 0", "rajamani-2002", &["file-0-order"]),
-];
-
-const OUTCOMES: &str = "# Outcomes of the studies\n\n\
-     What `anabranch study run --all --quick --out DIR` writes to `DIR/outcomes.md`: every table and figure of the five\n\
-     papers with what redoes it, every claim with what decides it and what came of it, and every finding with its effect.\n\
-     `today`, at the end, is a study of our own: it is of no paper, and its claims are what we expected.\n\
-     A test runs it again and compares. With all seeds (without `--quick`) intervals are narrower, so that less is\n\
-     undetermined. [The five papers](papers.md) is the way in; [study](guide/study.md) says what the words mean.\n";

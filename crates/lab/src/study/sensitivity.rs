@@ -11,7 +11,7 @@ use super::cell::{Cell, Evidence};
 use super::change::Change;
 use super::order::Orders;
 use super::printed::Row;
-use super::readings::{figures, off};
+use super::readings::run::{figures, off};
 use super::table::covers;
 use super::{Cause, Study, Table};
 use anabranch_base::Rng;

@@ -1,0 +1,144 @@
+//! One object of `anabranch get`: its request, its answer into a file or to standard output, its redirection.
+
+use super::objects::{Ended, Settings, Wanted};
+use crate::Failure;
+use crate::files;
+use crate::place::Url;
+use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
+use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
+use anabranch_transport::CloseReason;
+use anabranch_world::World;
+use anabranch_world::os::OsWorld;
+use std::io::Write;
+
+/// How an object is asked for.
+pub(super) enum Way<'a, T> {
+    /// On this stream.
+    Stream(&'a mut T),
+    /// On a stream of its own, over HTTP/2 or HTTP/3.
+    Requests(&'a Requests),
+}
+
+/// Fetches one object. `true`: the stream can carry another.
+pub(super) async fn get_one<T: anabranch_transport::Stream>(
+    world: &OsWorld,
+    way: Way<'_, T>,
+    connection: u64,
+    wanted: Wanted,
+    settings: &Settings,
+) -> (Ended, bool) {
+    let number = wanted.number;
+    settings.ledger.note(number, |fetched| {
+        if let Way::Stream(stream) = &way {
+            fetched.place = Some((connection, stream.number()));
+        }
+        fetched.assigned = Some(world.now());
+        (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
+    });
+    let (ended, keep) = exchange(world, way, connection, wanted, settings).await;
+    settings.ledger.note(number, |fetched| match &ended {
+        Ended::Delivered => fetched.delivered = Some(world.now()),
+        Ended::Failed(why) => fetched.error = Some(why.clone()),
+        Ended::Moved(_) | Ended::Host(_) => {}
+    });
+    (ended, keep)
+}
+
+/// The exchange of [`get_one`].
+async fn exchange<T: anabranch_transport::Stream>(
+    world: &OsWorld,
+    way: Way<'_, T>,
+    connection: u64,
+    wanted: Wanted,
+    settings: &Settings,
+) -> (Ended, bool) {
+    let Wanted { number, url, mut file, moves } = wanted;
+    let authority = url.authority();
+    let take = |answer: &Answer, bytes: &[u8]| {
+        let head = &answer.head;
+        settings.ledger.note(number, |fetched| {
+            if bytes.is_empty() {
+                (fetched.status, fetched.first_byte) = (Some(head.status), Some(world.now()));
+            }
+            fetched.bytes += bytes.len() as u64;
+        });
+        if head.status != 200 {
+            return Ok(());
+        }
+        let came = Step::Came(bytes.len() as u64);
+        settings.meter.step(number, if bytes.is_empty() { Step::Begun(head.length) } else { came });
+        match &mut file {
+            Some(file) => file.write(bytes),
+            None => deliver(bytes),
+        }
+    };
+    let taken = match way {
+        Way::Stream(stream) => {
+            get_with_fields(world, stream, &authority, &url.target, settings.timeout, take).await
+        }
+        Way::Requests(requests) => {
+            let place =
+                |stream| settings.ledger.note(number, |fetched| fetched.place = Some((connection, stream)));
+            requests.get(world, &authority, &url.target, settings.timeout, place, take).await
+        }
+    };
+    let moved = |status: u16| matches!(status, 301..=303 | 307 | 308);
+    if !taken.as_ref().is_ok_and(|(answer, _)| moved(answer.head.status) && answer.location.is_some()) {
+        settings.meter.step(number, Step::Over);
+    }
+    match taken {
+        Ok((answer, _)) if matches!(answer.head.status, 200 | 204) => {
+            let published =
+                file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
+            let ended = published.map_or_else(|why| Ended::Failed(why.line()), |()| Ended::Delivered);
+            (ended, !answer.head.close)
+        }
+        Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
+            let ended = match elsewhere(&url, &location) {
+                _ if moves >= MAX_MOVES => {
+                    Ended::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
+                }
+                Ok(url) => Ended::Moved(Wanted { number, url, file, moves: moves + 1 }),
+                Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
+            };
+            (ended, !head.close)
+        }
+        Ok((Answer { head, .. }, _)) => {
+            (Ended::Failed(format!("{}: status {}", url.target, head.status)), !head.close)
+        }
+        Err(GetError::Taker(failure)) => (Ended::Failed(failure.line()), false),
+        Err(GetError::Closed(CloseReason::Finished)) => (
+            Ended::Failed(format!("{}: the server closed before the answer was complete", url.target)),
+            false,
+        ),
+        Err(why) => (Ended::Failed(format!("{}: {why}", url.target)), false),
+    }
+}
+
+/// Writes an object to standard output. A reader that closes early is an error, because it has no whole object.
+fn deliver(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::Host(format!("cannot write to standard output: {error}")))
+}
+
+/// The URL that `location` names, relative to `url`.
+fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
+    let resolved = match url.carrier.is_http3() {
+        true => resolve_secure(&url.authority(), &url.target, location),
+        false => resolve(&url.authority(), &url.target, location),
+    };
+    match resolved {
+        Destination::Here(target) => Ok(Url { target, ..url.clone() }),
+        Destination::Elsewhere(other) if other.starts_with("//") => {
+            let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
+            Url::parse(&format!("{scheme}:{other}"))
+        }
+        Destination::Elsewhere(other) => Url::parse(&other),
+        Destination::Nowhere => Err(format!("'{location}'")),
+    }
+}
+
+/// Most redirections of an object.
+const MAX_MOVES: u32 = 10;

@@ -1,0 +1,350 @@
+//! The objects of one command: those of a server share a session, and one that is redirected goes to another server.
+
+use super::account::Ledger;
+use super::exchange::{Way, get_one};
+use super::meter::Meter;
+use crate::dial::http3::Http3Target;
+use crate::dial::{SctpTarget, SecureTarget};
+use crate::files::Reserved;
+use crate::place::{Carrier, Url};
+use crate::secure::Believing;
+use crate::{Done, Failure, complain, qlog};
+use anabranch_http::get::Requests;
+use anabranch_http::http2::ALPN;
+use anabranch_http::upstream::connect_any;
+use anabranch_http::visit::Step;
+use anabranch_tls::{TlsConnector, Trust};
+use anabranch_transport::kernel::KernelConnector;
+use anabranch_transport::sctp::Config;
+use anabranch_transport::{AnyStream, Connector, Session};
+use anabranch_world::World;
+use anabranch_world::os::OsWorld;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(super) struct Wanted {
+    /// The object's number, from 0.
+    pub(super) number: usize,
+    pub(super) url: Url,
+    pub(super) file: Option<Reserved>,
+    /// Redirections so far.
+    pub(super) moves: u32,
+}
+
+pub(super) struct Settings {
+    pub(super) connect: Duration,
+    pub(super) timeout: Duration,
+    pub(super) sctp: Config,
+    pub(super) quic: anabranch_quic::Config,
+    pub(super) logs: qlog::LogsTo,
+    pub(super) sctp_port: u16,
+    /// Whom it believes over TLS and DTLS; `None`: no URL was over either.
+    pub(super) tls: Option<Believing>,
+    /// The version of HTTP that is spoken, where it was said.
+    pub(super) http: Option<String>,
+    pub(super) meter: Rc<Meter>,
+    pub(super) ledger: Ledger,
+}
+
+impl Settings {
+    /// Notes that object `number` has failed.
+    pub(super) fn failed(&self, number: usize, why: String) -> Ended {
+        self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
+        Ended::Failed(why)
+    }
+}
+
+/// The result of one object.
+pub(super) enum Ended {
+    Delivered,
+    /// The transfer failed: a message, and exit code 1.
+    Failed(String),
+    /// The server redirects to another URL.
+    Moved(Wanted),
+    /// This host does not permit it: exit code 3.
+    Host(Failure),
+}
+
+pub(super) async fn get_all(
+    world: OsWorld,
+    wanted: Vec<Wanted>,
+    settings: Rc<Settings>,
+) -> Result<Done, Failure> {
+    let mut done = Done::Well;
+    let mut left = wanted;
+    for one in &left {
+        settings.meter.step(one.number, Step::Found);
+        settings.ledger.note(one.number, |fetched| fetched.issued = Some(world.now()));
+    }
+    while !left.is_empty() {
+        let mut servers: BTreeMap<(Carrier, Vec<String>, u16), Vec<Wanted>> = BTreeMap::new();
+        for one in left.drain(..) {
+            servers.entry((one.url.carrier, one.url.hosts.clone(), one.url.port)).or_default().push(one);
+        }
+        for ((carrier, ..), of_server) in servers {
+            let Some(first) = of_server.first() else { continue };
+            let origin = first.url.origin();
+            let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
+            // A failure of the server is printed once, and noted for each object.
+            let all_failed = |why: &str| {
+                for &number in &numbers {
+                    settings.ledger.note(number, |fetched| {
+                        if fetched.delivered.is_none() && fetched.error.is_none() {
+                            fetched.error = Some(why.to_owned());
+                        }
+                    });
+                }
+            };
+            let ended = match first.url.resolve() {
+                Err(why) => {
+                    all_failed(&why);
+                    settings.meter.clear();
+                    complain(&why);
+                    done = Done::Badly;
+                    continue;
+                }
+                Ok(addresses) if carrier.is_kernels() => {
+                    over_tcp(&world, addresses, of_server, &settings).await
+                }
+                Ok(addresses) if carrier.is_http3() => {
+                    match over_http3(&world, addresses, of_server, &settings).await {
+                        Ok(ended) => ended,
+                        Err(ended) => {
+                            if let Ended::Failed(why) = &ended {
+                                all_failed(why);
+                            }
+                            vec![ended]
+                        }
+                    }
+                }
+                Ok(addresses) => match over_sctp(&world, carrier, addresses, of_server, &settings).await {
+                    Ok(ended) => ended,
+                    Err(ended) => {
+                        if let Ended::Failed(why) = &ended {
+                            all_failed(why);
+                        }
+                        vec![ended]
+                    }
+                },
+            };
+            for one in ended {
+                match one {
+                    Ended::Delivered => {}
+                    Ended::Moved(one) => left.push(one),
+                    Ended::Failed(why) => {
+                        settings.meter.clear();
+                        // The message of one object begins with its target.
+                        let gap = if why.starts_with('/') { "" } else { ": " };
+                        complain(&format!("{origin}{gap}{why}"));
+                        done = Done::Badly;
+                    }
+                    Ended::Host(failure) => return Err(failure),
+                }
+            }
+        }
+    }
+    settings.meter.clear();
+    Ok(done)
+}
+
+async fn over_tcp(
+    world: &OsWorld,
+    addresses: Vec<SocketAddr>,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    let count = addresses.len();
+    let connector = KernelConnector::new(world.clone(), addresses);
+    let Some(first) = wanted.first().filter(|one| one.url.carrier.is_secure()) else {
+        return one_by_one(world, connector, count, wanted, settings).await;
+    };
+    let names = vec![first.url.host().to_owned(); count];
+    let secure = match settings.tls.clone() {
+        Some(it) => TlsConnector::new(world.clone(), connector, it.client, &names),
+        // Redirected there from a URL in the clear: nothing was said of whom to believe.
+        None => Believing::by_default(settings.http.as_deref())
+            .and_then(|it| TlsConnector::new(world.clone(), connector, it.client, &names)),
+    };
+    match secure {
+        Ok(connector) => one_by_one(world, connector, count, wanted, settings).await,
+        Err(why) => wanted.iter().map(|one| settings.failed(one.number, why.clone())).collect(),
+    }
+}
+
+/// Fetches one after the other, over one connection as far as it goes.
+async fn one_by_one<C: Connector>(
+    world: &OsWorld,
+    connector: C,
+    count: usize,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    let mut ended = Vec::new();
+    let mut kept = None;
+    let mut wanted = VecDeque::from(wanted);
+    while let Some(one) = wanted.pop_front() {
+        if kept.is_none() {
+            // The first address that answers is used.
+            match connect_any(world, &connector, count, settings.connect).await {
+                Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
+                Err(why) => {
+                    ended.push(settings.failed(one.number, why.to_string()));
+                    continue;
+                }
+            }
+        }
+        let Some((session, mut stream)) = kept.take() else {
+            ended.push(settings.failed(one.number, "the connection was closed at once".to_owned()));
+            continue;
+        };
+        let http2 = match settings.http.as_deref() {
+            None => session.protocol().is_some_and(|name| name == ALPN),
+            Some(version) => version == "2",
+        };
+        if http2 {
+            wanted.push_front(one);
+            ended.extend(at_once(world, (session, stream), wanted.into(), settings).await);
+            return ended;
+        }
+        let (how, keep) = get_one(world, Way::Stream(&mut stream), session.id(), one, settings).await;
+        ended.push(how);
+        if keep {
+            kept = Some((session, stream));
+        }
+    }
+    ended
+}
+
+/// Fetches all over HTTP/2, on a connection that is there.
+async fn at_once<N: Session>(
+    world: &OsWorld,
+    (session, stream): (N, N::Stream),
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    let secure = wanted.first().is_some_and(|one| one.url.carrier.is_secure());
+    let (requests, conversation) = match Requests::begin(stream, secure).await {
+        Ok(begun) => begun,
+        Err(why) => return wanted.iter().map(|one| settings.failed(one.number, why.to_string())).collect(),
+    };
+    let talking = world.spawn("http/2", conversation);
+    let ended = ask_all(world, requests, session.id(), wanted, settings).await;
+    let _ = world.timeout(CLOSING, talking).await;
+    session.close();
+    ended
+}
+
+/// Fetches all over HTTP/3, on one connection.
+async fn over_http3(
+    world: &OsWorld,
+    addresses: Vec<SocketAddr>,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Result<Vec<Ended>, Ended> {
+    let believing = settings.tls.clone().map_or_else(|| Believing::by_default(None), Ok);
+    let client = believing.and_then(|it| it.http3()).map_err(Ended::Failed)?;
+    let count = addresses.len();
+    let name = wanted.first().map_or("", |one| one.url.host()).to_owned();
+    let (config, logs) = (settings.quic.clone(), settings.logs.clone());
+    let to = Http3Target { addresses, name, client, config, logs };
+    let (host, connector) = to.host(world).await.map_err(Ended::Host)?;
+    let session = connect_any(world, &connector, count, settings.connect).await;
+    let session = session.map_err(|why| Ended::Failed(why.to_string()))?;
+    let id = session.id();
+    let begun = Requests::begin_http3(session).await;
+    let (requests, conversation, _) = begun.map_err(|why| Ended::Failed(why.to_string()))?;
+    let talking = world.spawn("http/3", conversation);
+    let ended = ask_all(world, requests, id, wanted, settings).await;
+    let _ = world.timeout(CLOSING, talking).await;
+    let _ = world.timeout(CLOSING, host.idle()).await;
+    Ok(ended)
+}
+
+/// Asks for all of them at once.
+async fn ask_all(
+    world: &OsWorld,
+    requests: Requests,
+    id: u64,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    let (mut tasks, mut ended) = (Vec::new(), Vec::new());
+    for one in wanted {
+        // Objects for standard output come one after the other.
+        if one.file.is_none() {
+            for task in tasks.drain(..) {
+                ended.push(task.await);
+            }
+        }
+        let (inside, requests, settings) = (world.clone(), requests.clone(), settings.clone());
+        tasks.push(world.spawn("get", async move {
+            get_one::<AnyStream>(&inside, Way::Requests(&requests), id, one, &settings).await.0
+        }));
+    }
+    for task in tasks {
+        ended.push(task.await);
+    }
+    ended
+}
+
+async fn over_sctp(
+    world: &OsWorld,
+    carrier: Carrier,
+    addresses: Vec<SocketAddr>,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Result<Vec<Ended>, Ended> {
+    // Redirected there from a URL in the clear: nothing was said of whom to believe.
+    let name = wanted.first().map_or("", |one| one.url.host());
+    let by_default = || SecureTarget { trust: Trust::default(), name: name.to_owned(), unsummed: true };
+    let secure = settings.tls.as_ref().map_or_else(by_default, |it| it.target(name));
+    let to = SctpTarget {
+        carrier,
+        addresses,
+        port: settings.sctp_port,
+        config: settings.sctp.clone(),
+        secure: Some(secure),
+    };
+    let (host, ways) = match to.host(world).await {
+        Ok(made) => made,
+        Err(failure) => return Err(Ended::Host(failure)),
+    };
+    let session = match ways.session(world, settings.connect).await {
+        Ok(session) => session,
+        Err(why) => return Err(Ended::Failed(why)),
+    };
+    let streams = session.streams().max(1);
+    let mut tasks = Vec::new();
+    let mut ended = Vec::new();
+    for (number, one) in (0_u32..).zip(wanted) {
+        // Objects for standard output come one after the other, and so do those that have no stream of their own.
+        let alone = one.file.is_none() || u64::from(number) >= streams;
+        if alone {
+            for task in tasks.drain(..) {
+                ended.push(task.await);
+            }
+        }
+        let stream = u64::from(number) % streams;
+        let (inside, session, settings) = (world.clone(), session.clone(), settings.clone());
+        tasks.push(world.spawn("get", async move {
+            match session.open(stream) {
+                Ok(mut stream) => {
+                    get_one(&inside, Way::Stream(&mut stream), session.id(), one, &settings).await.0
+                }
+                Err(why) => settings.failed(one.number, why.to_string()),
+            }
+        }));
+    }
+    for task in tasks {
+        ended.push(task.await);
+    }
+    session.close();
+    drop(session);
+    let _ = world.timeout(CLOSING, host.idle()).await;
+    Ok(ended)
+}
+
+/// How long a peer may take to close.
+const CLOSING: Duration = Duration::from_secs(2);

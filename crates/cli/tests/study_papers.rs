@@ -1,0 +1,207 @@
+//! The studies of the papers: what is written down of them is what a run says today.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Scratch, anabranch, errors, run};
+use crate::study::study;
+use expect_test::expect_file;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The printed packet table beside ours, row by row: the same types from the same ends in the same order, the same three sent
+/// again. `UPDATE_EXPECT=1` writes the file.
+#[test]
+fn the_packet_table_is_met_row_by_row() {
+    let place = Scratch::new("study-packets");
+    let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
+    fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
+    let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
+    // The plan ends with the sixteenth row and not with the file, which its exit code tells.
+    assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
+    let decoded = run(anabranch().current_dir(&place.0).args([
+        "decode",
+        "out/sctp-1.seed-1.server.pcapng",
+        "--ladder=20",
+    ]));
+    let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
+    // A line of the ladder: when, A, whither, B, what.
+    let ours = text.lines().filter_map(|line| {
+        let (time, rest) = line.trim().split_once("  A  ")?;
+        let (arrow, what) = rest.split_once(" B   ")?;
+        let from = if arrow.contains('►') { "client" } else { "server" };
+        let (kind, rest) = what.split_once("  ").unwrap_or((what, ""));
+        let tsn = rest.trim().strip_prefix("tsn=").and_then(|rest| rest.split(' ').next());
+        let again = rest.contains('↻').then(|| tsn.map(str::to_owned)).flatten();
+        Some((time.parse::<f64>().ok()?, from, kind.replace(' ', "_"), again))
+    });
+    let ours: Vec<_> = ours.take(16).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/alternative-transport/packets.csv");
+    let kept = fs::read_to_string(path).expect("packets.csv");
+    let head: Vec<&str> = kept.lines().take(2).collect();
+    let printed: Vec<Vec<&str>> = kept.lines().skip(2).map(|line| line.split(',').collect()).collect();
+    assert_eq!((ours.len(), printed.len()), (16, 16), "{text}");
+    let mut lines = head.iter().map(|line| format!("{line}\n")).collect::<String>();
+    for (row, (at, from, kind, again)) in printed.iter().zip(&ours) {
+        assert_eq!(
+            (row[1], row[2], !row[5].is_empty()),
+            (*from, kind.as_str(), again.is_some()),
+            "{row:?}: {text}"
+        );
+        lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
+    }
+    expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
+    // What is sent again are the packets that print has twice: the second to fourth of the server's data.
+    let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
+    assert_eq!(again, ["2", "3", "4"], "{text}");
+}
+
+/// The study of which nothing was scored: nothing of it is printed.
+const NEVER_SCORED: &str = "today";
+
+/// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
+/// is what scoring it again gives.
+#[test]
+fn what_was_scored_before_is_of_this_state() {
+    for name in anabranch_lab::study::names() {
+        let study = anabranch_lab::study::open(name).expect(name);
+        assert_eq!(
+            study.kept.stale, [""; 0],
+            "{name}: score it again: study run {name} --quick --readings --sensitivity"
+        );
+        let [scored, varied] = [study.kept.scores.is_some(), study.kept.sensitivity.is_some()];
+        // What was never scored is told on its page.
+        assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
+    }
+    let place = Scratch::new("study-kept");
+    let words = ["run", "alternative-transport", "--quick", "--quiet", "--readings"];
+    let output = run(&mut study(&place, &words));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success()
+            && said.contains("alternative-transport/readings.csv: is what was scored here\n"),
+        "{said}"
+    );
+}
+
+/// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today, and so is
+/// every number that a page of prose quotes; every cause is as its study says, and each of those that answer a question of all
+/// five papers has its chart.
+#[test]
+fn the_outcomes_that_are_written_down_are_those_of_a_run() {
+    let place = Scratch::new("study-all");
+    let output = run(&mut study(&place, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
+    let outcomes = fs::read_to_string(place.0.join("all/outcomes.md")).expect("outcomes");
+    expect_file!["../../../docs/outcomes.md"].assert_eq(&format!("{OUTCOMES}{outcomes}"));
+    for name in anabranch_lab::study::names() {
+        let page = fs::read_to_string(place.0.join("all").join(name).join("page.md")).expect("a page");
+        expect_file![format!("../../../studies/{name}/page.md")].assert_eq(&page);
+    }
+    assert!(
+        output.status.success(),
+        "a cause is not as its study says: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    let papers = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers.md"));
+    let papers = papers.expect("docs/papers.md");
+    let (prose, _) = papers.split_once(EVERY).expect("the map in docs/papers.md");
+    let map: String = PAPERS.map(|name| map_of(name, &place.0.join("all"))).concat();
+    expect_file!["../../../docs/papers.md"].assert_eq(&format!("{prose}{EVERY}{map}"));
+    for (question, name, causes) in CHARTS {
+        let html = fs::read_to_string(place.0.join("all").join(name).join("study.html")).expect("a page");
+        for cause in causes {
+            let chart = html
+                .split_once(&format!("<div id=\"change-{cause}\">"))
+                .unwrap_or_else(|| panic!("{cause}"))
+                .1;
+            let chart = chart.split_once("</figure>").expect("a figure").0;
+            assert!(chart.contains("<svg") && chart.contains("<circle"), "{question}: {name}: {cause}");
+            let row = papers.lines().find(|line| line.starts_with(&format!("| {question} |")));
+            let row = row.unwrap_or_else(|| panic!("docs/papers.md has no row for {question}"));
+            assert!(row.contains(&format!("`{cause}`")), "docs/papers.md: {question}: {cause}");
+        }
+    }
+}
+
+/// The studies of the five papers, in the order of docs/papers.md.
+const PAPERS: [&str; 5] =
+    ["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002", "alternative-transport"];
+
+/// Where docs/papers.md begins to be written by the test.
+const EVERY: &str = "## Every table, figure and claim\n\n\
+     Each row has the flags that its study's command takes to run what decides it, and what came of that with few seeds.\n\
+     What a claim says, and the check that decides it, stands in [outcomes](outcomes.md).\n";
+
+/// A study's tables, figures and claims, each with its command and its outcome: what `study bundle` has in `map.csv`.
+fn map_of(name: &str, all: &Path) -> String {
+    let study = anabranch_lab::study::open(name).expect(name);
+    let read = |file: &str| fs::read_to_string(all.join(name).join(file)).expect(file);
+    let outputs = ["claims.csv", "causes.csv"].map(|file| (format!("{name}/{file}"), read(file)));
+    let map = anabranch_lab::study::bundle::map(&study, &outputs.into(), None);
+    let verdicts = verdicts_of(&read("cells.csv"));
+    let command = format!("anabranch study run {name} --quick");
+    let mut out = format!(
+        "\n### {name}\n\n`{command}`, with:\n\n| what | in the paper | with | outcome |\n|---|---|---|---|\n"
+    );
+    for row in csv::Reader::from_reader(map.as_bytes()).records() {
+        let row = row.expect("a row");
+        let [kind, id, place, check, commands, outcome] =
+            [0, 1, 2, 4, 5, 6].map(|column| row[column].replace('|', "\\|"));
+        let with =
+            commands.replace("./", "").replace(&format!("anabranch study run studies/{name} --quick "), "");
+        let with = if with.is_empty() { "".to_owned() } else { format!("`{with}`") };
+        let (what, place, outcome) = match &*kind {
+            "table" => (
+                format!("table {id}"),
+                place,
+                verdicts.get(&*id).cloned().unwrap_or("no published value".to_owned()),
+            ),
+            "figure" if check.is_empty() => ("shown there".to_owned(), id, "those of its tables".to_owned()),
+            "figure" => ("shown there".to_owned(), id, format!("by {check}")),
+            "claim" => (id, place, outcome),
+            _ => continue,
+        };
+        out += &format!("| {what} | {place} | {with} | {outcome} |\n");
+    }
+    out
+}
+
+/// How many cells of each table have each verdict.
+fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
+    let mut rows = csv::Reader::from_reader(cells.as_bytes());
+    let header = rows.headers().expect("a header").clone();
+    let [table, verdict] = ["table", "verdict"]
+        .map(|name| header.iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}")));
+    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for row in rows.records() {
+        let row = row.expect("a row");
+        *counts.entry(row[table].to_owned()).or_default().entry(row[verdict].to_owned()).or_default() += 1;
+    }
+    let line = |counts: BTreeMap<String, usize>| {
+        let word = |verdict: &str, count| {
+            if count == 1 { verdict.to_owned() } else { verdict.trim_end_matches('s').to_owned() }
+        };
+        let counts = counts.iter().map(|(verdict, count)| format!("{count} {}", word(verdict, *count)));
+        counts.collect::<Vec<_>>().join(", ")
+    };
+    counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
+}
+
+/// Eight questions that all five papers are about: the study and the findings that answer each.
+const CHARTS: [(&str, &str, &[&str]); 8] = [
+    ("RTO.min", "osterdahl-2005", &["rto-min"]),
+    ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),
+    ("Pipelining", "sasikala-2008", &["sctp-pipelining", "tcp-pipelining"]),
+    ("Arrivals", "osterdahl-2005", &["arrivals"]),
+    ("The half-duplex gain", "ha-2005", &["half-duplex-gain"]),
+    ("The spurious retransmission", "alternative-transport", &["longer-timer"]),
+    ("Bytes or packets", "sasikala-2008", &["window", "chunk-cap"]),
+    ("File 0", "rajamani-2002", &["file-0-order"]),
+];
+
+const OUTCOMES: &str = "# Outcomes of the studies\n\n\
+     What `anabranch study run --all --quick --out DIR` writes to `DIR/outcomes.md`: every table and figure of the five\n\
+     papers with what redoes it, every claim with what decides it and what came of it, and every finding with its effect.\n\
+     `today`, at the end, is a study of our own: it is of no paper, and its claims are what we expected.\n\
+     A test runs it again and compares. With all seeds (without `--quick`) intervals are narrower, so that less is\n\
+     undetermined. [The five papers](papers.md) is the way in; [study](guide/study.md) says what the words mean.\n";

@@ -1,0 +1,183 @@
+//! The keys that a contestant has apart from the knobs of its engine, and the listings of both.
+
+use crate::transports::Transports;
+use anabranch_transport::capabilities::Streams;
+use anabranch_transport::{Capabilities, Protocol};
+
+/// A key of a contestant that is not a knob of its engine.
+#[derive(Clone, Copy, Debug)]
+pub struct ContestantKey {
+    /// The key.
+    pub name: &'static str,
+    /// Whether a transport that can do this has it.
+    of: fn(&Capabilities) -> bool,
+    /// Meaning, forms and default.
+    pub help: &'static str,
+}
+
+/// The contestants' keys, apart from the engines' knobs.
+pub const CONTESTANT_KEYS: &[ContestantKey] = &[
+    key("connections", ALL, "connections or associations to the server, from 1; default 1"),
+    key("per-object", ALL, "a new connection for each object: yes or no; default no"),
+    key(
+        "objects-per-connection",
+        ALL,
+        "objects after which a connection is replaced, from 1; default no limit",
+    ),
+    key("outstanding", ALL, "requests outstanding on a connection, at most, from 1; default no such limit"),
+    key(
+        "pipeline",
+        ONE_STREAM,
+        "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
+    ),
+    key(
+        "priority",
+        ALL,
+        "requests say how urgent they are (RFC 9218); the client asks, and the server answers, in that order: yes or no; \
+         default yes over HTTP/2 and HTTP/3, else no",
+    ),
+    key("http", ONE_STREAM, "1 (HTTP/1.1) or 2 (HTTP/2, a stream for each request); default 1"),
+    key("http", FRESH, "3 (HTTP/3) or 1.1 (HTTP/1.1 on each stream); default 3"),
+    key(
+        "windows",
+        ONE_STREAM,
+        "of HTTP/2: what the client grants, as chromium, firefox, nginx (to servers behind it) or rfc (says nothing); default chromium",
+    ),
+    key(
+        "stream-window",
+        ONE_STREAM,
+        "of HTTP/2: bytes on a stream before more is granted, from 1kB; default that of windows",
+    ),
+    key(
+        "connection-window",
+        ONE_STREAM,
+        "of HTTP/2: and on all streams, from 65535B; default that of windows",
+    ),
+    key(
+        "frame",
+        ONE_STREAM,
+        "of HTTP/2: largest frame the client takes, from 16384B; default that of windows",
+    ),
+    key(
+        "concurrent",
+        ONE_STREAM,
+        "of HTTP/2: requests outstanding at once, from 1 to 128 (nginx's limit); default 100",
+    ),
+    key("tls", ONE_STREAM, "TLS 1.3 on each connection: yes or no; default no"),
+    key(
+        "resume",
+        TLS,
+        "how sessions of TLS begin: full (handshake) or session (of an earlier visit, as far as its tickets go), and over \
+         quic 0rtt (requests ride with the handshake of such a session); default full",
+    ),
+    key(
+        "chain",
+        |can| TLS(can) || can.layered,
+        "bytes of the server's certificates, to within 4, from 1500B to 60kB (under dtls of its one certificate, to 30kB); \
+         default 3kB",
+    ),
+    key(
+        "dtls",
+        |can| can.layered,
+        "DTLS beneath the transport, over UDP, on one path: yes (1.3), 1.2, 1.3 or no; default no",
+    ),
+    key(
+        "when-full",
+        |can| can.streams == Streams::Reusable,
+        "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
+    ),
+    key("paths", |can| can.paths, "paths to use, from 1; default all of the network"),
+    key(
+        "unordered",
+        |can| can.unordered,
+        "messages without order: yes or no; default no (HTTP needs the order)",
+    ),
+    key(
+        "lifetime",
+        |can| can.partial_reliability.is_there(),
+        "give a message up when it is so old: 200ms (RFC 3758); default never",
+    ),
+    key(
+        "retransmissions",
+        |can| can.partial_reliability.is_there(),
+        "give a message up after so many (RFC 7496), from 0; default never",
+    ),
+    key(
+        "reconnect",
+        |can| !can.moves.is_there(),
+        "a client that moves does without Mobile IP: when its address is gone and it has another, it opens anew from there \
+         and asks again for what it has not in whole: yes or no; default no",
+    ),
+    key("encap", |can| can.carriers.is_choice(), "none (IP protocol 132) or udp (RFC 6951); default none"),
+    key("packet-cost", ALL, "processor time of its hosts for each packet in or out: 10us; default 0"),
+    key("byte-cost", ALL, "processor time of its hosts for each byte in or out: 6ns; default 0"),
+    key(
+        "connection-cost",
+        ALL,
+        "processor time of its servers for each accepted connection: 50us; default 0",
+    ),
+    key("request-cost", ALL, "processor time of its servers for each request: 200us; default 0"),
+    key("profile", ALL, "a named, sourced set of knobs (see --list profiles)"),
+];
+
+const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static str) -> ContestantKey {
+    ContestantKey { name, of, help }
+}
+
+/// Every transport has it.
+const ALL: fn(&Capabilities) -> bool = |_| true;
+
+/// Those whose connections carry one stream have it.
+const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
+
+/// Those whose streams are begun anew for each exchange have it.
+const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
+
+/// Those that have TLS over them or inside.
+const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
+
+impl ContestantKey {
+    /// Whether a transport has it.
+    #[must_use]
+    pub fn is_of(&self, transport: &dyn Protocol) -> bool {
+        (self.of)(&transport.capabilities())
+    }
+}
+
+/// The transports with every key, its default and its meaning.
+#[must_use]
+pub fn listing(transports: &Transports) -> String {
+    let mut out = String::new();
+    for transport in transports.iter() {
+        let whose = if transport.is_kernels() { " (the kernel's: --world emulated)" } else { "" };
+        out += &format!("{}{whose}\n", transport.name());
+        for key in CONTESTANT_KEYS.iter().filter(|key| key.is_of(&***transport)) {
+            out += &format!("  {:<24} {}\n", key.name, key.help);
+        }
+        let profile = transport.default_profile();
+        out += &format!("  knobs, with their values in profile {profile}:\n");
+        for knob in transport.profile(profile).map(|engine| engine.knobs()).unwrap_or_default() {
+            out += &format!("  {:<24} {}\n", format!("{}={}", knob.key, knob.value), knob.help);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Every profile of our engines with every value and its source.
+#[must_use]
+pub fn profile_listing(transports: &Transports) -> String {
+    let mut out = String::new();
+    for transport in transports.iter().filter(|transport| !transport.is_kernels()) {
+        for name in transport.profiles() {
+            let default = if *name == transport.default_profile() { " (default)" } else { "" };
+            out += &format!("{}:profile={name}{default}\n", transport.name());
+            let Some(engine) = transport.profile(name) else { continue };
+            for knob in engine.knobs() {
+                out += &format!("  {:<20} {:<12} {}\n", knob.key, knob.value, knob.source);
+            }
+            out.push('\n');
+        }
+    }
+    out
+}

@@ -1,0 +1,310 @@
+//! How a contestant is read: `[NICK=]NAME[:key=value,…]`.
+//!
+//! How its client fetches is read here; the other keys are knobs of the engine, whose own table reads them.
+
+use super::keys::CONTESTANT_KEYS;
+use super::{Contestant, KernelCc};
+use crate::plan::error::{PlanError, unknown};
+use crate::plan::http2::Http2;
+use crate::plan::http3;
+use crate::plan::security::{Dtls, Security};
+use crate::results::label;
+use crate::transports::{Transport, Transports};
+use anabranch_base::spelling::nearest;
+use anabranch_base::time::Duration;
+use anabranch_base::units::{format_span, parse_span};
+use anabranch_http::mapping::{Choices, WhenFull};
+use anabranch_sim::Cost;
+use anabranch_transport::capabilities::{Feature, Streams};
+use anabranch_transport::kernel::KernelSettings;
+use anabranch_transport::{Delivery, Protocol, Reliability};
+use std::sync::Arc;
+
+impl Contestant {
+    /// Reads a contestant, one of those that there are.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the contestant, the key and the accepted forms.
+    pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
+        let place = format!("{place} {text}");
+        let names = transports.names();
+        let (nick, spec) = label::split(text);
+        if let Some(nick) = nick {
+            nickname(nick, &names).map_err(|what| PlanError::at(&place, what))?;
+        }
+        let (name, rest) = spec.split_once(':').map_or((spec, None), |(name, rest)| (name, Some(rest)));
+        let Some(transport) = transports.find(name) else {
+            return Err(PlanError::at(&place, unknown("transport", name, &names)));
+        };
+        let pairs = pairs(rest, &place, transports)?;
+        let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
+            Some((_, name)) => *name,
+            None => transport.default_profile(),
+        };
+        let Some(engine) = transport.profile(profile) else {
+            return Err(PlanError::at(&place, unknown("profile", profile, transport.profiles())));
+        };
+        let mut contestant = Self {
+            text: text.to_owned(),
+            label: nick.unwrap_or(text).to_owned(),
+            transport: transport.clone(),
+            choices: Choices::default(),
+            paths: None,
+            reconnects: false,
+            encapsulated: false,
+            delivery: Delivery::default(),
+            profile: profile.to_owned(),
+            cost: Cost::default(),
+            http2: None,
+            http3: false,
+            security: None,
+            dtls: None,
+            engine,
+            kernel_cc: None,
+            place: place.clone(),
+        };
+        let given = pairs.clone();
+        contestant.security =
+            Security::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        contestant.dtls =
+            Dtls::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        if contestant.dtls.is_some() {
+            (contestant.paths, contestant.encapsulated) = (Some(1), true);
+            // RFC 9653 §3: DTLS finds what a checksum would find.
+            if contestant.engine.knobs().iter().any(|knob| knob.key == UNSUMMED) {
+                let set = contestant.set((UNSUMMED, "yes"), &given, transports);
+                set.map_err(|what| PlanError::at(&place, what))?;
+            }
+        }
+        contestant.http2 =
+            Http2::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        contestant.http3 =
+            http3::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        for (key, value) in pairs {
+            contestant.set((key, value), &given, transports).map_err(|what| PlanError::at(&place, what))?;
+        }
+        contestant.engine.check().map_err(|what| PlanError::at(&contestant.place, what))?;
+        contestant.needs_extensions(&given).map_err(|what| PlanError::at(&contestant.place, what))?;
+        contestant.policy(false)?;
+        Ok(contestant)
+    }
+
+    /// Finds an extension that a key of the contestant turns on and its own knob turns off: one of them would not be in
+    /// force.
+    fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
+        let can = self.transport.capabilities();
+        let grows = self.choices.when_full == Some(WhenFull::Grow);
+        let gives_up = match self.delivery.reliability {
+            Reliability::Lifetime(_) => Some("lifetime"),
+            Reliability::Retransmissions(_) => Some("retransmissions"),
+            _ => None,
+        };
+        for (key, feature) in
+            [(grows.then_some("when-full=grow"), can.grows), (gives_up, can.partial_reliability)]
+        {
+            if let (Some(key), Feature::Extension { knob, rule }) = (key, feature)
+                && given.contains(&(knob, "no"))
+            {
+                return Err(format!("{knob}=no: {key} needs it ({rule}); leave one of them out"));
+            }
+        }
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        (key, value): (&str, &str),
+        given: &[(&str, &str)],
+        transports: &Transports,
+    ) -> Result<(), String> {
+        let can = self.transport.capabilities();
+        // Transports of different kinds may have a key of one name each.
+        let has = |transport: &dyn Protocol| {
+            CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
+        };
+        if CONTESTANT_KEYS.iter().any(|own| own.name == key) && !has(&**self.transport) {
+            let of = transports.iter().filter(|other| has(&****other));
+            let of: Vec<_> = of.map(|other| other.name()).collect();
+            return Err(format!("'{key}' is a key of {}", of.join(", ")));
+        }
+        let yes_no = || match value {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            _ => Err(format!("{key}={value}: write yes or no")),
+        };
+        let count = || match value.parse::<usize>() {
+            Ok(n) if (1..=MAX).contains(&n) => Ok(n),
+            _ => Err(format!("{key}={value}: write a number from 1 to {MAX}")),
+        };
+        match key {
+            "connections" => self.choices.connections = Some(count()?),
+            "per-object" => self.choices.per_object = yes_no()?,
+            "outstanding" => self.choices.outstanding = Some(count()? as u32),
+            "objects-per-connection" => self.choices.objects_per_connection = Some(count()? as u32),
+            "pipeline" => self.choices.pipeline = Some(yes_no()?),
+            "priority" => {
+                let priority = yes_no()?;
+                self.choices.priority = Some(priority);
+                if priority {
+                    self.order_streams(given)?;
+                }
+            }
+            "when-full" => {
+                let when_full = value.parse::<WhenFull>().map_err(|error| error.to_string())?;
+                self.choices.when_full = Some(when_full);
+                if when_full == WhenFull::Grow {
+                    self.turn_on(can.grows)?;
+                }
+            }
+            "paths" => self.paths = Some(count()?),
+            "reconnect" => self.reconnects = yes_no()?,
+            "encap" => {
+                self.encapsulated = match value {
+                    "none" => false,
+                    "udp" => true,
+                    _ => return Err(format!("encap={value}: write none or udp")),
+                };
+            }
+            "unordered" => self.delivery.unordered = yes_no()?,
+            "lifetime" | "retransmissions" => {
+                if self.delivery.reliability != Reliability::Full {
+                    return Err(format!("{key}={value}: goes not with another way of giving messages up"));
+                }
+                self.delivery.reliability = match (key, parse_span(value), value.parse()) {
+                    ("lifetime", Ok(span), _) if !span.is_zero() => Reliability::Lifetime(span),
+                    ("lifetime", ..) => return Err(format!("lifetime={value}: write a time such as 200ms")),
+                    (_, _, Ok(n)) if n <= 1000 => Reliability::Retransmissions(n),
+                    _ => return Err(format!("retransmissions={value}: write a number from 0 to 1000")),
+                };
+                self.turn_on(can.partial_reliability)?;
+            }
+            "packet-cost" => self.cost.per_packet = span(key, value)?,
+            "byte-cost" => self.cost.per_byte = span(key, value)?,
+            "connection-cost" => self.cost.per_connection = span(key, value)?,
+            "request-cost" => self.cost.per_request = span(key, value)?,
+            "profile" | "tls" | "resume" | "chain" | "dtls" => {}
+            "http" | "windows" | "stream-window" | "connection-window" | "frame" | "concurrent" => {}
+            _ => {
+                let keys = self.keys();
+                if !keys.contains(&key) {
+                    let mut what = unknown("key", key, &keys);
+                    let has = |other: &&Arc<Transport>| {
+                        let knobs = other.profile(other.default_profile()).map(|engine| engine.knobs());
+                        !other.is_kernels() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
+                    };
+                    if let Some(other) = transports.iter().find(has)
+                        && nearest(key, &keys).is_none()
+                    {
+                        what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
+                    }
+                    return Err(what);
+                }
+                // The place names the contestant already.
+                let prefix = format!("{}:", self.transport.name());
+                let set = self.engine.set(key, value);
+                let set =
+                    set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
+                let stands_in = !self.transport.is_kernels() && self.transport.is_kernels_emulated();
+                if key == "cc" && stands_in && KernelSettings::may_have(value) {
+                    self.kernel_cc = set.err().map(|refusal| KernelCc { name: value.to_owned(), refusal });
+                } else {
+                    set?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an engine that schedules streams do so by the values that the server gives them.
+    fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
+        // Streams that are fresh each time are ordered by whoever writes on them.
+        if self.transport.capabilities().streams != Streams::Reusable {
+            return Ok(());
+        }
+        match given.iter().find(|(key, _)| *key == "scheduler") {
+            Some((_, "priority")) => Ok(()),
+            Some((_, other)) => {
+                Err(format!("priority=yes: needs scheduler=priority, which it implies, and not {other}"))
+            }
+            None => self.engine.set("scheduler", "priority"),
+        }
+    }
+
+    /// Turns on what a key of the contestant needs.
+    fn turn_on(&mut self, feature: Feature) -> Result<(), String> {
+        match feature {
+            Feature::Extension { knob, .. } => self.engine.set(knob, "yes"),
+            Feature::Yes => Ok(()),
+            Feature::No => Err(format!("{} has no such feature", self.transport.name())),
+        }
+    }
+
+    /// Every key this contestant's transport has.
+    fn keys(&self) -> Vec<&'static str> {
+        let own = CONTESTANT_KEYS.iter().filter(|key| key.is_of(&**self.transport));
+        own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
+    }
+}
+
+/// Refuses a nickname that would be taken for something else, or break a line.
+fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_.+ ".contains(letter);
+    let fits = (1..=MAX_NICK).contains(&nick.chars().count());
+    if !fits || !nick.chars().all(plain) || nick.trim() != nick {
+        return Err(format!(
+            "'{nick}': write a name of at most {MAX_NICK} letters, digits, and the signs - _ . + as in \
+             six=tcp:connections=6"
+        ));
+    }
+    if transports.contains(&nick) {
+        return Err(format!("'{nick}' is a transport; write another name, such as my-{nick}={nick}:.."));
+    }
+    Ok(())
+}
+
+/// The most letters of a nickname: what the tables have room for.
+const MAX_NICK: usize = 22;
+
+/// The knob of SCTP without its own checksum.
+const UNSUMMED: &str = "zero_checksum";
+
+/// A processing cost.
+fn span(key: &str, value: &str) -> Result<Duration, String> {
+    match parse_span(value) {
+        Ok(span) if span <= MAX_COST => Ok(span),
+        Ok(_) => Err(format!("{key}={value}: more than {}", format_span(MAX_COST))),
+        Err(error) => Err(format!("{key}={error}")),
+    }
+}
+
+/// A cost above which nothing would ever be done.
+const MAX_COST: Duration = Duration::from_secs(1);
+
+/// The pairs of `key=value,key=value`.
+pub(super) fn pairs<'a>(
+    rest: Option<&'a str>,
+    place: &str,
+    transports: &Transports,
+) -> Result<Vec<(&'a str, &'a str)>, PlanError> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
+        let Some((key, value)) =
+            part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
+        else {
+            let hint = if transports.find(part.split(':').next().unwrap_or(part)).is_some() {
+                "; a contestant with keys needs a --transport of its own"
+            } else {
+                ""
+            };
+            return Err(PlanError::at(place, format!("'{part}' where key=value was expected{hint}")));
+        };
+        if pairs.iter().any(|(old, _)| *old == key) {
+            return Err(PlanError::at(place, format!("'{key}' is given twice")));
+        }
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}
+
+/// The most connections, and objects a connection.
+const MAX: usize = 100_000;

@@ -1,0 +1,276 @@
+//! What a paper leaves open, read in every way it can be: which reading comes nearest to print, and how near a reading
+//! comes to rows that had no part in choosing it.
+//!
+//! `readings.toml` holds axes, each with its readings; a reading of the paper takes one of each. Its loss is the mean over
+//! rows (a contestant's cells at one loss, or as the file says) of the root of the mean square of ln(ours/print), rows
+//! equal, calibrated cells left out. What is calibrated is set anew for every reading ([`calibrate`](super::calibrate)). Of
+//! readings within one standard error of the least loss that one is chosen that departs least from what the paper states,
+//! then from the defaults of its day, then the first. The file is written before its readings are scored: its digest says
+//! which one was.
+
+pub(super) mod run;
+mod scores;
+#[cfg(test)]
+mod tests;
+
+pub use scores::{OrderRow, Scored, Scores};
+
+use super::calibrate::Calibration;
+use super::change::Change;
+use super::figures::hex;
+use super::findings::Size;
+use super::metric::Metric;
+use super::printed::Row;
+use super::{Study, Table};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Most readings of a paper.
+const MOST: usize = 144;
+
+/// The content of a `readings.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Readings {
+    /// Digest of the file, SHA-256.
+    #[serde(skip)]
+    pub hash: String,
+    /// The tables whose cells are scored.
+    pub tables: Vec<String>,
+    /// The columns that make a row of a table, beside the table itself.
+    pub rows: Vec<String>,
+    /// Seeds, and those of a quick run.
+    pub runs: u64,
+    /// Seeds of a quick run.
+    pub quick_runs: u64,
+    /// Cells that are not scored: labels that all must match, `table` among them.
+    #[serde(default)]
+    pub leave_out: Vec<BTreeMap<String, String>>,
+    /// What is open.
+    #[serde(rename = "axis")]
+    pub axes: Vec<Axis>,
+    /// What is set anew for each reading.
+    #[serde(default, rename = "calibrate")]
+    pub calibrations: Vec<Calibration>,
+}
+
+/// One thing that the paper leaves open.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What.
+    pub name: String,
+    /// Where the paper leaves it open.
+    pub why: String,
+    /// The tables that it is of; all unless given.
+    pub tables: Option<Vec<String>>,
+    /// Its readings beside the first are each tried once, with the first of every other axis: added one at a time.
+    #[serde(default)]
+    pub alone: bool,
+    /// The ways to read it.
+    #[serde(rename = "reading")]
+    pub choices: Vec<Choice>,
+}
+
+/// One way to read it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// Its name.
+    pub id: String,
+    /// What is changed, as `--set` has it; nothing where the plan is as it is.
+    #[serde(default)]
+    pub change: Vec<String>,
+    /// The number that a run becomes, where it is another than the table's.
+    pub metric: Option<Metric>,
+    /// How many facts that the paper states it departs from.
+    #[serde(default)]
+    pub stated: u32,
+    /// How many defaults of the paper's day it departs from.
+    #[serde(default)]
+    pub default: u32,
+    /// It was found after results had been seen: it is scored and never chosen.
+    #[serde(default)]
+    pub exploratory: bool,
+}
+
+/// A reading of the paper: one of each axis.
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    /// Axis and what it is read as.
+    parts: Vec<(&'a Axis, &'a Choice)>,
+}
+
+impl Readings {
+    /// Reads a `readings.toml`.
+    ///
+    /// # Errors
+    /// One line: what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |what: String| format!("readings.toml: {what}");
+        let mut own: Self = toml::from_str(text).map_err(|e| wrong(e.to_string().replace('\n', " ")))?;
+        own.hash = hex(text.as_bytes());
+        if own.tables.is_empty() || own.runs == 0 || own.quick_runs == 0 {
+            return Err(wrong("tables, runs and quick-runs: at least one of each is needed".to_owned()));
+        }
+        let mut ids: Vec<&str> = Vec::new();
+        for axis in &own.axes {
+            for choice in &axis.choices {
+                if ids.contains(&choice.id.as_str()) {
+                    return Err(wrong(format!("'{}' is the id of two readings", choice.id)));
+                }
+                ids.push(&choice.id);
+                for change in &choice.change {
+                    Change::parse(change).map_err(|error| wrong(format!("{}: {error}", choice.id)))?;
+                }
+            }
+            if axis.choices.is_empty() {
+                return Err(wrong(format!("{}: no reading", axis.name)));
+            }
+        }
+        for calibration in &own.calibrations {
+            let known = calibration.when.as_ref().is_none_or(|id| ids.contains(&id.as_str()));
+            let what =
+                calibration.wrong().or((!known)
+                    .then(|| format!("when: no reading '{}'", calibration.when.as_deref().unwrap_or(""))));
+            if let Some(what) = what {
+                return Err(wrong(format!("calibrate {}: {what}", calibration.key)));
+            }
+        }
+        let mut crossed = own.axes.iter().filter(|axis| !axis.alone);
+        let count = crossed.try_fold(1_usize, |n, axis| n.checked_mul(axis.choices.len()));
+        let added = own.axes.iter().filter(|axis| axis.alone).map(|axis| axis.choices.len() - 1).sum();
+        let count = count.and_then(|count| count.checked_add(added));
+        if count.is_none_or(|count| count > MOST) {
+            return Err(wrong(format!("more than {MOST} readings in all; leave some out")));
+        }
+        if own.all().iter().all(Reading::is_exploratory) {
+            return Err(wrong("every reading is exploratory: none could be chosen".to_owned()));
+        }
+        Ok(own)
+    }
+
+    /// Every table that it is about.
+    pub(super) fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
+    }
+
+    /// What of it the study has no place for.
+    pub(super) fn misfit(&self, study: &Study) -> Option<String> {
+        let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
+        let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
+        let unknown = named.clone().find(|name| study.table(name).is_none());
+        if let Some(name) = unknown {
+            return Some(format!("no table '{name}'"));
+        }
+        let empty =
+            self.tables.iter().find(|name| study.table(name).is_some_and(|table| table.printed.is_none()));
+        if let Some(name) = empty {
+            return Some(format!("{name}: nothing is printed, so nothing can be scored"));
+        }
+        for choice in self.axes.iter().flat_map(|axis| &axis.choices) {
+            let changes = choice.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
+            match changes.map(|changes| study.misfit(&changes)) {
+                Ok(None) => {}
+                Ok(Some(line)) | Err(line) => return Some(format!("{}: {line}", choice.id)),
+            }
+        }
+        self.calibrations.iter().find_map(|one| {
+            let table = study.table(&one.table)?;
+            one.rows(table)
+                .is_empty()
+                .then(|| format!("calibrate {}: no printed cell is {:?}", one.key, one.cells))
+        })
+    }
+
+    /// Every reading, the last axis turning first; then those of what is added alone.
+    #[must_use]
+    pub fn all(&self) -> Vec<Reading<'_>> {
+        let mut all = vec![Reading { parts: Vec::new() }];
+        for axis in &self.axes {
+            let crossed = if axis.alone { 1 } else { axis.choices.len() };
+            let longer = all.iter().flat_map(|reading| {
+                axis.choices[..crossed].iter().map(move |choice| {
+                    let mut parts = reading.parts.clone();
+                    parts.push((axis, choice));
+                    Reading { parts }
+                })
+            });
+            all = longer.collect();
+        }
+        for (at, axis) in self.axes.iter().enumerate().filter(|(_, axis)| axis.alone) {
+            for choice in &axis.choices[1..] {
+                let mut parts = all[0].parts.clone();
+                parts[at] = (axis, choice);
+                all.push(Reading { parts });
+            }
+        }
+        all
+    }
+
+    fn seeds(&self, size: Size) -> u64 {
+        match size {
+            Size::Full => self.runs,
+            Size::Quick => self.quick_runs,
+            Size::Runs(runs) => runs,
+        }
+    }
+
+    /// The rows of a table that are scored.
+    fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
+        let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+        let is_left_out = |row: &Row| {
+            let is = |column: &str, value: &String| match column {
+                "table" => *value == table.name,
+                _ => row.labels.get(column) == Some(value),
+            };
+            self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
+        };
+        // What sets an input is met by setting it.
+        let sets = |row: &Row| {
+            let own = self.calibrations.iter().filter(|one| one.table == table.name);
+            table.calibrates(&row.labels)
+                || own.flat_map(|one| one.rows(table)).any(|one| one.labels == row.labels)
+        };
+        printed.filter(|row| !is_left_out(row) && !sets(row)).collect()
+    }
+}
+
+impl Reading<'_> {
+    /// The ids of its parts.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// It has this part.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.parts.iter().any(|(_, choice)| choice.id == id)
+    }
+
+    fn is_exploratory(&self) -> bool {
+        self.parts.iter().any(|(_, choice)| choice.exploratory)
+    }
+
+    fn departures(&self) -> (u32, u32) {
+        let sum = |of: fn(&Choice) -> u32| self.parts.iter().map(|(_, choice)| of(choice)).sum();
+        (sum(|choice| choice.stated), sum(|choice| choice.default))
+    }
+
+    /// The table as it is read, and what is changed in its plan.
+    pub(super) fn of(&self, table: &Table) -> Result<(Table, Vec<Change>), String> {
+        let mut table = table.clone();
+        let mut changes = Vec::new();
+        for (axis, choice) in &self.parts {
+            if axis.tables.as_ref().is_some_and(|names| !names.contains(&table.name)) {
+                continue;
+            }
+            table.definition.metric = choice.metric.unwrap_or(table.definition.metric);
+            for text in &choice.change {
+                changes.push(Change::parse(text)?);
+            }
+        }
+        Ok((table, changes))
+    }
+}

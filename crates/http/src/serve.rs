@@ -29,6 +29,8 @@ mod redirect;
 mod reply;
 mod screen;
 mod site;
+#[cfg(test)]
+mod size;
 mod stop;
 mod stream;
 
@@ -291,8 +293,9 @@ where
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(async {
             match service.options.versions {
+                // Boxed: the tens of thousands that speak nothing of it have no room for it.
                 Versions::Http3 => {
-                    http3::serve(service.clone(), session.clone(), activity.clone()).await;
+                    Box::pin(http3::serve(service.clone(), session.clone(), activity.clone())).await;
                 }
                 _ => serve_streams(&service, &session, &activity).await,
             }

@@ -72,9 +72,10 @@ pub(super) async fn serve<W, S, O, N>(
         }
         Some(false) => {
             activity.moved(service.world.now(), seen.len());
-            stream::serve(service, log, (session, stream), activity, exchange, seen).await;
+            Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
         }
-        Some(true) => http2::serve(service, (session, stream), activity, exchange, seen).await,
+        // Boxed, as the other: a stream that has not said anything has no room for either.
+        Some(true) => Box::pin(http2::serve(service, (session, stream), activity, exchange, seen)).await,
     }
 }
 

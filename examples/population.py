@@ -15,7 +15,7 @@ if __name__ == "__main__":
     out, people = [*sys.argv[1:], "1000"][:2]
     plan = Path(__file__).with_name("population.toml")
     with LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-        swept = anabranch.sweep(plan, out=out, client=client, tables=("summary", "causes"), people=people)
+        swept = anabranch.sweep(plan, out=out, client=client, tables=("summary", "comparisons", "causes"), people=people)
     found = swept.people()
     found.report(Path(out, "people.html"))
     print(found)

@@ -39,7 +39,14 @@ fn text(output: &Output) -> String {
 fn shards_of_people_say_what_all_say() {
     let place = Scratch::new("people");
     let whole = text(&race(&place, &with(&["--out", "whole"])));
-    for line in ["24 people; a time is", "nobody: level", "the commonest outcome", "sctp over six"] {
+    for line in [
+        "24 people, simulated; a time is",
+        "nobody: level",
+        "nobody: undecided",
+        "the commonest outcome",
+        "sctp over six",
+        "if everybody had it",
+    ] {
         assert!(whole.contains(line), "{line}\n{whole}");
     }
     for (shard, out) in [("1/2", "one"), ("2/2", "two")] {
@@ -75,8 +82,8 @@ fn several_populations_stand_beside_each_other() {
     ];
     let shown = text(&race(&place, &[&words[..], &["--causes", "off", "--out", "two"]].concat()));
     for line in [
-        "5 people of world:bytes=x0.1;",
-        "5 people of world:bytes=x0.1:loss=x0;",
+        "5 people of world:bytes=x0.1, simulated;",
+        "5 people of world:bytes=x0.1:loss=x0, simulated;",
         "\nworld:bytes=x0.1:loss=x0 ",
     ] {
         assert!(shown.contains(line), "{line}\n{shown}");

@@ -1,13 +1,17 @@
 //! People that were raced: what the tables of a sweep say of them, as text and as a page.
 
-use anabranch_lab::population::tally::Group;
+use anabranch_lab::population::tally::{Found, Group};
 use anabranch_lab::population::{Tally, page, text};
+use anabranch_lab::results::Verdict;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A contestant of a person, and its time in milliseconds; none where a page load was not done.
 type Time = (String, Option<f64>);
+/// Two contestants, and what was decided of the first over the second.
+type Decided = (String, String, String);
 
 /// For which share of people which contestant is best.
 #[pyclass(frozen)]
@@ -27,9 +31,45 @@ impl People {
         self.locked().add_person(&Group::new(population, region, access, loss), number, &times);
     }
 
-    /// Adds a cause that an experiment named.
-    fn add_cause(&self, population: &str, winner: &str, loser: &str, factor: &str, effect: f64) {
-        self.locked().add_cause(population, winner, loser, factor, effect);
+    /// Says of a person that was added what was decided of contestants: `less` where the first has less time, `more`, `level` or
+    /// `undecided`.
+    fn decide(
+        &self,
+        population: &str,
+        region: &str,
+        access: &str,
+        loss: &str,
+        number: u64,
+        verdicts: Vec<Decided>,
+    ) -> PyResult<()> {
+        let (place, mut tally) = (Group::new(population, region, access, loss), self.locked());
+        for (a, b, verdict) in &verdicts {
+            let all = [Verdict::Less, Verdict::More, Verdict::Level, Verdict::Undecided];
+            let Some(verdict) = all.into_iter().find(|one| one.name() == verdict) else {
+                return Err(PyValueError::new_err(format!(
+                    "verdict: less, more, level or undecided, and not {verdict:?}"
+                )));
+            };
+            tally.decide(&place, number, a, b, verdict);
+        }
+        Ok(())
+    }
+
+    /// Adds what an experiment with a person found; effect above 1: `change` makes the loser sooner by that.
+    #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
+    fn add_cause(
+        &self,
+        population: &str,
+        number: u64,
+        winner: &str,
+        loser: &str,
+        factor: &str,
+        change: &str,
+        effect: f64,
+        holds_back: bool,
+    ) {
+        let found = Found { winner, loser, factor, change, effect, holds_back };
+        self.locked().add_cause(population, number, &found);
     }
 
     /// How many people there are.

@@ -271,6 +271,11 @@ impl Race {
         tables::objects(&self.results)
     }
 
+    /// A row for each two contestants and metric that they are compared in.
+    fn comparisons(&self) -> PyResult<Table> {
+        tables::comparisons(&self.results)
+    }
+
     /// A row for each cause of a gap between two contestants.
     fn causes(&self) -> PyResult<Table> {
         tables::causes(&self.results)

@@ -3,7 +3,7 @@
 //! Columns are factors first, then those of the results' own names; times are milliseconds where the name ends in `_ms`, integer
 //! nanoseconds where it ends in `_ns`.
 
-use anabranch_lab::results::{Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
+use anabranch_lab::results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
@@ -226,6 +226,25 @@ pub fn objects(race: &Race) -> PyResult<Table> {
         let of = |object: &Object| object.why.as_ref().map(Why::parts).and_then(|parts| parts[at]);
         columns.count(&format!("{part}_ns"), rows.iter().map(|row| of(row.3)));
     }
+    columns.table()
+}
+
+/// A row for each point, contestant before another one, and metric that they are compared in.
+pub fn comparisons(race: &Race) -> PyResult<Table> {
+    let all = |point| -> Vec<(&Point, &Comparison)> {
+        let point: &Point = point;
+        point.comparisons.iter().map(|comparison| (point, comparison)).collect()
+    };
+    let rows: Vec<(&Point, &Comparison)> = race.points.iter().flat_map(all).collect();
+    let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
+    columns.text("a", rows.iter().map(|row| Some(row.1.a.as_str())));
+    columns.text("b", rows.iter().map(|row| Some(row.1.b.as_str())));
+    columns.text("metric", rows.iter().map(|row| Some(row.1.metric.as_str())));
+    columns.number("ratio", rows.iter().map(|row| row.1.ratio));
+    columns.number("ci95_low", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[0])));
+    columns.number("ci95_high", rows.iter().map(|row| row.1.ci95.map(|ci95| ci95[1])));
+    columns.count("n", rows.iter().map(|row| Some(row.1.n)));
+    columns.text("verdict", rows.iter().map(|row| Some(row.1.verdict.name())));
     columns.table()
 }
 

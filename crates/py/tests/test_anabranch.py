@@ -60,6 +60,14 @@ def test_tables_are_what_is_in_the_json():
     assert "blocked_ns" in objects.columns
 
 
+def test_comparisons_are_a_table():
+    result = anabranch.race(transport=["tcp", "sctp", "quic"], **QUICK)
+    rows = result.comparisons.to_pandas()
+    rows = rows[rows.metric == "page_ms"]
+    assert list(zip(rows.a, rows.b)) == [("sctp", "tcp"), ("quic", "tcp"), ("quic", "sctp")]
+    assert set(rows.verdict) <= {"less", "more", "level", "undecided"} and (rows.ratio > 0).all()
+
+
 def test_causes_are_a_table():
     contestants = ["wide=tcp:iw=10", "narrow=tcp:iw=2"]
     result = anabranch.race(objects="10x20kB", rate="10mbit", rtt="100ms", transport=contestants, runs=10)
@@ -219,7 +227,12 @@ def test_people_are_those_of_the_command(tmp_path):
     words += ["--transport", "six=tcp:connections=6", "--transport", "sctp", "--quiet", "--out", str(tmp_path / "command")]
     assert str(people) == program("race", *words).stdout
     people.report(tmp_path / "people.html")
-    assert "Which transport is best" in (tmp_path / "people.html").read_text() and "<svg" in people._repr_html_()
+    page = (tmp_path / "people.html").read_text()
+    assert "Which transport is best" in page and "<svg" in people._repr_html_()
+    # The page names a command that can be typed.
+    assert "anabranch race --transport six=tcp:connections=6 --transport sctp --population world:bytes=x0.1 --people 20 --runs 2" in page
+    with pytest.raises(ValueError, match="no table of comparisons"):
+        anabranch.sweep(out=tmp_path / "short", transport=["tcp", "sctp"], tables=("summary",), causes="off", **keys).people()
     with pytest.raises(ValueError, match="no people"):
         anabranch.sweep(out=tmp_path / "none", transport=["tcp", "sctp"], causes="off", **GRID).people()
     with pytest.raises(anabranch.PlanError, match="add --out DIR, or sweep them"):

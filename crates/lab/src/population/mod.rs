@@ -30,6 +30,8 @@ pub const EXPLAINED: usize = 10;
 pub const CHECKED: usize = 100;
 /// The factor that numbers people, from 1.
 pub const PERSON: &str = "person";
+/// The metric that people are counted by.
+const METRIC: &str = "page_ms";
 
 /// A population as a plan names it: `world`, or a file, each with what is multiplied: `world:loss=x0`.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,32 +1,43 @@
-//! What was found of people, as one page of HTML that needs nothing else: maps of region and access, curves of how many people gain
-//! how much, causes, and where every assumption is from.
+//! What was found of people, as one page of HTML that needs nothing else: a map of regions, curves of how many people wait how much
+//! longer, causes, and where every assumption is from.
 
 use super::data::Parameter;
 use super::tally::{Group, LOSSES, Shares, Tally};
 use super::text;
 use crate::report::svg::escape;
-use crate::stats::summary::quantile;
+use crate::stats::decision::GAP;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("../report/style.css");
-/// Width and height of a curve's drawing.
+const OWN_STYLE: &str = include_str!("page.css");
+/// Width and height of curves.
 const SIZE: [f64; 2] = [640.0, 300.0];
-/// The least and the greatest ratio that it shows.
-const ENDS: [f64; 2] = [0.1, 4.0];
 /// Points of a curve.
 const STEPS: usize = 120;
+/// Regions on the map, each with its row and column; others follow below.
+const MAP: [(&str, u8, u8); 9] = [
+    ("Northern America", 1, 1),
+    ("Europe", 1, 2),
+    ("Western and Central Asia", 1, 3),
+    ("Eastern Asia", 1, 4),
+    ("Latin America", 2, 1),
+    ("Africa", 2, 2),
+    ("Southern Asia", 2, 3),
+    ("South-Eastern Asia", 2, 4),
+    ("Oceania", 3, 4),
+];
 
 /// The page. `command` makes the same results again; `populations` are those of the plan.
 #[must_use]
 pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Item = &'a str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>Which transport is best for how many people?</title><style>{STYLE}\
-         .people td,.people thead th{{text-align:center}} .people td,.people th{{padding:.3rem .6rem}} .sources \
-         td{{text-align:left;white-space:normal}} .sources thead th{{text-align:left}} svg.curve{{width:100%;height:auto;\
-         max-width:640px}} svg.curve text{{fill:var(--soft);font-size:11px}}</style></head><body>\n"
+         content=\"width=device-width\"><title>Which transport is best for how many people?</title><style>{STYLE}{OWN_STYLE}</style></head><body>\n"
     );
-    out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n");
+    out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n\
+         <p class=\"note\">Simulated: each person's network and page are drawn from a population, and loaded over a virtual network, \
+         alone, from an empty cache. Nobody's own page was measured. What the contestants are, what the population is made of, \
+         who is missing in it, and what is assumed stands at the end.</p>\n");
     for population in tally.populations() {
         one(&mut out, tally, population);
     }
@@ -46,7 +57,12 @@ pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Ite
     for (name, all) in super::sources(populations) {
         parameters(&mut out, &name, &all);
     }
-    let _ = writeln!(out, "<h2>The same again</h2><p><code>{}</code></p></body></html>", escape(command));
+    let _ = writeln!(
+        out,
+        "<h2>The same again</h2><p>anabranch {}: <code>{}</code></p></body></html>",
+        env!("CARGO_PKG_VERSION"),
+        escape(command)
+    );
     out
 }
 
@@ -56,52 +72,213 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     let called = if population.is_empty() { String::new() } else { format!(": {}", escape(population)) };
     let _ = write!(
         out,
-        "<h2>{}{called}</h2><p class=\"note\">A time is the geometric mean of a person's page loads. Soonest: by more \
-         than 3 % over every other; else the first are level. In brackets 95 % intervals of the share.</p>",
-        text::people(all.people)
+        "<h2>{}{called}</h2><p class=\"note\">A time is the geometric mean of a person's page loads; {}. In brackets 95 % intervals \
+         of the share: what other people would change.</p>",
+        text::people(all.people),
+        text::TERMS
     );
     let _ = write!(out, "<p class=\"lead\">{}</p>", escape(&text::sentence(tally.names(), &all)));
-    let losses = LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class)));
-    let columns: Vec<(&str, &Shares)> =
-        std::iter::once(("all", &all)).chain(losses.iter().map(|(class, shares)| (*class, shares))).collect();
-    out.push_str("<div class=\"scroll\"><table class=\"people\"><thead><tr><th>soonest, of people</th>");
+    shares(out, tally, population, all);
+    map(out, tally, population);
+    costs(out, tally, population);
+    pairs(out, tally, population);
+    causes(out, tally, population);
+}
+
+/// Who is soonest for which share, by access and by loss.
+fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
+    let own = |group: &Group| group.population == population;
+    let access = tally.values(|group| &group.access);
+    let mut columns = vec![("all", all)];
+    columns.extend(
+        access.iter().map(|kind| (*kind, tally.shares(|group| own(group) && group.access == **kind))),
+    );
+    columns.extend(LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class))));
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th></th><th colspan=\"{}\">access</th><th \
+         colspan=\"{}\">random packet loss of the person's network</th></tr><tr><th>soonest, of people</th>",
+        access.len(),
+        LOSSES.len()
+    );
     for (title, shares) in &columns {
-        let _ = write!(out, "<th>{title}: {}</th>", shares.people);
+        let _ = write!(out, "<th>{}<br>{}</th>", escape(title), text::people(shares.people));
     }
     out.push_str("</tr></thead><tbody>");
-    for (at, name) in tally.names().iter().enumerate() {
-        let _ = write!(out, "<tr><th>{}</th>", escape(name));
-        for (_, shares) in &columns {
-            let _ = write!(out, "<td>{}</td>", text::told(shares.soonest[at]));
+    for at in 0..tally.names().len() + 2 {
+        let none = if at < tally.names().len() { "" } else { "nobody: " };
+        let _ = write!(out, "<tr><th>{none}{}</th>", escape(text::outcome(tally.names(), at)));
+        for share in columns.iter().filter_map(|(_, shares)| shares.outcomes().nth(at)) {
+            let _ = write!(out, "<td>{}</td>", text::told(share));
         }
         out.push_str("</tr>");
     }
-    out.push_str("<tr><th>nobody: level</th>");
-    for (_, shares) in &columns {
-        let _ = write!(out, "<td>{}</td>", text::told(shares.level));
+    out.push_str("</tbody></table></div>");
+}
+
+/// Where on the earth which outcome is how common: a tile for each region, a bar for each access.
+fn map(out: &mut String, tally: &Tally, population: &str) {
+    let _ = write!(
+        out,
+        "<h3>Where</h3><p class=\"note\">For which share of a region's people each is soonest, and the most common outcome with the \
+         95 % interval of its share; of fewer than {} people nothing is said.</p><p class=\"legend\">",
+        text::FEW
+    );
+    for at in 0..tally.names().len() + 2 {
+        let name = escape(text::outcome(tally.names(), at));
+        let _ = write!(out, "<span><i style=\"background:{}\"></i>{name}</span>", colour(tally, at));
     }
-    out.push_str("</tr></tbody></table></div>");
-    map(out, tally, population);
-    curves(out, tally, population);
+    out.push_str("</p><div class=\"map\">");
+    for region in tally.values(|group| &group.region) {
+        let place = MAP.iter().find(|(name, ..)| *name == region);
+        let place =
+            place.map_or(String::new(), |(_, row, column)| format!(" style=\"grid-area:{row}/{column}\""));
+        let _ = write!(out, "<div class=\"tile\"{place}><b>{}</b>", escape(region));
+        for kind in tally.values(|group| &group.access) {
+            let shares = tally.shares(|group| {
+                group.population == population && group.region == region && group.access == kind
+            });
+            let most = text::most(&shares, tally.names());
+            let _ = write!(out, "<span>{}: {}</span>", escape(kind), escape(&most));
+            if shares.people < text::FEW {
+                continue;
+            }
+            out.push_str("<div class=\"bar\">");
+            for (at, share) in shares.outcomes().enumerate() {
+                let _ = write!(
+                    out,
+                    "<i title=\"{} {}\" style=\"width:{:.1}%;background:{}\"></i>",
+                    escape(text::outcome(tally.names(), at)),
+                    text::told(share),
+                    share.value() * 100.0,
+                    colour(tally, at)
+                );
+            }
+            out.push_str("</div>");
+        }
+        out.push_str("</div>");
+    }
+    out.push_str("</div>\n");
+}
+
+/// Of an outcome.
+fn colour(tally: &Tally, outcome: usize) -> String {
+    match outcome.checked_sub(tally.names().len()) {
+        None => format!("var(--c{})", outcome % 8),
+        Some(0) => "var(--rule)".to_owned(),
+        Some(_) => "var(--faint)".to_owned(),
+    }
+}
+
+/// What each contestant would cost if all had it.
+fn costs(out: &mut String, tally: &Tally, population: &str) {
+    const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
+                           (across): a cumulative distribution for each contestant. The higher a curve, the less it costs to \
+                           give it to everybody. These are estimates; that chance has a part in them is not counted.";
+    let _ = write!(out, "<h3>What one for everybody costs</h3><p class=\"note\">{CAPTION}</p>");
+    let names = tally.names();
+    let all = |group: &Group| group.population == population;
+    let across = Axis {
+        ends: [1.0, 10.0],
+        ticks: &[1.0, 1.5, 2.0, 3.0, 5.0, 10.0],
+        title: "its time over the least of all contestants'",
+    };
+    out.push_str("<figure>");
+    curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, all).ratios)), false);
+    out.push_str("</figure><div class=\"two\">");
+    for (class, _) in LOSSES {
+        let here = |group: &Group| all(group) && group.loss == class;
+        let people = tally.shares(here).people;
+        if people < text::FEW {
+            continue;
+        }
+        let _ = write!(out, "<figure><figcaption>{class}: {}</figcaption>", text::people(people));
+        curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, here).ratios)), false);
+        out.push_str("</figure>");
+    }
+    out.push_str(
+        "</div><div class=\"scroll\"><table class=\"people\"><thead><tr><th>if everybody had it</th><th>at most x1.03 \
+         for</th><th>geometric mean</th><th>50th of 100 people</th><th>90th</th></tr></thead><tbody>",
+    );
+    for (at, name) in names.iter().enumerate() {
+        let cost = tally.cost(at, all);
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(name),
+            text::told(cost.near),
+            text::shown(cost.mean()),
+            text::ratio_at(&cost.ratios, 0.5),
+            text::ratio_at(&cost.ratios, 0.9)
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// Each contestant beside each before it.
+fn pairs(out: &mut String, tally: &Tally, population: &str) {
+    let Some(base) = tally.names().first() else { return };
+    let own = |group: &Group| group.population == population;
+    let title = format!("{base}'s time over its own");
+    let _ = write!(
+        out,
+        "<h3>Two beside each other</h3><p class=\"note\">The share of people (up) for whom {}'s time is at least so many times that \
+         of each other (across). Right of x1 the other is sooner; between the dotted lines the two are within 3 %.</p><figure>",
+        escape(base)
+    );
+    let across = Axis { ends: [0.1, 4.0], ticks: &[0.1, 0.2, 0.5, 1.0, 2.0, 4.0], title: &title };
+    let each = (1..tally.names().len()).map(|at| (at, tally.pair(at, 0, own).ratios));
+    curves(out, tally.names(), &across, each, true);
+    out.push_str(
+        "</figure><div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th>sooner for</th><th>later for</th><th>level \
+         for</th><th>the other's time over its own at the 10th, 50th and 90th of 100 people</th></tr></thead><tbody>",
+    );
+    for one in 0..tally.names().len() {
+        for other in 0..one {
+            let pair = tally.pair(one, other, own);
+            let _ = write!(
+                out,
+                "<tr><th>{} over {}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escape(&tally.names()[one]),
+                escape(&tally.names()[other]),
+                text::told(pair.sooner),
+                text::told(pair.later),
+                text::told(pair.level),
+                [0.1, 0.5, 0.9].map(|share| text::ratio_at(&pair.ratios, share)).join(" ")
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// What experiments found.
+fn causes(out: &mut String, tally: &Tally, population: &str) {
     let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
     if why.is_empty() {
         return;
     }
+    let (people, unnamed) = tally.explained(population);
     let _ = write!(
         out,
-        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({} people): the later gets one group of the \
-         sooner's settings, and loads the same pages again. Effects are geometric means over the people of whom it is \
-         named.</p><div class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>by</th>\
-         <th>people</th><th>makes the later sooner</th></tr></thead><tbody>",
-        tally.explained(population)
+        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the soonest and the next that is not \
+         level: the later gets one group of the sooner's settings, and loads the same pages again. What makes it sooner is a \
+         cause of its being later; in spite of what makes it later the sooner one is sooner. Effects are geometric means over \
+         the people of whom it is named. For {} of {} whose contestants differ no setting is named.</p><div \
+         class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>because of</th><th>most often \
+         by</th><th>people</th><th>makes the later sooner</th></tr></thead><tbody>",
+        text::people(people),
+        unnamed.count,
+        text::people(unnamed.of)
     );
     for why in &why {
         let _ = write!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>x{:.2}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}{}</td><td><code>{}</code></td><td>{}</td><td>x{:.2}</td></tr>",
             escape(&why.winner),
             escape(&why.loser),
+            if why.holds_back { "in spite of " } else { "" },
             escape(&why.factor),
+            escape(&why.change),
             why.people,
             why.effect
         );
@@ -109,115 +286,88 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Region by access: who is soonest for most, the darker the larger its share.
-fn map(out: &mut String, tally: &Tally, population: &str) {
-    let access = tally.values(|group| &group.access);
-    out.push_str(
-        "<h3>Where</h3><p class=\"note\">The commonest outcome there, its share, and of how many people that is \
-         said. The fuller the colour, the larger the share.</p><div class=\"scroll\"><table class=\"people\"><thead><tr><th></th>",
-    );
-    for kind in &access {
-        let _ = write!(out, "<th>{}</th>", escape(kind));
-    }
-    out.push_str("</tr></thead><tbody>");
-    for region in tally.values(|group| &group.region) {
-        let _ = write!(out, "<tr><th>{}</th>", escape(region));
-        for kind in &access {
-            let here = |group: &Group| {
-                group.population == population && group.region == region && group.access == **kind
-            };
-            let shares = tally.shares(here);
-            let said = text::most(&shares, tally.names());
-            let first = shares.commonest().filter(|_| shares.people >= text::FEW);
-            let share = first.map_or(0.0, |at| shares.soonest[at].value());
-            let colour = first.map_or("var(--faint)".to_owned(), |at| format!("var(--c{})", at % 8));
-            let _ = write!(
-                out,
-                "<td style=\"background:color-mix(in srgb,{colour} {:.0}%,transparent)\">{}</td>",
-                share * 60.0,
-                escape(&said)
-            );
-        }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody></table></div>\n");
+/// The axis across of curves, logarithmic.
+struct Axis<'a> {
+    ends: [f64; 2],
+    ticks: &'a [f64],
+    title: &'a str,
 }
 
-/// Of each contestant against the first: which share of people gains at least so much.
-fn curves(out: &mut String, tally: &Tally, population: &str) {
-    let Some(base) = tally.names().first() else { return };
-    let x = |ratio: f64| (ratio / ENDS[0]).ln() / (ENDS[1] / ENDS[0]).ln() * (SIZE[0] - 60.0) + 45.0;
-    let y = |share: f64| 10.0 + (1.0 - share) * (SIZE[1] - 45.0);
+/// For each contestant, from its ratios in order, the share of people up to each ratio, or from it up where `above`.
+fn curves(
+    out: &mut String,
+    names: &[String],
+    across: &Axis<'_>,
+    each: impl Iterator<Item = (usize, Vec<f64>)>,
+    above: bool,
+) {
+    let [low, high] = across.ends;
+    let [width, height] = SIZE;
+    let x = |ratio: f64| (ratio / low).ln() / (high / low).ln() * (width - 75.0) + 60.0;
+    let y = |share: f64| 10.0 + (1.0 - share) * (height - 65.0);
+    let title = escape(across.title);
     let _ = write!(
         out,
-        "<h3>How much</h3><p class=\"note\">The share of people for whom {}'s time is at least so many times each other's. \
-         Right of 1 the other is sooner.</p><svg class=\"curve\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"gains\">",
-        escape(base),
-        SIZE[0],
-        SIZE[1]
+        "<svg class=\"curve\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"share of people by {title}\">"
     );
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let _ = write!(
             out,
-            "<path d=\"M45 {0:.1}H{1}\" stroke=\"var(--rule)\"/><text x=\"40\" y=\"{2:.1}\" text-anchor=\"end\">{3:.0} %</text>",
+            "<path d=\"M60 {0:.1}H{1}\" stroke=\"var(--rule)\"/><text x=\"55\" y=\"{2:.1}\" text-anchor=\"end\">{3:.0} %</text>",
             y(share),
-            SIZE[0] - 15.0,
+            width - 15.0,
             y(share) + 4.0,
             share * 100.0
         );
     }
-    for ratio in [0.1, 0.2, 0.5, 1.0, 2.0, 4.0] {
+    for ratio in across.ticks {
         let _ = write!(
             out,
             "<path d=\"M{0:.1} 10V{1:.1}\" stroke=\"var(--rule)\"/><text x=\"{0:.1}\" y=\"{2:.1}\" text-anchor=\"middle\">x{ratio}</text>",
-            x(ratio),
+            x(*ratio),
             y(0.0),
             y(0.0) + 16.0
         );
     }
-    for other in 1..tally.names().len() {
-        let pair = tally.pair(other, 0, |group| group.population == population);
+    for ratio in [1.0 / GAP, GAP].into_iter().filter(|ratio| *ratio > low) {
+        let _ = write!(
+            out,
+            "<path d=\"M{:.1} 10V{:.1}\" stroke=\"var(--faint)\" stroke-dasharray=\"2 3\"/>",
+            x(ratio),
+            y(0.0)
+        );
+    }
+    let _ = write!(
+        out,
+        "<text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{title}</text><text x=\"12\" y=\"{2:.1}\" text-anchor=\"middle\" \
+         transform=\"rotate(-90 12 {2:.1})\">share of people</text>",
+        x((low * high).sqrt()),
+        height - 8.0,
+        y(0.5)
+    );
+    for (line, (at, ratios)) in each.enumerate() {
         let points = (0..=STEPS).map(|step| {
-            let ratio = ENDS[0] * (ENDS[1] / ENDS[0]).powf(step as f64 / STEPS as f64);
-            let above = pair.ratios.len() - pair.ratios.partition_point(|one| *one < ratio);
-            format!("{:.1} {:.1}", x(ratio), y(above as f64 / pair.ratios.len().max(1) as f64))
-        });
-        let _ = write!(
-            out,
-            "<path d=\"M{}\" fill=\"none\" stroke=\"var(--c{})\" stroke-width=\"2\"/>",
-            points.collect::<Vec<_>>().join("L"),
-            other % 8
-        );
-        let _ = write!(
-            out,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" style=\"fill:var(--c{})\">{}</text>",
-            SIZE[0] - 20.0,
-            10.0 + 16.0 * other as f64,
-            other % 8,
-            escape(&tally.names()[other])
-        );
-    }
-    out.push_str("</svg>\n<div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th>sooner for</th><th>later for</th><th>the other's time over its own at the 10th, 50th and 90th of 100 people</th></tr></thead><tbody>");
-    for one in 0..tally.names().len() {
-        for other in 0..one {
-            let pair = tally.pair(one, other, |group| group.population == population);
-            let at = |share: f64| {
-                quantile(&pair.ratios, share).map_or("-".to_owned(), |ratio| format!("x{ratio:.2}"))
+            let ratio = low * (high / low).powf(step as f64 / STEPS as f64);
+            let count = match above {
+                true => ratios.len() - ratios.partition_point(|one| *one < ratio),
+                false => ratios.partition_point(|one| *one <= ratio),
             };
-            let _ = write!(
-                out,
-                "<tr><th>{} over {}</th><td>{}</td><td>{}</td><td>{} {} {}</td></tr>",
-                escape(&tally.names()[one]),
-                escape(&tally.names()[other]),
-                text::told(pair.sooner),
-                text::told(pair.later),
-                at(0.1),
-                at(0.5),
-                at(0.9)
-            );
-        }
+            format!("{:.1} {:.1}", x(ratio), y(count as f64 / ratios.len().max(1) as f64))
+        });
+        let points = points.collect::<Vec<_>>().join("L");
+        // Where no curve is: on the right, low beside what rises, high beside what falls.
+        let top = if above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
+        let _ = write!(
+            out,
+            "<path d=\"M{points}\" fill=\"none\" stroke=\"var(--c{0})\" stroke-width=\"2\"/><text x=\"{1}\" y=\"{2:.1}\" \
+             text-anchor=\"end\" style=\"fill:var(--c{0})\">{3}</text>",
+            at % 8,
+            width - 20.0,
+            top + 16.0 * line as f64,
+            escape(&names[at])
+        );
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str("</svg>");
 }
 
 fn compared(out: &mut String, tally: &Tally) {
@@ -225,12 +375,12 @@ fn compared(out: &mut String, tally: &Tally) {
     for name in tally.names() {
         let _ = write!(out, "<th>{}</th>", escape(name));
     }
-    out.push_str("<th>level</th></tr></thead><tbody>");
+    out.push_str("<th>level</th><th>undecided</th></tr></thead><tbody>");
     for population in tally.populations() {
         let shares = tally.shares(|group| group.population == population);
         let _ = write!(out, "<tr><th>{}</th>", escape(population));
-        for share in shares.soonest.iter().chain([&shares.level]) {
-            let _ = write!(out, "<td>{}</td>", text::told(*share));
+        for share in shares.outcomes() {
+            let _ = write!(out, "<td>{}</td>", text::told(share));
         }
         out.push_str("</tr>");
     }
@@ -266,8 +416,17 @@ mod tests {
     #[test]
     fn the_page_holds_maps_curves_and_sources_and_nothing_of_elsewhere() {
         let page = html(&three(), "anabranch race p.toml --out 'a<b'", ["world", "world:loss=x0"]);
-        for part in ["3 people", "too few: 1", "<svg class=\"curve\"", "windows", "Measurement Lab", "a&lt;b"]
-        {
+        for part in [
+            "3 people",
+            "Simulated",
+            "too few: 1",
+            "grid-area:1/2",
+            "<svg class=\"curve\"",
+            "windows",
+            "in spite of request order",
+            "Measurement Lab",
+            "a&lt;b",
+        ] {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("<script") && !page.contains("src="));

@@ -1,12 +1,11 @@
 //! Whom each contestant serves best: people, one after the other in whatever order, and shares of them with their
-//! intervals.
+//! intervals. Who is sooner than whom is decided as in a race, by the interval of the ratio of a person's page loads
+//! ([`crate::stats::decision`]).
 
 use crate::results::label::{shown, split};
-use crate::results::{Contestant, Point};
+use crate::results::{Cause, Contestant, Point, Verdict};
+use crate::stats::decision::GAP;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// As far apart as all that is called level at most: 3 %.
-pub const LEVEL: f64 = 1.03;
 
 /// One person's page loads.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,6 +14,60 @@ struct One {
     group: usize,
     /// Milliseconds by contestant, the geometric mean of the page loads; infinite where one was not done at the deadline.
     times: Vec<f32>,
+    /// Of each contestant over each before it, at [`pair`].
+    verdicts: Vec<Verdict>,
+}
+
+impl One {
+    /// What was decided of the one over the other.
+    fn verdict(&self, one: usize, other: usize) -> Verdict {
+        match one > other {
+            true => self.verdicts[pair(one, other)],
+            false => self.verdicts[pair(other, one)].inverse(),
+        }
+    }
+
+    /// How the contestant of the least time stands to the others.
+    fn outcome(&self) -> Outcome {
+        let all = 0..self.times.len();
+        let Some(first) = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])) else {
+            return Outcome::Undecided;
+        };
+        if self.times[first].is_infinite() {
+            return Outcome::Undecided;
+        }
+        // As in a sweep: one that may be sooner makes it undecided.
+        let mut found = Outcome::Soonest(first);
+        for other in all.filter(|&other| other != first) {
+            match self.verdict(first, other) {
+                Verdict::Less => {}
+                Verdict::Level if found != Outcome::Undecided => found = Outcome::Level,
+                _ => found = Outcome::Undecided,
+            }
+        }
+        found
+    }
+
+    /// One contestant is sooner than another.
+    fn differs(&self) -> bool {
+        self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Less | Verdict::More))
+    }
+}
+
+/// The place of a contestant and one before it among all pairs.
+const fn pair(one: usize, before: usize) -> usize {
+    one * (one - 1) / 2 + before
+}
+
+/// What came of a person.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// This contestant is sooner than every other.
+    Soonest(usize),
+    /// The first is level with one or more, and sooner than the others.
+    Level,
+    /// The page loads are too few to tell, or none of any contestant was done.
+    Undecided,
 }
 
 /// Where a person is.
@@ -52,8 +105,46 @@ pub struct Tally {
     names: Vec<String>,
     groups: Vec<Group>,
     people: BTreeMap<(usize, u64), One>,
-    /// Of people of whom causes were looked for: population, winner, loser, factor, to the logarithm of its effect.
-    causes: BTreeMap<(String, String, String, String), Vec<f64>>,
+    /// What experiments found.
+    causes: BTreeMap<Kind, Effects>,
+    /// Population and number of whom a cause is named.
+    named: BTreeSet<(String, u64)>,
+}
+
+/// Causes that are counted together.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Kind {
+    population: String,
+    winner: String,
+    loser: String,
+    /// The winner is sooner in spite of it.
+    holds_back: bool,
+    factor: String,
+}
+
+/// What they do.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Effects {
+    logarithms: Vec<f64>,
+    /// The settings that were changed, as typed, and of how many people.
+    changes: BTreeMap<String, usize>,
+}
+
+/// A cause that an experiment with one person found.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Found<'a> {
+    /// Who is sooner, as typed.
+    pub winner: &'a str,
+    /// Who is later, as typed.
+    pub loser: &'a str,
+    /// What the settings are about.
+    pub factor: &'a str,
+    /// What was changed in the loser, as typed.
+    pub change: &'a str,
+    /// How much sooner that makes the loser.
+    pub effect: f64,
+    /// It makes it later: the winner is sooner in spite of it.
+    pub holds_back: bool,
 }
 
 /// A share with its 95 % interval.
@@ -88,35 +179,60 @@ impl Share {
 pub struct Shares {
     /// How many people.
     pub people: usize,
-    /// By contestant: sooner than every other by more than [`LEVEL`].
+    /// By contestant: sooner than every other.
     pub soonest: Vec<Share>,
-    /// Nobody is that.
+    /// The first are level.
     pub level: Share,
+    /// The page loads are too few to tell.
+    pub undecided: Share,
     /// By contestant: a page load was not done at the deadline.
     pub unfinished: Vec<Share>,
 }
 
 impl Shares {
-    /// The contestant that is soonest for more people than any other, and for more than those for whom the first are level.
+    /// Each outcome: of each contestant that it is soonest, that the first are level, that it is undecided.
+    pub fn outcomes(&self) -> impl Iterator<Item = Share> {
+        self.soonest.iter().copied().chain([self.level, self.undecided])
+    }
+
+    /// The place of the most common of [`Self::outcomes`]; of two as common the later.
     #[must_use]
-    pub fn commonest(&self) -> Option<usize> {
-        let first = (0..self.soonest.len()).max_by_key(|&at| (self.soonest[at].count, std::cmp::Reverse(at)));
-        first.filter(|&at| self.soonest[at].count > self.level.count)
+    pub fn commonest(&self) -> usize {
+        self.outcomes().enumerate().max_by_key(|(_, share)| share.count).map_or(0, |(at, _)| at)
     }
 }
 
 /// One contestant beside another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
-    /// The one is sooner by more than [`LEVEL`].
+    /// The one is sooner.
     pub sooner: Share,
-    /// It is later by more than that.
+    /// It is later.
     pub later: Share,
+    /// They are level.
+    pub level: Share,
     /// The other's time over the one's, by person, in order.
     pub ratios: Vec<f64>,
 }
 
-/// Something that was found to make the one sooner than the other.
+/// What everybody's having one contestant would cost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cost {
+    /// Its time is at most 3 % above the least of all contestants'.
+    pub near: Share,
+    /// Its time over the least, by person, in order.
+    pub ratios: Vec<f64>,
+}
+
+impl Cost {
+    /// The geometric mean of its time over the least.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        (self.ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.ratios.len().max(1) as f64).exp()
+    }
+}
+
+/// Something that was found to make the one sooner than the other, or to hold it back.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Why {
     /// The population.
@@ -125,8 +241,12 @@ pub struct Why {
     pub winner: String,
     /// Who is later.
     pub loser: String,
+    /// The one is sooner in spite of it.
+    pub holds_back: bool,
     /// What the settings are about.
     pub factor: String,
+    /// What was changed in the other, as typed; the most common where there are several.
+    pub change: String,
     /// Of how many people it was named.
     pub people: usize,
     /// How much sooner it makes the loser, the geometric mean over them.
@@ -146,15 +266,17 @@ impl Tally {
         let times = point.contestants.iter().map(|one| (one.name.as_str(), time(one))).collect::<Vec<_>>();
         self.add_person(&place, number, &times);
         for comparison in &point.comparisons {
+            if comparison.metric == super::METRIC {
+                self.decide(&place, number, &comparison.a, &comparison.b, comparison.verdict);
+            }
             let Some(experiment) = &comparison.experiment else { continue };
-            for cause in &comparison.causes {
-                self.add_cause(
-                    &place.population,
-                    &experiment.winner,
-                    &experiment.loser,
-                    &cause.factor,
-                    cause.effect,
-                );
+            let helps = comparison.causes.iter().map(|cause| (cause, false));
+            let holds_back = experiment.held_back_by.iter().map(|cause| (cause, true));
+            for (cause, holds_back) in helps.chain(holds_back) {
+                let Cause { factor, change, effect, .. } = cause;
+                let (winner, loser) = (&experiment.winner, &experiment.loser);
+                let found = Found { winner, loser, factor, change, effect: *effect, holds_back };
+                self.add_cause(&place.population, number, &found);
             }
         }
     }
@@ -173,15 +295,37 @@ impl Tally {
             let found = times.iter().find(|(own, _)| shown(own) == name);
             found.and_then(|(_, time)| *time).map_or(f32::INFINITY, |time| time as f32)
         };
-        let times = self.names.iter().map(time).collect();
-        self.people.insert((group, number), One { group, times });
+        let times: Vec<f32> = self.names.iter().map(time).collect();
+        let pairs = times.len() * times.len().saturating_sub(1) / 2;
+        let person = self.people.entry((group, number));
+        person.or_insert_with(|| One { group, times, verdicts: vec![Verdict::Undecided; pairs] });
     }
 
-    /// Adds what an experiment named: `factor` makes `loser` later than `winner`.
-    pub fn add_cause(&mut self, population: &str, winner: &str, loser: &str, factor: &str, effect: f64) {
-        let key =
-            (population.to_owned(), shown(winner).to_owned(), shown(loser).to_owned(), factor.to_owned());
-        self.causes.entry(key).or_default().push(effect.ln());
+    /// Says of a person who is there what was decided of contestant `a` over `b`.
+    pub fn decide(&mut self, place: &Group, number: u64, a: &str, b: &str, verdict: Verdict) {
+        let at = |name: &str| self.names.iter().position(|own| own == shown(name));
+        let Some(group) = self.groups.iter().position(|group| group == place) else { return };
+        let (Some(a), Some(b)) = (at(a), at(b)) else { return };
+        let Some(person) = self.people.get_mut(&(group, number)).filter(|_| a != b) else { return };
+        let (at, verdict) = if a > b { (pair(a, b), verdict) } else { (pair(b, a), verdict.inverse()) };
+        person.verdicts[at] = verdict;
+    }
+
+    /// Adds what an experiment with this person found.
+    pub fn add_cause(&mut self, population: &str, number: u64, found: &Found<'_>) {
+        let kind = Kind {
+            population: population.to_owned(),
+            winner: shown(found.winner).to_owned(),
+            loser: shown(found.loser).to_owned(),
+            holds_back: found.holds_back,
+            factor: found.factor.to_owned(),
+        };
+        let effects = self.causes.entry(kind).or_default();
+        effects.logarithms.push(found.effect.ln());
+        *effects.changes.entry(found.change.to_owned()).or_default() += 1;
+        if !found.holds_back {
+            self.named.insert((population.to_owned(), number));
+        }
     }
 
     /// What each contestant that has a name of its own is: name, and the rest as typed.
@@ -225,12 +369,13 @@ impl Tally {
     #[must_use]
     pub fn shares(&self, fitting: impl Fn(&Group) -> bool) -> Shares {
         let (mut soonest, mut unfinished) = (vec![0; self.names.len()], vec![0; self.names.len()]);
-        let (mut people, mut level) = (0, 0);
+        let (mut people, mut level, mut undecided) = (0, 0, 0);
         for one in self.among(fitting) {
             people += 1;
-            match best(&one.times) {
-                Some(best) => soonest[best] += 1,
-                None => level += 1,
+            match one.outcome() {
+                Outcome::Soonest(at) => soonest[at] += 1,
+                Outcome::Level => level += 1,
+                Outcome::Undecided => undecided += 1,
             }
             for (count, time) in unfinished.iter_mut().zip(&one.times) {
                 *count += usize::from(time.is_infinite());
@@ -241,6 +386,7 @@ impl Tally {
             people,
             soonest: soonest.into_iter().map(share).collect(),
             level: share(level),
+            undecided: share(undecided),
             unfinished: unfinished.into_iter().map(share).collect(),
         }
     }
@@ -248,18 +394,32 @@ impl Tally {
     /// One contestant beside another, of the people of some groups; those are left out whom neither serves.
     #[must_use]
     pub fn pair(&self, one: usize, other: usize, fitting: impl Fn(&Group) -> bool) -> Pair {
-        let mut ratios: Vec<f64> = self
-            .among(fitting)
-            .map(|person| f64::from(person.times[other]) / f64::from(person.times[one]))
-            .filter(|ratio| !ratio.is_nan())
-            .collect();
+        let (mut ratios, mut verdicts) = (Vec::new(), Vec::new());
+        for person in self.among(fitting) {
+            let ratio = f64::from(person.times[other]) / f64::from(person.times[one]);
+            if !ratio.is_nan() {
+                ratios.push(ratio);
+                verdicts.push(person.verdict(one, other));
+            }
+        }
         ratios.sort_by(f64::total_cmp);
-        let share = |fits: &dyn Fn(f64) -> bool| Share {
-            count: ratios.iter().filter(|ratio| fits(**ratio)).count(),
+        let share = |is: Verdict| Share {
+            count: verdicts.iter().filter(|verdict| **verdict == is).count(),
             of: ratios.len(),
         };
-        let (sooner, later) = (share(&|ratio| ratio > LEVEL), share(&|ratio| ratio < 1.0 / LEVEL));
-        Pair { sooner, later, ratios }
+        let (sooner, later, level) = (share(Verdict::Less), share(Verdict::More), share(Verdict::Level));
+        Pair { sooner, later, level, ratios }
+    }
+
+    /// What one contestant for everybody would cost the people of some groups; those are left out whom none serves.
+    #[must_use]
+    pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
+        let least = |person: &One| person.times.iter().copied().fold(f32::INFINITY, f32::min);
+        let over = |person: &One| f64::from(person.times[one]) / f64::from(least(person));
+        let mut ratios: Vec<f64> = self.among(fitting).map(over).filter(|ratio| !ratio.is_nan()).collect();
+        ratios.sort_by(f64::total_cmp);
+        let near = Share { count: ratios.partition_point(|ratio| *ratio <= GAP), of: ratios.len() };
+        Cost { near, ratios }
     }
 
     /// What was found to make contestants sooner, what is named of most people first.
@@ -268,34 +428,46 @@ impl Tally {
         let mut all: Vec<Why> = self
             .causes
             .iter()
-            .map(|((population, winner, loser, factor), effects)| Why {
-                population: population.clone(),
-                winner: winner.clone(),
-                loser: loser.clone(),
-                factor: factor.clone(),
-                people: effects.len(),
-                effect: (effects.iter().sum::<f64>() / effects.len() as f64).exp(),
+            .map(|(kind, effects)| Why {
+                population: kind.population.clone(),
+                winner: kind.winner.clone(),
+                loser: kind.loser.clone(),
+                holds_back: kind.holds_back,
+                factor: kind.factor.clone(),
+                change: effects.commonest().to_owned(),
+                people: effects.logarithms.len(),
+                effect: (effects.logarithms.iter().sum::<f64>() / effects.logarithms.len() as f64).exp(),
             })
             .collect();
         all.sort_by(|a, b| b.people.cmp(&a.people).then_with(|| a.winner.cmp(&b.winner)));
         all
     }
 
-    /// How many people of a population causes were looked for.
+    /// Of the people of a population of whom causes were looked for: how many there are, and of those for whom one contestant
+    /// is sooner than another, of how many none is named.
     #[must_use]
-    pub fn explained(&self, population: &str) -> usize {
-        let own = |(group, number): &&(usize, u64)| {
+    pub fn explained(&self, population: &str) -> (usize, Share) {
+        let own = |(group, number): &(usize, u64)| {
             self.groups[*group].population == population && number.is_multiple_of(super::EXPLAINED as u64)
         };
-        self.people.keys().filter(own).count()
+        let all = self.people.iter().filter(|(key, _)| own(key));
+        let (mut people, mut differ, mut named) = (0, 0, 0);
+        for ((_, number), one) in all {
+            let is_named = self.named.contains(&(population.to_owned(), *number));
+            people += 1;
+            differ += usize::from(is_named || one.differs());
+            named += usize::from(is_named);
+        }
+        (people, Share { count: differ - named, of: differ })
     }
 }
 
-/// Who is sooner than every other by more than [`LEVEL`].
-fn best(times: &[f32]) -> Option<usize> {
-    let first = (0..times.len()).min_by(|&a, &b| times[a].total_cmp(&times[b]))?;
-    let next = (0..times.len()).filter(|&at| at != first).map(|at| times[at]).fold(f32::INFINITY, f32::min);
-    (times[first].is_finite() && f64::from(next) > f64::from(times[first]) * LEVEL).then_some(first)
+impl Effects {
+    /// The change that most people have; of two as common the first of the alphabet.
+    fn commonest(&self) -> &str {
+        let most = self.changes.iter().rev().max_by_key(|(_, count)| **count);
+        most.map_or("", |(change, _)| change.as_str())
+    }
 }
 
 #[cfg(test)]
@@ -311,15 +483,65 @@ mod tests {
         assert_eq!(tally, again);
         assert_eq!(tally.names(), ["six", "quic"]);
         let all = tally.shares(|_| true);
-        assert_eq!((all.people, all.soonest[0].count, all.soonest[1].count, all.level.count), (3, 1, 1, 1));
+        assert_eq!(all.people, 3);
+        assert_eq!(all.outcomes().map(|share| share.count).collect::<Vec<_>>(), [1, 1, 1, 0]);
+        assert_eq!(all.commonest(), 2, "of outcomes as common the later");
         assert_eq!(all.unfinished[1].count, 1);
         let pair = tally.pair(1, 0, |_| true);
-        assert_eq!((pair.sooner.count, pair.later.count, pair.ratios.len()), (1, 1, 3));
+        assert_eq!([pair.sooner, pair.later, pair.level].map(|share| share.count), [1, 1, 1]);
+        let inverse = tally.pair(0, 1, |_| true);
+        assert_eq!((inverse.sooner, inverse.later), (pair.later, pair.sooner));
         assert_eq!(pair.ratios.first(), Some(&0.0), "who is never there takes for ever");
         assert_eq!(tally.shares(|group| group.region == "Africa").people, 1);
-        assert_eq!(tally.explained(""), 1);
+    }
+
+    #[test]
+    fn what_all_would_pay_for_one() {
+        let tally = three();
+        let six = tally.cost(0, |_| true);
+        assert_eq!((six.near.count, six.near.of, six.ratios.as_slice()), (2, 3, [1.0, 1.0, 2.0].as_slice()));
+        assert!((six.mean() - 2f64.cbrt()).abs() < 1e-9);
+        assert_eq!(tally.cost(1, |_| true).mean(), f64::INFINITY);
+        assert_eq!(Cost { near: Share { count: 0, of: 0 }, ratios: vec![] }.mean(), 1.0);
+    }
+
+    #[test]
+    fn causes_are_counted_by_people() {
+        let tally = three();
         let why = tally.why();
         assert!((why[0].effect - 1.1).abs() < 1e-9 && why[0].people == 2, "{why:?}");
+        assert_eq!(why[0].change, "iw=40");
+        assert!(why[1].holds_back && why[1].people == 1, "{why:?}");
+        // One of the people is the tenth, and something is named.
+        assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
+    }
+
+    #[test]
+    fn a_gap_that_chance_could_make_is_no_ones_lead() {
+        let place = Group::default();
+        let outcome = |verdicts: [Verdict; 3]| {
+            let mut tally = Tally::default();
+            tally.add_person(&place, 1, &[("a", Some(100.0)), ("b", Some(150.0)), ("c", Some(200.0))]);
+            for ((one, other), verdict) in [("b", "a"), ("c", "a"), ("c", "b")].into_iter().zip(verdicts) {
+                tally.decide(&place, 1, one, other, verdict);
+            }
+            tally.shares(|_| true).commonest()
+        };
+        use Verdict::{Less, Level, More, Undecided};
+        assert_eq!(outcome([More, More, More]), 0);
+        assert_eq!(outcome([More, More, Undecided]), 0, "who is second does not matter");
+        assert_eq!(outcome([Level, More, More]), 3);
+        assert_eq!(outcome([More, Level, More]), 3);
+        for one in [
+            [Undecided, More, More],
+            [More, Undecided, More],
+            [Level, Undecided, More],
+            [Undecided, Level, More],
+        ] {
+            assert_eq!(outcome(one), 4, "{one:?}");
+        }
+        // The least mean is not always who wins run by run.
+        assert_eq!(outcome([Less, More, More]), 4);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! People for the tests of what is said of them.
 
 use super::Tally;
-use super::tally::Group;
+use super::tally::{Found, Group};
+use crate::results::Verdict;
 
 /// Three people in two regions.
 pub fn three() -> Tally {
@@ -10,7 +11,19 @@ pub fn three() -> Tally {
     tally.add_person(&place("Europe"), 1, &[("six=tcp:connections=6", Some(200.0)), ("quic", Some(100.0))]);
     tally.add_person(&place("Europe"), 2, &[("quic", Some(101.0)), ("six=tcp:connections=6", Some(100.0))]);
     tally.add_person(&place("Africa"), 10, &[("quic", None), ("six=tcp:connections=6", Some(100.0))]);
-    tally.add_cause("", "six=tcp:connections=6", "quic", "windows", 1.21);
-    tally.add_cause("", "six=tcp:connections=6", "quic", "windows", 1.0);
+    tally.decide(&place("Europe"), 1, "quic", "six=tcp:connections=6", Verdict::Less);
+    tally.decide(&place("Europe"), 2, "six=tcp:connections=6", "quic", Verdict::Level);
+    tally.decide(&place("Africa"), 10, "six=tcp:connections=6", "quic", Verdict::Less);
+    let found = Found {
+        winner: "six=tcp:connections=6",
+        loser: "quic",
+        factor: "windows",
+        change: "iw=40",
+        effect: 1.21,
+        holds_back: false,
+    };
+    tally.add_cause("", 10, &found);
+    tally.add_cause("", 20, &Found { effect: 1.0, ..found });
+    tally.add_cause("", 10, &Found { effect: 0.5, factor: "request order", holds_back: true, ..found });
     tally
 }

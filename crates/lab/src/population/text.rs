@@ -1,6 +1,6 @@
 //! What was found of people, as text: for which share of them which contestant is soonest, where, by how much, and why.
 
-use super::tally::{Group, LOSSES, Share, Shares, Tally};
+use super::tally::{Group, LOSSES, Share, Shares, Tally, Why};
 use crate::stats::summary::quantile;
 use std::fmt::Write;
 
@@ -9,6 +9,10 @@ const MOST_CAUSES: usize = 12;
 
 /// Of fewer people nothing is said of a region.
 pub(super) const FEW: usize = 30;
+
+/// What the words mean.
+pub(super) const TERMS: &str = "soonest: by 3 % or more over each other, and beyond chance (95 %); level: within 3 %; undecided: \
+                                page loads too few to tell";
 
 /// All of it.
 #[must_use]
@@ -30,7 +34,8 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// `Of 2000 people http1 is soonest for 35 %, ..., by more than 3 % over all others; for 47 % the first are level.`
+/// `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all others; for 37 % the first are level, for 10 % it
+/// is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.soonest[at].count));
@@ -39,10 +44,11 @@ pub(super) fn sentence(names: &[String], all: &Shares) -> String {
         format!("{}{is} for {}", names[at], percent(all.soonest[at].value()))
     });
     format!(
-        "Of {} {}, by more than 3 % over all others; for {} the first are level.",
+        "Of {} {}, by 3 % or more over all others; for {} the first are level, for {} it is undecided.",
         people(all.people),
         each.collect::<Vec<_>>().join(", "),
-        percent(all.level.value())
+        percent(all.level.value()),
+        percent(all.undecided.value())
     )
 }
 
@@ -52,7 +58,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     let called = if population.is_empty() { String::new() } else { format!(" of {population}") };
     let _ = writeln!(
         out,
-        "{}{called}; a time is the geometric mean of a person's page loads; level: within 3 %\n",
+        "{}{called}, simulated; a time is the geometric mean of a person's page loads\n{TERMS}\n",
         people(all.people)
     );
     let _ = writeln!(out, "{}\n", sentence(tally.names(), &all));
@@ -64,7 +70,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     table(out, tally.names(), "soonest, of people", &columns);
     out.push('\n');
     let losses = LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class)));
-    table(out, tally.names(), "by their network's loss", &losses);
+    table(out, tally.names(), "by random packet loss", &losses);
     let _ = write!(out, "\n{:<28}", "the commonest outcome");
     for kind in &access {
         let _ = write!(out, "{kind:<32}");
@@ -78,46 +84,99 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
         }
         trim(out);
     }
-    let heading = ["", "sooner for", "later for", "the other's time over its own:"];
-    let _ = writeln!(out, "\n{:<28}{:<18}{:<18}{}", heading[0], heading[1], heading[2], heading[3]);
-    let _ = writeln!(out, "{:<64}10th, 50th, 90th of 100 people", "");
+    pairs(out, tally, population);
+    costs(out, tally, population);
+    causes(out, tally, population);
+    out.push('\n');
+}
+
+/// Each contestant beside each before it.
+fn pairs(out: &mut String, tally: &Tally, population: &str) {
+    let heading = ["", "sooner for", "later for", "level for", "the other's time over its own:"];
+    let [own, sooner, later, level, ratios] = heading;
+    let _ = writeln!(out, "\n{own:<28}{sooner:<18}{later:<18}{level:<18}{ratios}");
+    let _ = writeln!(out, "{:<82}10th, 50th, 90th of 100 people", "");
     for one in 0..tally.names().len() {
         for other in 0..one {
-            let pair = tally.pair(one, other, own);
-            let at = |share: f64| {
-                quantile(&pair.ratios, share).map_or("-".to_owned(), |ratio| format!("x{ratio:.2}"))
-            };
+            let pair = tally.pair(one, other, |group| group.population == population);
+            let name = format!("{} over {}", tally.names()[one], tally.names()[other]);
+            let [sooner, later, level] = [pair.sooner, pair.later, pair.level].map(told);
             let _ = writeln!(
                 out,
-                "{:<28}{:<18}{:<18}{}  {}  {}",
-                format!("{} over {}", tally.names()[one], tally.names()[other]),
-                told(pair.sooner),
-                told(pair.later),
-                at(0.1),
-                at(0.5),
-                at(0.9)
+                "{name:<28}{sooner:<18}{later:<18}{level:<18}{}",
+                [0.1, 0.5, 0.9].map(|share| ratio_at(&pair.ratios, share)).join("  ")
             );
         }
     }
-    let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
-    if !why.is_empty() {
-        let _ = writeln!(
-            out,
-            "\nwhy, by experiments with one person in ten ({} people): who is sooner than the next that is not level, and \
-             what\nmakes the difference, how often, and how much sooner it makes the other",
-            tally.explained(population)
-        );
-        for why in why.iter().take(MOST_CAUSES) {
-            let pair = format!("{} over {}", why.winner, why.loser);
-            let word = if why.people == 1 { "person" } else { "people" };
-            let _ =
-                writeln!(out, "{pair:<28}{:<34}{:>4} {word:<7} x{:.2}", why.factor, why.people, why.effect);
-        }
-        if why.len() > MOST_CAUSES {
-            let _ = writeln!(out, "and {} more", why.len() - MOST_CAUSES);
-        }
+}
+
+/// What each contestant would cost if all had it.
+fn costs(out: &mut String, tally: &Tally, population: &str) {
+    let _ = writeln!(
+        out,
+        "\n{:<24}{:<18}its time over the least of all contestants':",
+        "if everybody had it", "at most x1.03 for"
+    );
+    let _ = writeln!(out, "{:<42}geometric mean, 50th, 90th of 100 people", "");
+    for (at, name) in tally.names().iter().enumerate() {
+        let cost = tally.cost(at, |group| group.population == population);
+        let mean = shown(cost.mean());
+        let ratios = [0.5, 0.9].map(|share| ratio_at(&cost.ratios, share)).join("  ");
+        let _ = writeln!(out, "{name:<24}{:<18}{mean:<16}{ratios}", told(cost.near));
     }
-    out.push('\n');
+}
+
+/// What experiments found.
+fn causes(out: &mut String, tally: &Tally, population: &str) {
+    let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
+    if why.is_empty() {
+        return;
+    }
+    let (people, unnamed) = tally.explained(population);
+    let _ = writeln!(
+        out,
+        "\nwhy, by experiments with one person in ten ({}): who is sooner than the next that is not level, which of\n\
+         its settings make the other sooner, for how many people, and how much",
+        self::people(people)
+    );
+    of_causes(out, why.iter().filter(|why| !why.holds_back).collect());
+    let _ = writeln!(
+        out,
+        "no setting is named for {} of {} whose contestants differ",
+        unnamed.count,
+        self::people(unnamed.of)
+    );
+    let held_back: Vec<_> = why.iter().filter(|why| why.holds_back).collect();
+    if !held_back.is_empty() {
+        let _ = writeln!(out, "\nheld back by settings of its own, which make the other later");
+        of_causes(out, held_back);
+    }
+}
+
+/// A line for each cause.
+fn of_causes(out: &mut String, causes: Vec<&Why>) {
+    for why in causes.iter().take(MOST_CAUSES) {
+        let pair = format!("{} over {}", why.winner, why.loser);
+        let what = format!("{} ({})", why.factor, why.change);
+        let word = if why.people == 1 { "person" } else { "people" };
+        let _ = writeln!(out, "{pair:<28}{what:<52} {:>3} {word:<7} x{:.2}", why.people, why.effect);
+    }
+    if causes.len() > MOST_CAUSES {
+        let _ = writeln!(out, "and {} more", causes.len() - MOST_CAUSES);
+    }
+}
+
+/// `x1.50`, so far up among ratios in order.
+pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
+    let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
+    // Between a number and infinity lies none.
+    let ratio = if ratio.is_nan() { ratios[(share * (ratios.len() - 1) as f64) as usize] } else { ratio };
+    shown(ratio)
+}
+
+/// `x1.50`; infinite where a page was not done.
+pub(super) fn shown(ratio: f64) -> String {
+    if ratio.is_finite() { format!("x{ratio:.2}") } else { "not done".to_owned() }
 }
 
 /// Who is soonest for which share, a column for some of the people.
@@ -135,6 +194,7 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
         row(name, &|_, shares| told(shares.soonest[at]));
     }
     row("nobody: level", &|_, shares| told(shares.level));
+    row("nobody: undecided", &|_, shares| told(shares.undecided));
     for (at, name) in names.iter().enumerate() {
         if columns.iter().any(|(_, shares)| shares.unfinished[at].count > 0) {
             row(&format!("{name}: not done"), &|_, shares| told(shares.unfinished[at]));
@@ -148,26 +208,31 @@ fn compared(out: &mut String, tally: &Tally) {
     for name in tally.names() {
         let _ = write!(out, "{name:<14}");
     }
-    out.push_str("level\n");
+    out.push_str("level         undecided\n");
     for population in tally.populations() {
         let shares = tally.shares(|group| group.population == population);
         let _ = write!(out, "{population:<28}");
-        for share in &shares.soonest {
+        for share in shares.outcomes() {
             let _ = write!(out, "{:<14}", percent(share.value()));
         }
-        let _ = writeln!(out, "{}", percent(shares.level.value()));
+        trim(out);
     }
 }
 
-/// `http3 61 % of 240`.
+/// The most common outcome: `http3 61 % (55-67) of 240`.
 pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
     }
-    match shares.commonest() {
-        Some(at) => format!("{} {} of {}", names[at], percent(shares.soonest[at].value()), shares.people),
-        None => format!("level {} of {}", percent(shares.level.value()), shares.people),
-    }
+    let at = shares.commonest();
+    let Some(share) = shares.outcomes().nth(at) else { return String::new() };
+    let [low, high] = share.interval().map(|share| share * 100.0);
+    format!("{} {} ({low:.0}-{high:.0}) of {}", outcome(names, at), percent(share.value()), shares.people)
+}
+
+/// The name of one of [`Shares::outcomes`].
+pub(super) fn outcome(names: &[String], at: usize) -> &str {
+    names.get(at).map_or(if at == names.len() { "level" } else { "undecided" }, String::as_str)
 }
 
 /// `38 % (36-40)`.
@@ -201,20 +266,25 @@ mod tests {
     fn people_in_a_few_lines() {
         let text = render(&three());
         for line in [
-            "3 people; a time is",
-            "Of 3 people six is soonest for 33 %, quic for 33 %, by more than 3 % over all others; for 33 % the first are level.",
+            "3 people, simulated; a time is",
+            "Of 3 people six is soonest for 33 %, quic for 33 %, by 3 % or more over all others; for 33 % the first are level, \
+             for 0 % it is undecided.",
             "six: tcp:connections=6",
             "six                     33.3 % (6-79)",
             "nobody: level           33.3 % (6-79)",
             "quic: not done          33.3 % (6-79)",
             "people                  2                   0                   0                   1",
             "Africa                      too few: 1",
-            "quic over six               33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
-            "six over quic               windows                              2 people  x1.10",
+            "quic over six               33.3 % (6-79)     33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
+            "six                     66.7 % (21-94)    x1.26           x1.00  x1.80",
+            "quic                    66.7 % (21-94)    not done        x1.01  not done",
+            "six over quic               windows (iw=40)                                        2 people  x1.10",
+            "no setting is named for 0 of 1 person whose contestants differ",
+            "six over quic               request order (iw=40)                                  1 person  x0.50",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
-        assert!(text.lines().all(|line| line.chars().count() <= 120 && line.trim_end() == line), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 150 && line.trim_end() == line), "{text}");
         assert_eq!(render(&Tally::default()), "Nobody is done.\n");
     }
 }

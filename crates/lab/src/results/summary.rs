@@ -180,11 +180,7 @@ impl Comparison {
             }),
             less: self.more,
             more: self.less,
-            verdict: match self.verdict {
-                Verdict::Less => Verdict::More,
-                Verdict::More => Verdict::Less,
-                same => same,
-            },
+            verdict: self.verdict.inverse(),
             causes: self.causes.clone(),
             experiment: self.experiment.clone(),
             ..*self
@@ -227,6 +223,29 @@ pub enum Verdict {
     Level,
     /// The seeds are too few to tell.
     Undecided,
+}
+
+impl Verdict {
+    /// As results name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Less => "less",
+            Self::More => "more",
+            Self::Level => "level",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// With the contestants changed about.
+    #[must_use]
+    pub const fn inverse(self) -> Self {
+        match self {
+            Self::Less => Self::More,
+            Self::More => Self::Less,
+            same => same,
+        }
+    }
 }
 
 /// What a ratio is where runs that did not finish count with their deadline.

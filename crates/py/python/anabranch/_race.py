@@ -36,6 +36,11 @@ class Result:
         return Table(self._native.objects())
 
     @property
+    def comparisons(self) -> Table:
+        """A row for each two contestants and metric: ratio of a over b on the same seeds, its 95 % interval, the verdict."""
+        return Table(self._native.comparisons())
+
+    @property
     def causes(self) -> Table:
         """A row for each setting that makes one contestant sooner than another, with its effect (a ratio of times)."""
         return Table(self._native.causes())

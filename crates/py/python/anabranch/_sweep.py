@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
 Flags = list[tuple[str, str]]
+#: Population, region, access, loss and number.
+Person = tuple[str, str, str, str, int]
 #: Most parts of a table, parts that many workers share well, and points that make a part worth its way to a worker and back.
 PARTS, SHARED, WORTH = 1000, 64, 8
+TABLES = ("summary", "comparisons", "runs", "objects", "causes")
 #: How often a shard is begun again whose worker died.
 TRIES = 5
 
@@ -34,9 +38,10 @@ TRIES = 5
 class Swept:
     """A dataset of a sweep: a folder of Parquet files for each table."""
 
-    def __init__(self, path: Path, populations: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, populations: Iterable[str] = (), command: str = "") -> None:
         self.path = path
         self._populations = list(populations)
+        self._command = command
 
     def dataset(self, table: str = "summary") -> pyarrow.dataset.Dataset:
         """A table as a dataset of pyarrow, read as it is asked."""
@@ -52,30 +57,42 @@ class Swept:
         """For which share of people which contestant is best, of a plan with a ``population``."""
         import pyarrow.dataset
 
-        own = pyarrow.dataset.field("metric") == "page_ms"
         found = self.dataset("summary")
         if "person" not in found.schema.names:
             raise ValueError(f"{self.path}: its points are no people; sweep a plan with a population")
-        kept = ["person", "region", "access", "loss", "contestant", "failed", "geometric_mean"]
-        several = "population" in found.schema.names
+        if not (self.path / "comparisons").exists():
+            raise ValueError(f"{self.path}: has no table of comparisons; sweep with tables=('summary', 'comparisons', 'causes')")
         counted = _native.People()
-        whose: Optional[tuple[str, str, str, str, int]] = None
-        times: list[tuple[str, Optional[float]]] = []
-        for batch in found.to_batches(columns=[*kept, *(["population"] if several else [])], filter=own):
+        for one, rows in self._by_person("summary", ["contestant", "failed", "geometric_mean"]):
+            counted.add(*one, [(row["contestant"], None if row["failed"] else row["geometric_mean"]) for row in rows])
+        for one, rows in self._by_person("comparisons", ["a", "b", "verdict"]):
+            counted.decide(*one, [(row["a"], row["b"], row["verdict"]) for row in rows])
+        if (self.path / "causes").exists():
+            what = ("winner", "loser", "factor", "change", "effect", "holds_back")
+            for batch in self.dataset("causes").to_batches():
+                for row in batch.to_pylist():
+                    counted.add_cause(row.get("population", ""), int(row["person"]), *(row[name] for name in what))
+        return People(counted, self._command, self._populations)
+
+    def _by_person(self, table: str, columns: list[str]) -> Iterator[tuple[Person, list[dict[str, Any]]]]:
+        """Each person, and the rows of a table that are about the page's time."""
+        import pyarrow.dataset
+
+        found = self.dataset(table)
+        place = ["population"] if "population" in found.schema.names else []
+        whole = ["person", "region", "access", "loss", *place, *columns]
+        whose: Optional[Person] = None
+        rows: list[dict[str, Any]] = []
+        for batch in found.to_batches(columns=whole, filter=pyarrow.dataset.field("metric") == "page_ms"):
             for row in batch.to_pylist():
                 one = (row.get("population", ""), row["region"], row["access"], row["loss"], int(row["person"]))
                 if whose is not None and one != whose:
-                    counted.add(*whose, times)
-                    times = []
+                    yield whose, rows
+                    rows = []
                 whose = one
-                times.append((row["contestant"], None if row["failed"] else row["geometric_mean"]))
+                rows.append(row)
         if whose is not None:
-            counted.add(*whose, times)
-        if (self.path / "causes").exists():
-            for batch in self.dataset("causes").to_batches(filter=~pyarrow.dataset.field("holds_back")):
-                for row in batch.to_pylist():
-                    counted.add_cause(row.get("population", ""), row["winner"], row["loser"], row["factor"], row["effect"])
-        return People(counted, f"anabranch.sweep(..., out={str(self.path)!r})", self._populations)
+            yield whose, rows
 
     def __repr__(self) -> str:
         return f"<anabranch sweep: {self.path}>"
@@ -136,7 +153,7 @@ def sweep(
     *,
     out: Union[str, os.PathLike[str]],
     client: Any = None,
-    tables: Iterable[str] = ("summary", "runs", "causes"),
+    tables: Iterable[str] = ("summary", "comparisons", "runs", "causes"),
     threads: Optional[int] = None,
     progress: Optional[Callable[[int, int], object]] = None,
     **keywords: Any,
@@ -145,7 +162,7 @@ def sweep(
 
     Without ``client`` all cores of this machine work (``threads`` of them, if given). With a ``dask.distributed.Client`` its workers
     do, here, by Slurm (``dask-jobqueue``) or in Kubernetes; a shard whose worker died is run again. The content is the same, and so
-    are the files. ``tables`` are of ``summary``, ``runs``, ``objects``, ``causes``, each with the number of its point before the
+    are the files. ``tables`` are of ``summary``, ``comparisons``, ``runs``, ``objects``, ``causes``, each with the number of its point before the
     factors. ``progress`` is called with points that are done and all points. What is there of the same sweep is kept; a folder with
     another one is refused. A plan that names other files needs them where the workers are. Needs pyarrow.
 
@@ -153,9 +170,9 @@ def sweep(
     """
     given = flags({("preset" if name == "network" else name): value for name, value in keywords.items()})
     names = tuple(tables)
-    unknown = [name for name in names if name not in ("summary", "runs", "objects", "causes")]
+    unknown = [name for name in names if name not in TABLES]
     if unknown:
-        raise ValueError(f"tables: {unknown[0]!r} is none of summary, runs, objects, causes")
+        raise ValueError(f"tables: {unknown[0]!r} is none of {', '.join(TABLES)}")
     file = None if plan is None else os.fspath(plan)
     plan_points = _native.Points(given, file)
     count = plan_points.count
@@ -174,7 +191,9 @@ def sweep(
         done += len(points)
         if progress is not None:
             progress(done, count)
-    return Swept(place, plan_points.populations)
+    words = [] if file is None else [file]
+    command = shlex.join(["anabranch", "race", *words, *(word for name, value in given for word in (f"--{name}", value))])
+    return Swept(place, plan_points.populations, command)
 
 
 def prepared(place: Path, given: Flags, text: Optional[tuple[str, str]], names: tuple[str, ...]) -> Path:

@@ -105,7 +105,7 @@ fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
     text(&race(&place, &[&["--population", "own.toml"], &base[..]].concat()));
     let one =
         ["--population", "own.toml", "--people", "1", "--runs", "1", "--transport", "tcp", "--out", "one"];
-    assert!(text(&race(&place, &one)).contains("1 person;"));
+    assert!(text(&race(&place, &one)).contains("1 person, simulated;"));
     let refused = |words: &[&str], said: &str| {
         let output = race(&place, words);
         let line = errors(&output);

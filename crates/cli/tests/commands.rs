@@ -132,10 +132,12 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
     (
         "anabranch race examples/population.toml --people 300 --runs 5 --causes off --out both --transport \
-         http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport http3-bbr=quic:cc=bbr",
+         http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport \
+         http1-bbr=tcp:connections=6,tls=yes,priority=yes,cc=bbr --transport http3-bbr=quic:cc=bbr",
         Run(
             "anabranch race examples/population.toml --people 2 --runs 1 --causes off --out both --transport \
-             http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport http3-bbr=quic:cc=bbr",
+             http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport \
+             http1-bbr=tcp:connections=6,tls=yes,priority=yes,cc=bbr --transport http3-bbr=quic:cc=bbr",
         ),
         "as typed it takes minutes",
     ),

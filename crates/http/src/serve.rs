@@ -293,7 +293,7 @@ where
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(async {
             match service.options.versions {
-                // Boxed: the tens of thousands that speak nothing of it have no room for it.
+                // Boxed: else the task of every session, of whatever version, has room for it.
                 Versions::Http3 => {
                     Box::pin(http3::serve(service.clone(), session.clone(), activity.clone())).await;
                 }

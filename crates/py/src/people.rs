@@ -1,6 +1,6 @@
 //! People that were raced: what the tables of a sweep say of them, as text and as a page.
 
-use anabranch_lab::population::tally::{Found, Group};
+use anabranch_lab::population::tally::{Group, NamedCause};
 use anabranch_lab::population::{Tally, page, text};
 use anabranch_lab::results::Verdict;
 use pyo3::exceptions::PyValueError;
@@ -68,7 +68,7 @@ impl People {
         effect: f64,
         holds_back: bool,
     ) {
-        let found = Found { winner, loser, factor, change, effect, holds_back };
+        let found = NamedCause { winner, loser, factor, change, effect, holds_back };
         self.locked().add_cause(population, number, &found);
     }
 

@@ -231,11 +231,10 @@ pub fn objects(race: &Race) -> PyResult<Table> {
 
 /// A row for each point, contestant before another one, and metric that they are compared in.
 pub fn comparisons(race: &Race) -> PyResult<Table> {
-    let all = |point| -> Vec<(&Point, &Comparison)> {
-        let point: &Point = point;
-        point.comparisons.iter().map(|comparison| (point, comparison)).collect()
-    };
-    let rows: Vec<(&Point, &Comparison)> = race.points.iter().flat_map(all).collect();
+    let mut rows: Vec<(&Point, &Comparison)> = Vec::new();
+    for point in &race.points {
+        rows.extend(point.comparisons.iter().map(|comparison| (point, comparison)));
+    }
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
     columns.text("a", rows.iter().map(|row| Some(row.1.a.as_str())));
     columns.text("b", rows.iter().map(|row| Some(row.1.b.as_str())));

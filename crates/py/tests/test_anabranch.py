@@ -1,5 +1,6 @@
 """What the package promises: equal to the command line, one sentence for what is wrong, tables that others read."""
 
+import contextlib
 import json
 import os
 import re
@@ -243,7 +244,7 @@ def test_people_are_those_of_the_command(tmp_path):
 PLAN = 'objects = "2x10kB"\nrtt = ["10ms", "40ms", "90ms"]\nloss = "0"\nruns = 2\ntransport = ["tcp", "sctp"]\n'
 #: Slurm as it is seen from outside: a job is a copy of its script, run in the background, for five minutes at most.
 SLURM = {
-    "sbatch": 'job=$(mktemp "$JOBS/XXXXXX"); cp "$1" "$job"; setsid timeout 300 bash "$job" > "$job.log" 2>&1 < /dev/null &\necho "Submitted batch job $!"',
+    "sbatch": 'job=$(mktemp "$JOBS/XXXXXX"); cp "$1" "$job"; setsid timeout 300 bash "$job" > "$job.log" 2>&1 < /dev/null &\necho $! >> "$JOBS/jobs"\necho "Submitted batch job $!"',
     "scancel": 'for job; do kill -- "-$job"; done',
 }
 
@@ -260,7 +261,14 @@ def test_the_example_of_a_cluster(tmp_path, kind):
     script = Path(__file__).parent.parent / "examples" / "sweep.py"
     command = [sys.executable, script, tmp_path / "plan.toml", tmp_path / "whole", kind, "2"]
     own = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "JOBS": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=own, timeout=300)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=own, timeout=300)
+    finally:
+        # Of jobs that nobody has cancelled nothing stays.
+        jobs = tmp_path / "jobs"
+        for job in jobs.read_text().split() if jobs.exists() else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(job), signal.SIGKILL)
     assert done.returncode == 0, done.stderr
     assert "3/3" in done.stdout
     here = anabranch.sweep(tmp_path / "plan.toml", out=tmp_path / "here")

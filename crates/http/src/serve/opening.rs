@@ -74,7 +74,7 @@ pub(super) async fn serve<W, S, O, N>(
             activity.moved(service.world.now(), seen.len());
             Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
         }
-        // Boxed, as the other: a stream that has not said anything has no room for either.
+        // Boxed, both: else a stream that has sent nothing yet has room for either.
         Some(true) => Box::pin(http2::serve(service, (session, stream), activity, exchange, seen)).await,
     }
 }

@@ -50,10 +50,11 @@ pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Ite
         compared(&mut out, tally);
     }
     out.push_str("<h2>Contestants</h2><ul>");
-    for (name, rest) in tally.nicknames() {
-        let _ = write!(out, "<li><b>{}</b>: <code>{}</code></li>", escape(name), escape(rest));
+    for (name, rest) in tally.contestants() {
+        let name = name.map_or(String::new(), |name| format!("<b>{}</b>: ", escape(name)));
+        let _ = write!(out, "<li>{name}<code>{}</code></li>", escape(rest));
     }
-    out.push_str("</ul>\n");
+    out.push_str("</ul><p class=\"note\">Congestion control is CUBIC where <code>cc</code> does not say otherwise.</p>\n");
     for (name, all) in super::sources(populations) {
         parameters(&mut out, &name, &all);
     }
@@ -173,7 +174,7 @@ fn colour(tally: &Tally, outcome: usize) -> String {
 /// What each contestant would cost if all had it.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
-                           (across): a cumulative distribution for each contestant. The higher a curve, the less it costs to \
+                           (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \
                            give it to everybody. These are estimates; that chance has a part in them is not counted.";
     let _ = write!(out, "<h3>What one for everybody costs</h3><p class=\"note\">{CAPTION}</p>");
     let names = tally.names();
@@ -260,9 +261,9 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     let (people, unnamed) = tally.explained(population);
     let _ = write!(
         out,
-        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the soonest and the next that is not \
-         level: the later gets one group of the sooner's settings, and loads the same pages again. What makes it sooner is a \
-         cause of its being later; in spite of what makes it later the sooner one is sooner. Effects are geometric means over \
+        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the contestant of the least time and the \
+         first that is later beyond chance: the later gets one group of the other's settings, and loads the same pages again. What \
+         makes it sooner is a cause of its being later; in spite of what makes it later the other is ahead. Effects are geometric means over \
          the people of whom it is named. For {} of {} whose contestants differ no setting is named.</p><div \
          class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>because of</th><th>most often \
          by</th><th>people</th><th>makes the later sooner</th></tr></thead><tbody>",

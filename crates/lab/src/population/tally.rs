@@ -4,7 +4,7 @@
 
 use crate::results::label::{shown, split};
 use crate::results::{Cause, Contestant, Point, Verdict};
-use crate::stats::decision::GAP;
+use crate::stats::decision::{GAP, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One person's page loads.
@@ -27,25 +27,15 @@ impl One {
         }
     }
 
-    /// How the contestant of the least time stands to the others.
-    fn outcome(&self) -> Outcome {
+    /// The contestant of the least time, and how it stands to the others.
+    fn first(&self) -> (usize, Standing) {
         let all = 0..self.times.len();
-        let Some(first) = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])) else {
-            return Outcome::Undecided;
-        };
-        if self.times[first].is_infinite() {
-            return Outcome::Undecided;
+        let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
+        if self.times.get(first).is_none_or(|time| time.is_infinite()) {
+            return (first, Standing::Nobody);
         }
-        // As in a sweep: one that may be sooner makes it undecided.
-        let mut found = Outcome::Soonest(first);
-        for other in all.filter(|&other| other != first) {
-            match self.verdict(first, other) {
-                Verdict::Less => {}
-                Verdict::Level if found != Outcome::Undecided => found = Outcome::Level,
-                _ => found = Outcome::Undecided,
-            }
-        }
-        found
+        let others = all.filter(|&other| other != first).map(|other| Some(self.verdict(other, first)));
+        (first, Standing::of_first(others))
     }
 
     /// One contestant is sooner than another.
@@ -57,17 +47,6 @@ impl One {
 /// The place of a contestant and one before it among all pairs.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
-}
-
-/// What came of a person.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
-    /// This contestant is sooner than every other.
-    Soonest(usize),
-    /// The first is level with one or more, and sooner than the others.
-    Level,
-    /// The page loads are too few to tell, or none of any contestant was done.
-    Undecided,
 }
 
 /// Where a person is.
@@ -132,7 +111,7 @@ struct Effects {
 
 /// A cause that an experiment with one person found.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Found<'a> {
+pub struct NamedCause<'a> {
     /// Who is sooner, as typed.
     pub winner: &'a str,
     /// Who is later, as typed.
@@ -183,7 +162,7 @@ pub struct Shares {
     pub soonest: Vec<Share>,
     /// The first are level.
     pub level: Share,
-    /// The page loads are too few to tell.
+    /// The page loads are too few to tell, or none of any contestant was done.
     pub undecided: Share,
     /// By contestant: a page load was not done at the deadline.
     pub unfinished: Vec<Share>,
@@ -195,10 +174,11 @@ impl Shares {
         self.soonest.iter().copied().chain([self.level, self.undecided])
     }
 
-    /// The place of the most common of [`Self::outcomes`]; of two as common the later.
+    /// The places of the most common of [`Self::outcomes`]: of one, or of several that are as common.
     #[must_use]
-    pub fn commonest(&self) -> usize {
-        self.outcomes().enumerate().max_by_key(|(_, share)| share.count).map_or(0, |(at, _)| at)
+    pub fn commonest(&self) -> Vec<usize> {
+        let most = self.outcomes().map(|share| share.count).max();
+        self.outcomes().enumerate().filter(|(_, share)| Some(share.count) == most).map(|(at, _)| at).collect()
     }
 }
 
@@ -275,14 +255,18 @@ impl Tally {
             for (cause, holds_back) in helps.chain(holds_back) {
                 let Cause { factor, change, effect, .. } = cause;
                 let (winner, loser) = (&experiment.winner, &experiment.loser);
-                let found = Found { winner, loser, factor, change, effect: *effect, holds_back };
+                let found = NamedCause { winner, loser, factor, change, effect: *effect, holds_back };
                 self.add_cause(&place.population, number, &found);
             }
         }
     }
 
-    /// Adds a person with each contestant's time, milliseconds; who is there already is the same again.
+    /// Adds a person with each contestant's time, milliseconds; who is there already is the same again, and who has no contestant
+    /// is nobody.
     pub fn add_person(&mut self, place: &Group, number: u64, times: &[(&str, Option<f64>)]) {
+        if times.is_empty() {
+            return;
+        }
         if self.names.is_empty() {
             self.typed = times.iter().map(|(name, _)| (*name).to_owned()).collect();
             self.names = times.iter().map(|(name, _)| shown(name).to_owned()).collect();
@@ -312,7 +296,7 @@ impl Tally {
     }
 
     /// Adds what an experiment with this person found.
-    pub fn add_cause(&mut self, population: &str, number: u64, found: &Found<'_>) {
+    pub fn add_cause(&mut self, population: &str, number: u64, found: &NamedCause<'_>) {
         let kind = Kind {
             population: population.to_owned(),
             winner: shown(found.winner).to_owned(),
@@ -328,9 +312,9 @@ impl Tally {
         }
     }
 
-    /// What each contestant that has a name of its own is: name, and the rest as typed.
-    pub fn nicknames(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.typed.iter().filter_map(|typed| split(typed).0.zip(Some(split(typed).1)))
+    /// What each contestant is: its name, if it has one of its own, and the rest as typed.
+    pub fn contestants(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+        self.typed.iter().map(|typed| split(typed))
     }
 
     /// The contestants, in the order of the plan.
@@ -372,10 +356,10 @@ impl Tally {
         let (mut people, mut level, mut undecided) = (0, 0, 0);
         for one in self.among(fitting) {
             people += 1;
-            match one.outcome() {
-                Outcome::Soonest(at) => soonest[at] += 1,
-                Outcome::Level => level += 1,
-                Outcome::Undecided => undecided += 1,
+            match one.first() {
+                (first, Standing::Wins) => soonest[first] += 1,
+                (_, Standing::Level) => level += 1,
+                (_, Standing::Undecided | Standing::Nobody) => undecided += 1,
             }
             for (count, time) in unfinished.iter_mut().zip(&one.times) {
                 *count += usize::from(time.is_infinite());
@@ -485,7 +469,7 @@ mod tests {
         let all = tally.shares(|_| true);
         assert_eq!(all.people, 3);
         assert_eq!(all.outcomes().map(|share| share.count).collect::<Vec<_>>(), [1, 1, 1, 0]);
-        assert_eq!(all.commonest(), 2, "of outcomes as common the later");
+        assert_eq!(all.commonest(), [0, 1, 2]);
         assert_eq!(all.unfinished[1].count, 1);
         let pair = tally.pair(1, 0, |_| true);
         assert_eq!([pair.sooner, pair.later, pair.level].map(|share| share.count), [1, 1, 1]);
@@ -525,7 +509,7 @@ mod tests {
             for ((one, other), verdict) in [("b", "a"), ("c", "a"), ("c", "b")].into_iter().zip(verdicts) {
                 tally.decide(&place, 1, one, other, verdict);
             }
-            tally.shares(|_| true).commonest()
+            tally.shares(|_| true).commonest()[0]
         };
         use Verdict::{Less, Level, More, Undecided};
         assert_eq!(outcome([More, More, More]), 0);

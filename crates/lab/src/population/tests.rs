@@ -1,7 +1,7 @@
 //! People for the tests of what is said of them.
 
 use super::Tally;
-use super::tally::{Found, Group};
+use super::tally::{Group, NamedCause};
 use crate::results::Verdict;
 
 /// Three people in two regions.
@@ -14,7 +14,7 @@ pub fn three() -> Tally {
     tally.decide(&place("Europe"), 1, "quic", "six=tcp:connections=6", Verdict::Less);
     tally.decide(&place("Europe"), 2, "six=tcp:connections=6", "quic", Verdict::Level);
     tally.decide(&place("Africa"), 10, "six=tcp:connections=6", "quic", Verdict::Less);
-    let found = Found {
+    let found = NamedCause {
         winner: "six=tcp:connections=6",
         loser: "quic",
         factor: "windows",
@@ -23,7 +23,7 @@ pub fn three() -> Tally {
         holds_back: false,
     };
     tally.add_cause("", 10, &found);
-    tally.add_cause("", 20, &Found { effect: 1.0, ..found });
-    tally.add_cause("", 10, &Found { effect: 0.5, factor: "request order", holds_back: true, ..found });
+    tally.add_cause("", 20, &NamedCause { effect: 1.0, ..found });
+    tally.add_cause("", 10, &NamedCause { effect: 0.5, factor: "request order", holds_back: true, ..found });
     tally
 }

@@ -24,8 +24,10 @@ pub fn render(tally: &Tally) -> String {
     for population in tally.populations() {
         one(&mut out, tally, population);
     }
-    for (name, rest) in tally.nicknames() {
-        let _ = writeln!(out, "{name}: {rest}");
+    for (name, rest) in tally.contestants() {
+        if let Some(name) = name {
+            let _ = writeln!(out, "{name}: {rest}");
+        }
     }
     if tally.populations().len() > 1 {
         out.push('\n');
@@ -73,14 +75,14 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     table(out, tally.names(), "by random packet loss", &losses);
     let _ = write!(out, "\n{:<28}", "the commonest outcome");
     for kind in &access {
-        let _ = write!(out, "{kind:<32}");
+        let _ = write!(out, "{kind:<40}");
     }
     trim(out);
     for region in tally.values(|group| &group.region) {
         let _ = write!(out, "{region:<28}");
         for kind in &access {
             let shares = tally.shares(|group| own(group) && group.region == region && group.access == **kind);
-            let _ = write!(out, "{:<32}", most(&shares, tally.names()));
+            let _ = write!(out, "{:<40}", most(&shares, tally.names()));
         }
         trim(out);
     }
@@ -92,10 +94,13 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
 
 /// Each contestant beside each before it.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
-    let heading = ["", "sooner for", "later for", "level for", "the other's time over its own:"];
-    let [own, sooner, later, level, ratios] = heading;
-    let _ = writeln!(out, "\n{own:<28}{sooner:<18}{later:<18}{level:<18}{ratios}");
-    let _ = writeln!(out, "{:<82}10th, 50th, 90th of 100 people", "");
+    let first = wide(12, tally.names()) * 2 + 4;
+    let _ = writeln!(
+        out,
+        "\n{:<first$}{:<18}{:<18}{:<18}the other's time over its own:",
+        "", "sooner for", "later for", "level for"
+    );
+    let _ = writeln!(out, "{:<1$}10th, 50th, 90th of 100 people", "", first + 54);
     for one in 0..tally.names().len() {
         for other in 0..one {
             let pair = tally.pair(one, other, |group| group.population == population);
@@ -103,7 +108,7 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
             let [sooner, later, level] = [pair.sooner, pair.later, pair.level].map(told);
             let _ = writeln!(
                 out,
-                "{name:<28}{sooner:<18}{later:<18}{level:<18}{}",
+                "{name:<first$}{sooner:<18}{later:<18}{level:<18}{}",
                 [0.1, 0.5, 0.9].map(|share| ratio_at(&pair.ratios, share)).join("  ")
             );
         }
@@ -112,17 +117,18 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
 
 /// What each contestant would cost if all had it.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
+    let first = wide(24, tally.names());
     let _ = writeln!(
         out,
-        "\n{:<24}{:<18}its time over the least of all contestants':",
+        "\n{:<first$}{:<18}its time over the least of all contestants':",
         "if everybody had it", "at most x1.03 for"
     );
-    let _ = writeln!(out, "{:<42}geometric mean, 50th, 90th of 100 people", "");
+    let _ = writeln!(out, "{:<1$}geometric mean, 50th, 90th of 100 people", "", first + 18);
     for (at, name) in tally.names().iter().enumerate() {
         let cost = tally.cost(at, |group| group.population == population);
         let mean = shown(cost.mean());
         let ratios = [0.5, 0.9].map(|share| ratio_at(&cost.ratios, share)).join("  ");
-        let _ = writeln!(out, "{name:<24}{:<18}{mean:<16}{ratios}", told(cost.near));
+        let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", told(cost.near));
     }
 }
 
@@ -135,35 +141,41 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     let (people, unnamed) = tally.explained(population);
     let _ = writeln!(
         out,
-        "\nwhy, by experiments with one person in ten ({}): who is sooner than the next that is not level, which of\n\
-         its settings make the other sooner, for how many people, and how much",
+        "\nwhy, by experiments with one person in ten ({}): the contestant of the least time over the first that is later\n\
+         beyond chance, which of its settings make the other sooner, for how many people, and how much",
         self::people(people)
     );
-    of_causes(out, why.iter().filter(|why| !why.holds_back).collect());
+    let (held_back, helped): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
+    cause_lines(out, &helped);
     let _ = writeln!(
         out,
         "no setting is named for {} of {} whose contestants differ",
         unnamed.count,
         self::people(unnamed.of)
     );
-    let held_back: Vec<_> = why.iter().filter(|why| why.holds_back).collect();
     if !held_back.is_empty() {
-        let _ = writeln!(out, "\nheld back by settings of its own, which make the other later");
-        of_causes(out, held_back);
+        let _ =
+            writeln!(out, "\nit is ahead in spite of these settings of its own, which make the other later");
+        cause_lines(out, &held_back);
     }
 }
 
 /// A line for each cause.
-fn of_causes(out: &mut String, causes: Vec<&Why>) {
+fn cause_lines(out: &mut String, causes: &[&Why]) {
     for why in causes.iter().take(MOST_CAUSES) {
         let pair = format!("{} over {}", why.winner, why.loser);
         let what = format!("{} ({})", why.factor, why.change);
         let word = if why.people == 1 { "person" } else { "people" };
-        let _ = writeln!(out, "{pair:<28}{what:<52} {:>3} {word:<7} x{:.2}", why.people, why.effect);
+        let _ = writeln!(out, "{pair:<27} {what:<52} {:>3} {word:<7} x{:.2}", why.people, why.effect);
     }
     if causes.len() > MOST_CAUSES {
         let _ = writeln!(out, "and {} more", causes.len() - MOST_CAUSES);
     }
+}
+
+/// Columns for names: `least`, or more for long ones.
+fn wide(least: usize, names: &[String]) -> usize {
+    names.iter().map(|name| name.chars().count() + 2).fold(least, usize::max)
 }
 
 /// `x1.50`, so far up among ratios in order.
@@ -181,8 +193,9 @@ pub(super) fn shown(ratio: f64) -> String {
 
 /// Who is soonest for which share, a column for some of the people.
 fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shares)]) {
+    let first = wide(24, names);
     let mut row = |name: &str, cell: &dyn Fn(&str, &Shares) -> String| {
-        let _ = write!(out, "{name:<24}");
+        let _ = write!(out, "{name:<first$}");
         for (title, shares) in columns {
             let _ = write!(out, "{:<20}", cell(title, shares));
         }
@@ -204,30 +217,32 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
 
 /// How the shares move from one population to the next: what hangs on what is assumed.
 fn compared(out: &mut String, tally: &Tally) {
+    let each = wide(14, tally.names());
     let _ = write!(out, "{:<28}", "soonest, of people");
     for name in tally.names() {
-        let _ = write!(out, "{name:<14}");
+        let _ = write!(out, "{name:<each$}");
     }
-    out.push_str("level         undecided\n");
+    let _ = writeln!(out, "{:<each$}undecided", "level");
     for population in tally.populations() {
         let shares = tally.shares(|group| group.population == population);
         let _ = write!(out, "{population:<28}");
         for share in shares.outcomes() {
-            let _ = write!(out, "{:<14}", percent(share.value()));
+            let _ = write!(out, "{:<each$}", percent(share.value()));
         }
         trim(out);
     }
 }
 
-/// The most common outcome: `http3 61 % (55-67) of 240`.
+/// The most common outcome, or those that are as common: `http3 61 % (55-67) of 240`.
 pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
     }
-    let at = shares.commonest();
-    let Some(share) = shares.outcomes().nth(at) else { return String::new() };
+    let most = shares.commonest();
+    let Some(share) = most.first().and_then(|&at| shares.outcomes().nth(at)) else { return String::new() };
     let [low, high] = share.interval().map(|share| share * 100.0);
-    format!("{} {} ({low:.0}-{high:.0}) of {}", outcome(names, at), percent(share.value()), shares.people)
+    let most = most.iter().map(|&at| outcome(names, at)).collect::<Vec<_>>().join(", ");
+    format!("{most} {} ({low:.0}-{high:.0}) of {}", percent(share.value()), shares.people)
 }
 
 /// The name of one of [`Shares::outcomes`].
@@ -261,6 +276,7 @@ fn trim(out: &mut String) {
 mod tests {
     use super::super::tests::three;
     use super::*;
+    use crate::results::Verdict;
 
     #[test]
     fn people_in_a_few_lines() {
@@ -286,5 +302,30 @@ mod tests {
         }
         assert!(text.lines().all(|line| line.chars().count() <= 150 && line.trim_end() == line), "{text}");
         assert_eq!(render(&Tally::default()), "Nobody is done.\n");
+    }
+
+    #[test]
+    fn long_names_stay_apart_from_figures_and_ties_are_told() {
+        let names = ["tcp:connections=6,tls=yes,priority=yes,cc=bbr", "tcp:http=2,tls=yes"];
+        let mut tally = Tally::default();
+        for number in 1..=40 {
+            tally.add_person(&Group::default(), number, &[(names[0], Some(100.0)), (names[1], Some(200.0))]);
+            if number > 20 {
+                tally.decide(&Group::default(), number, names[1], names[0], Verdict::More);
+            }
+        }
+        tally.add_person(&Group::default(), 41, &[]);
+        let text = render(&tally);
+        for line in [
+            format!("\n{}  50.0 % (35-65)", names[0]),
+            format!("\n{} over {}", names[1], names[0]),
+            format!("{}, undecided 50 % (35-65) of 40", names[0]),
+        ] {
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+        let run_in = |line: &str| {
+            names.iter().any(|name| line.contains(&format!("{name}0")) || line.contains(&format!("{name}x")))
+        };
+        assert!(!text.lines().any(run_in), "{text}");
     }
 }

@@ -9,6 +9,31 @@ use crate::results::{Bound, Comparison, Verdict};
 /// A gap that matters: a factor of 1.03.
 pub const GAP: f64 = 1.03;
 
+/// How the first of several contestants stands to the others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Standing {
+    /// It is sooner than every other.
+    Wins,
+    /// It is level with one or more, and sooner than the others.
+    Level,
+    /// Of one or more it is not decided.
+    Undecided,
+    /// No run of any contestant finished.
+    Nobody,
+}
+
+impl Standing {
+    /// Of the first, by what was decided of each other over it.
+    pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
+        let one = |verdict| match verdict {
+            Some(Verdict::More) => Self::Wins,
+            Some(Verdict::Level) => Self::Level,
+            _ => Self::Undecided,
+        };
+        others.map(one).max().unwrap_or(Self::Wins)
+    }
+}
+
 /// What was found of two contestants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Found {

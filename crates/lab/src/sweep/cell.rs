@@ -1,20 +1,9 @@
 //! What one point says: who wins, and by how much over the next. A few bytes, so that thousands fit where their runs do not.
 
-use crate::results::{Point, Verdict};
+use crate::results::Point;
 use crate::verdict;
 
-/// How the first stands to the others.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Standing {
-    /// It is sooner than every other.
-    Wins,
-    /// It is level with one or more, and sooner than the others.
-    Level,
-    /// Of one or more it is not decided.
-    Undecided,
-    /// No run of any contestant finished.
-    Nobody,
-}
+pub use crate::stats::decision::Standing;
 
 /// One point.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,17 +31,11 @@ impl Cell {
         let Some(((winner, time), rest)) = ranked.split_first() else {
             return Self { standing: Standing::Nobody, first: None, lead: None, times };
         };
-        let standing = |name: &str| match point
-            .compared(name, &winner.name, point.decisive())
-            .map(|found| found.verdict)
-        {
-            Some(Verdict::More) => Standing::Wins,
-            Some(Verdict::Level) => Standing::Level,
-            _ => Standing::Undecided,
-        };
-        let others = rest.iter().map(|(other, _)| standing(&other.name));
+        let over_winner =
+            |name: &str| point.compared(name, &winner.name, point.decisive()).map(|found| found.verdict);
+        let others = rest.iter().map(|(other, _)| over_winner(&other.name));
         Self {
-            standing: others.max().unwrap_or(Standing::Wins),
+            standing: Standing::of_first(others),
             first: point.contestants.iter().position(|contestant| contestant.name == winner.name),
             lead: rest.first().map(|(_, next)| next / time),
             times,

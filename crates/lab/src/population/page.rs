@@ -340,7 +340,7 @@ fn curves(
     }
     let _ = write!(
         out,
-        "<text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{title}</text><text x=\"12\" y=\"{2:.1}\" text-anchor=\"middle\" \
+        "<text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{title}</text><text class=\"up\" x=\"12\" y=\"{2:.1}\" text-anchor=\"middle\" \
          transform=\"rotate(-90 12 {2:.1})\">share of people</text>",
         x((low * high).sqrt()),
         height - 8.0,

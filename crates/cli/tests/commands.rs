@@ -111,7 +111,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "it needs the package of Python, whose tests sweep people",
     ),
     (
-        "anabranch race examples/population.toml --people 400 --runs 5 --causes off --out assumed --population \
+        "anabranch race examples/population.toml --people 400 --runs 6 --causes off --out assumed --population \
          world,world:loss=x0,world:loss=x10,world:queue=x0.25,world:rtt=x2,world:bytes=x0.25",
         Run(
             "anabranch race examples/population.toml --people 1 --runs 1 --causes off --out assumed --population \
@@ -120,7 +120,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "as typed it takes minutes",
     ),
     (
-        "anabranch race examples/population.toml --people 300 --runs 5 --causes off --out bbr --transport \
+        "anabranch race examples/population.toml --people 300 --runs 6 --causes off --out bbr --transport \
          http1=tcp:connections=6,tls=yes,priority=yes,cc=bbr --transport http2=tcp:http=2,tls=yes,cc=bbr --transport \
          http3=quic:cc=bbr --transport sctp-dtls=sctp:dtls=yes,priority=yes,cc=bbr",
         Run(
@@ -131,7 +131,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "as typed it takes minutes",
     ),
     (
-        "anabranch race examples/population.toml --people 300 --runs 5 --causes off --out both --transport \
+        "anabranch race examples/population.toml --people 300 --runs 6 --causes off --out both --transport \
          http1=tcp:connections=6,tls=yes,priority=yes --transport http3=quic --transport \
          http1-bbr=tcp:connections=6,tls=yes,priority=yes,cc=bbr --transport http3-bbr=quic:cc=bbr",
         Run(

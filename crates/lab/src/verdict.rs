@@ -128,6 +128,7 @@ impl Clauses {
         let digits = match (found.exact, found.ci95) {
             (true, _) => "exact".to_owned(),
             (false, Some([low, high])) => format!("{low:.2}-{high:.2}"),
+            (false, None) if found.n > 1 => format!("{} runs all alike", found.n),
             (false, None) => "no interval".to_owned(),
         };
         match found.verdict {
@@ -146,6 +147,7 @@ impl Clauses {
             Verdict::Level => self.level.push(format!("{other} ({ratio:.2}x, {digits})")),
             Verdict::Less | Verdict::Undecided => {
                 let more = match (found.more_seeds, found.bound) {
+                    (Some(1), _) => "; 1 more seed".to_owned(),
                     (Some(more), _) => format!("; {} more seeds", rounded_up(more)),
                     (None, Some(_)) => "; unfinished runs leave it open".to_owned(),
                     (None, None) => String::new(),

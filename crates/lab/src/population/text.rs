@@ -186,9 +186,13 @@ pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
     shown(ratio)
 }
 
-/// `x1.50`; infinite where a page was not done.
+/// `x1.50`; infinite where the page of the time above the line was not done, 0 where that below was not.
 pub(super) fn shown(ratio: f64) -> String {
-    if ratio.is_finite() { format!("x{ratio:.2}") } else { "not done".to_owned() }
+    match ratio {
+        0.0 => "own not done".to_owned(),
+        ratio if ratio.is_finite() => format!("x{ratio:.2}"),
+        _ => "not done".to_owned(),
+    }
 }
 
 /// Who is soonest for which share, a column for some of the people.

@@ -174,6 +174,7 @@ impl Standing {
         let sure = match (found.exact, found.ci95) {
             (true, _) => " (exact: all runs are alike)".to_owned(),
             (false, Some([low, high])) => format!(" (95 % interval {low:.2} to {high:.2})"),
+            (false, None) if found.n > 1 => format!(" ({} runs, all alike)", found.n),
             (false, None) => " (one run: no interval)".to_owned(),
         };
         let bound = match found.bound {

@@ -149,9 +149,8 @@ pub(super) fn versus_text(ratio: &Comparison) -> String {
         Some(Bound::AtMost) => "≤ ",
         Some(Bound::Unknown) => "? ",
     };
-    let Some([low, high]) = ratio.ci95 else { return format!("{sign}{value:.2}") };
     let clear = if matches!(ratio.verdict, Verdict::Less | Verdict::More) { "best" } else { "" };
-    format!(
-        "<span class=\"{clear}\">{sign}{value:.2}</span><br><span class=\"unit\">{low:.2} – {high:.2}</span>"
-    )
+    let ends = |[low, high]: [f64; 2]| format!("<br><span class=\"unit\">{low:.2} – {high:.2}</span>");
+    let interval = ratio.ci95.map_or(String::new(), ends);
+    format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
 }

@@ -210,8 +210,7 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// What a comparison says: the 95 % interval excludes 1 and the gap is at least 3 %, or it lies within 3 % either way, or
-/// neither.
+/// What a comparison says, by [`decide`](crate::stats::decision::decide).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

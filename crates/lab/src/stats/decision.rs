@@ -1,13 +1,18 @@
 //! What a ratio and its interval decide, and how many seeds would decide it where they do not.
 //!
 //! Two contestants differ when the 95 % interval excludes 1 and the gap is at least 3 %; they are level when the interval
-//! lies within 3 % either way; else it is undecided.
+//! lies within 3 % either way; else it is undecided. Ratios that are all alike have no spread, and so no t-interval; of
+//! [`FEWEST_ALIKE`] or more the interval of their median by ranks is that one value, which decides.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::results::{Bound, Comparison, Verdict};
 
 /// A gap that matters: a factor of 1.03.
 pub const GAP: f64 = 1.03;
+
+/// So many ratios that are all alike decide by their value: more than half of all seeds have it, with 95 %
+/// ([`median_ci95`](super::interval::median_ci95); 2 x 2^-6 is 3 %).
+pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first of several contestants stands to the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,7 +44,7 @@ impl Standing {
 pub struct Found {
     /// Geometric mean of a/b.
     pub ratio: f64,
-    /// The ratio's 95 % interval; `None` where there is none.
+    /// The ratio's 95 % interval; `None` of one pair, or where all ratios are alike.
     pub ci95: Option<[f64; 2]>,
     /// Pairs.
     pub n: u64,
@@ -66,14 +71,20 @@ pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
     if found.exact {
         return (if matters { towards } else { Verdict::Level }, None);
     }
-    let Some([low, high]) = found.ci95 else { return (Verdict::Undecided, None) };
+    let interval = match found.ci95 {
+        None if found.n >= FEWEST_ALIKE => [found.ratio; 2],
+        None if found.n > 1 => return (Verdict::Undecided, Some(FEWEST_ALIKE - found.n)),
+        None => return (Verdict::Undecided, None),
+        Some(interval) => interval,
+    };
+    let [low, high] = interval;
     if matters && (low > 1.0 || high < 1.0) {
         return (towards, None);
     }
     if found.bound.is_none() && low >= 1.0 / GAP && high <= GAP {
         return (Verdict::Level, None);
     }
-    (Verdict::Undecided, more_seeds(found, [low, high]))
+    (Verdict::Undecided, more_seeds(found, interval))
 }
 
 /// Seeds beyond those there are that would make the interval decide, with the ratio and the spread as they are.
@@ -178,6 +189,29 @@ mod tests {
         assert_eq!((one(1.03, true), one(0.9, true)), (Verdict::More, Verdict::Less));
         assert_eq!((one(1.02, true), one(1.0, true)), (Verdict::Level, Verdict::Level));
         assert_eq!(one(2.0, false), Verdict::Undecided);
+    }
+
+    /// Where packets can be lost and none was, in any run, all ratios are alike: six of them decide, five do not.
+    #[test]
+    fn runs_that_are_all_alike_decide_where_they_are_six() {
+        let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });
+        assert_eq!(alike(1.03, 6, None), (Verdict::More, None));
+        assert_eq!(alike(0.5, 10, None), (Verdict::Less, None));
+        assert_eq!(alike(1.02, 6, None), (Verdict::Level, None));
+        assert_eq!(alike(2.0, 5, None), (Verdict::Undecided, Some(1)));
+        assert_eq!(alike(2.0, 2, None), (Verdict::Undecided, Some(4)));
+        assert_eq!(alike(2.0, 1, None), (Verdict::Undecided, None));
+        assert_eq!(alike(2.0, 6, Some(Bound::AtLeast)), (Verdict::More, None));
+        assert_eq!(alike(2.0, 6, Some(Bound::AtMost)), (Verdict::Undecided, None));
+        assert_eq!(alike(1.0, 6, Some(Bound::AtLeast)), (Verdict::Undecided, None));
+    }
+
+    /// It is the least number of values of which the median has an interval by ranks.
+    #[test]
+    fn so_many_alike_are_those_that_ranks_need() {
+        let values = |n: u64| (1..=n).map(|value| value as f64).collect::<Vec<_>>();
+        assert!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE)).is_some());
+        assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);
     }
 
     /// As many seeds in which `b` was sooner, and later.

@@ -254,8 +254,11 @@ pub(super) fn outcome(names: &[String], at: usize) -> &str {
     names.get(at).map_or(if at == names.len() { "level" } else { "undecided" }, String::as_str)
 }
 
-/// `38 % (36-40)`.
+/// `38 % (36-40)`; `-` of nobody.
 pub(super) fn told(share: Share) -> String {
+    if share.of == 0 {
+        return "-".to_owned();
+    }
     let [low, high] = share.interval();
     // Of a small share the interval has a digit more.
     let digits = usize::from(share.value() < 0.095);
@@ -294,6 +297,7 @@ mod tests {
             "nobody: level           33.3 % (6-79)",
             "quic: not done          33.3 % (6-79)",
             "people                  2                   0                   0                   1",
+            "-                   -",
             "Africa                      too few: 1",
             "quic over six               33.3 % (6-79)     33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
             "six                     66.7 % (21-94)    x1.26           x1.00  x1.80",
@@ -305,6 +309,7 @@ mod tests {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 150 && line.trim_end() == line), "{text}");
+        assert_eq!([0.0, 1.5, f64::INFINITY].map(shown), ["own not done", "x1.50", "not done"]);
         assert_eq!(render(&Tally::default()), "Nobody is done.\n");
     }
 

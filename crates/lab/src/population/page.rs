@@ -2,7 +2,7 @@
 //! longer, causes, and where every assumption is from.
 
 use super::data::Parameter;
-use super::tally::{Group, LOSSES, Shares, Tally};
+use super::tally::{Group, LOSSES, Shares, Tally, Why};
 use super::text;
 use crate::report::svg::escape;
 use crate::stats::decision::GAP;
@@ -213,6 +213,21 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
             text::ratio_at(&cost.ratios, 0.9)
         );
     }
+    out.push_str(
+        "</tbody></table></div><div class=\"scroll\"><table class=\"people\"><thead><tr><th>geometric mean, by random packet \
+         loss</th>",
+    );
+    for (class, _) in LOSSES {
+        let _ = write!(out, "<th>{class}</th>");
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (at, name) in names.iter().enumerate() {
+        let _ = write!(out, "<tr><th>{}</th>", escape(name));
+        for (class, _) in LOSSES {
+            let _ = write!(out, "<td>{}</td>", text::mean_of(tally, at, population, class));
+        }
+        out.push_str("</tr>");
+    }
     out.push_str("</tbody></table></div>\n");
 }
 
@@ -263,21 +278,33 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
         out,
         "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the contestant of the least time and the \
          first that is later beyond chance: the later gets one group of the other's settings, and loads the same pages again. What \
-         makes it sooner is a cause of its being later; in spite of what makes it later the other is ahead. Effects are geometric means over \
-         the people of whom it is named. For {} of {} whose contestants differ no setting is named.</p><div \
-         class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>because of</th><th>most often \
-         by</th><th>people</th><th>makes the later sooner</th></tr></thead><tbody>",
+         makes it sooner is a cause of its being later; what makes it later still is none. Effects are geometric means over \
+         the people of whom it is named. For {} of {} whose contestants differ no setting is named.</p>",
         text::people(people),
         unnamed.count,
         text::people(unnamed.of)
     );
-    for why in &why {
+    let (later, sooner): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
+    named(out, "because of", &sooner);
+    named(out, "no reason: later still with", &later);
+}
+
+/// A table of settings, and what they do.
+fn named(out: &mut String, what: &str, why: &[&Why]) {
+    if why.is_empty() {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>{what}</th><th>most often \
+         by</th><th>people</th><th>the later's time without over with it</th></tr></thead><tbody>"
+    );
+    for why in why {
         let _ = write!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}{}</td><td><code>{}</code></td><td>{}</td><td>x{:.2}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td><td>{}</td><td>x{:.2}</td></tr>",
             escape(&why.winner),
             escape(&why.loser),
-            if why.holds_back { "in spite of " } else { "" },
             escape(&why.factor),
             escape(&why.change),
             why.people,
@@ -424,7 +451,7 @@ mod tests {
             "grid-area:1/2",
             "<svg class=\"curve\"",
             "windows",
-            "in spite of request order",
+            "no reason: later still with",
             "Measurement Lab",
             "a&lt;b",
         ] {

@@ -130,6 +130,24 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
         let ratios = [0.5, 0.9].map(|share| ratio_at(&cost.ratios, share)).join("  ");
         let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", told(cost.near));
     }
+    let _ = write!(out, "\n{:<first$}", "geometric mean, by loss");
+    for (class, _) in LOSSES {
+        let _ = write!(out, "{class:<16}");
+    }
+    trim(out);
+    for (at, name) in tally.names().iter().enumerate() {
+        let _ = write!(out, "{name:<first$}");
+        for (class, _) in LOSSES {
+            let _ = write!(out, "{:<16}", mean_of(tally, at, population, class));
+        }
+        trim(out);
+    }
+}
+
+/// What a contestant would cost those whose network loses so much, in the geometric mean; `-` of nobody.
+pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
+    let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
+    if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }
 }
 
 /// What experiments found.
@@ -154,8 +172,10 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
         self::people(unnamed.of)
     );
     if !held_back.is_empty() {
-        let _ =
-            writeln!(out, "\nit is ahead in spite of these settings of its own, which make the other later");
+        let _ = writeln!(
+            out,
+            "\nno reasons, but tried as well: settings of the contestant of the least time that make the other later still"
+        );
         cause_lines(out, &held_back);
     }
 }
@@ -305,6 +325,7 @@ mod tests {
             "six over quic               windows (iw=40)                                        2 people  x1.10",
             "no setting is named for 0 of 1 person whose contestants differ",
             "six over quic               request order (iw=40)                                  1 person  x0.50",
+            "\nsix                     x1.41           -               -               x1.00\n",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

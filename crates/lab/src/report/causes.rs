@@ -228,7 +228,12 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
         });
     }
     if let Some(first) = experiment.held_back_by.first() {
-        lines.push(format!("It is held back by {}: {}.", subject(first), times(first.effect)));
+        lines.push(format!(
+            "With {} as the winner has it {} would be later still: {}.",
+            subject(first),
+            escape(&loser),
+            times(first.effect)
+        ));
     } else if let Some(left) =
         experiment.unexplained.as_ref().filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03)
     {

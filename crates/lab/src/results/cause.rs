@@ -46,7 +46,8 @@ pub struct Experiment {
     pub runs: u64,
     /// Every factor that was tried.
     pub factors: Vec<Tried>,
-    /// Those in which the winner would do better as the loser; effects below 1.
+    /// Those that make the loser later still when it has them as the winner does; effects below 1. That the winner would be
+    /// sooner without one is not shown: beside its other settings it may count for less.
     pub held_back_by: Vec<Cause>,
     /// What is left of the gap when the loser has all of the winner's settings that it can have; null where nothing was
     /// tried.
@@ -132,7 +133,11 @@ impl Comparison {
             lines.push(format!("and of {more} more"));
         }
         if let Some(first) = experiment.held_back_by.first() {
-            lines.push(format!("held back by {}: {}", subject(first), times(first.effect)));
+            lines.push(format!(
+                "with {} {loser} would be later still: {}",
+                subject(first),
+                times(first.effect)
+            ));
         }
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
@@ -275,7 +280,7 @@ mod tests {
             [
                 "why six before tcp, x2.00:",
                 "because of windows (iw=10, not 2): x1.60 of x2.00, enough by itself",
-                "held back by windows (rcvbuf=1MiB and 1 more): x0.80",
+                "with windows (rcvbuf=1MiB and 1 more) tcp would be later still: x0.80",
                 "not explained by settings: x1.25",
                 "only where packets are lost",
             ]

@@ -1,6 +1,6 @@
 //! How often the intervals that a race prints hold the truth.
 //!
-//!     cargo run --release --bin coverage [-- SETS [SEEDS [TRANSPORT...]]]
+//!     cargo run --release --bin coverage [-- SETS [SEEDS [LOSS [TRANSPORT...]]]]
 //!
 //! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, by the first
 //! three contestants of the race in the clear. The truth is what all seeds together say. For each contestant but the first the ratio to
@@ -22,8 +22,8 @@ fn main() {
         given.get(at).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("'{text}' is no number")))
     };
     let (sets, seeds) = (number(0, 1000), number(1, 100));
-    let mut flags: Vec<(&str, &str)> = vec![("loss", "1%"), ("runs", "1")];
-    let named: Vec<&str> = given.iter().skip(2).map(String::as_str).collect();
+    let mut flags: Vec<(&str, &str)> = vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
+    let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::transports::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"));

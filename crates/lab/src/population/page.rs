@@ -286,7 +286,10 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     );
     let (later, sooner): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
     named(out, "because of", &sooner);
-    named(out, "no reason: later still with", &later);
+    if !later.is_empty() {
+        out.push_str("<p class=\"note\">No reasons: settings that make the later later still.</p>");
+    }
+    named(out, "later still with", &later);
 }
 
 /// A table of settings, and what they do.
@@ -451,7 +454,7 @@ mod tests {
             "grid-area:1/2",
             "<svg class=\"curve\"",
             "windows",
-            "no reason: later still with",
+            "No reasons",
             "Measurement Lab",
             "a&lt;b",
         ] {

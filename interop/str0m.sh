@@ -27,6 +27,8 @@ if [ "$what" != bench ]; then
   rm -rf "$target/source"
   cp -r "$(dirname "$manifest")" "$target/source"
   cp str0m/tests.lock "$target/source/Cargo.lock"
+  # It is no member of the workspace whose target directory it may lie in.
+  printf '\n[workspace]\n' >>"$target/source/Cargo.toml"
   selected=()
   if [ "$what" = quick ]; then
     selected=(--lib --test data-channel --test data-channel-direct --test dtls-close --test mtu-compliance)

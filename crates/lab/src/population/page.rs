@@ -287,7 +287,9 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     let (later, sooner): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
     named(out, "because of", &sooner);
     if !later.is_empty() {
-        out.push_str("<p class=\"note\">No reasons: settings that make the later of the two later still.</p>");
+        out.push_str(
+            "<p class=\"note\">No reasons: settings that make the later of the two later still.</p>",
+        );
     }
     named(out, "later still with", &later);
 }

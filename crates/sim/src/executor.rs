@@ -136,16 +136,15 @@ impl Executor {
         self.main.wake_by_ref();
     }
 
-    /// Runs every task that is runnable now. Returns what the main future
-    /// returned, at once when it does.
+    /// Runs every task that is runnable now. Returns at once, with true, when the main future finishes.
     #[inline]
-    pub(crate) fn run_round<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    pub(crate) fn run_round(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         if let Some(index) = self.take_only() {
             if index == MAIN {
                 return self.poll_main(main);
             }
             self.poll_task(index);
-            return None;
+            return false;
         }
         self.run_many(main)
     }
@@ -162,41 +161,38 @@ impl Executor {
     }
 
     #[inline(never)]
-    fn poll_main<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    fn poll_main(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         self.main.before.store(NOT_QUEUED, Ordering::Relaxed);
-        match main.as_mut().poll(&mut Context::from_waker(&self.main_waker)) {
-            Poll::Ready(value) => Some(value),
-            Poll::Pending => None,
-        }
+        main.as_mut().poll(&mut Context::from_waker(&self.main_waker)).is_ready()
     }
 
     #[inline(never)]
-    fn run_many<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    fn run_many(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         let mut round = self.ahead.take();
         self.queue.several.store(false, Ordering::Relaxed);
         self.take_queue(&mut round);
-        let mut result = None;
+        let mut finished = None;
         for (turn, &index) in round.iter().enumerate() {
             if index != MAIN {
                 self.poll_task(index);
                 continue;
             }
-            if let Some(value) = self.poll_main(main) {
-                result = Some((turn, value));
+            if self.poll_main(main) {
+                finished = Some(turn);
                 break;
             }
         }
-        let Some((turn, value)) = result else {
+        let Some(turn) = finished else {
             round.clear();
             self.ahead.set(round);
-            return None;
+            return false;
         };
         round.drain(..=turn);
         if !round.is_empty() {
             self.queue.several.store(true, Ordering::Relaxed);
         }
         self.ahead.set(round);
-        Some(value)
+        true
     }
 
     /// Moves the run queue to the end of `round`, first woken first.

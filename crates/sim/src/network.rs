@@ -25,7 +25,7 @@ use std::fmt;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 
 /// A virtual network: hosts and routers, links between them, programs on them.
@@ -354,9 +354,20 @@ impl Network {
     /// Lets time pass until `main` finishes, or `deadline` comes, or nothing
     /// more can happen. Tasks live on between runs.
     pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
+        let mut result = None;
+        // Without the type of its result, the loop is compiled once.
+        let outcome = self.run_main(pin!(async { result = Some(main.await) }), deadline);
+        match outcome {
+            Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
+            Outcome::Deadline => Outcome::Deadline,
+            Outcome::Stalled(waiting) => Outcome::Stalled(waiting),
+            Outcome::Spinning(waiting) => Outcome::Spinning(waiting),
+        }
+    }
+
+    fn run_main(&self, mut main: Pin<&mut dyn Future<Output = ()>>, deadline: Instant) -> Outcome<()> {
         self.find_routes();
         let shared = &*self.shared;
-        let mut main = pin!(main);
         shared.executor.wake_main();
         let mut rounds = 0;
         loop {
@@ -366,8 +377,8 @@ impl Network {
                 if rounds > self.round_cap.get() {
                     return Outcome::Spinning(self.waiting());
                 }
-                if let Some(value) = shared.executor.run_round(&mut main) {
-                    return Outcome::Done(value);
+                if shared.executor.run_round(&mut main) {
+                    return Outcome::Done(());
                 }
                 if !shared.executor.any_runnable() {
                     break;

@@ -24,15 +24,15 @@ struct Finished {
     waiting: RefCell<Option<Waker>>,
 }
 
-/// A task that says when it is done. The task itself is in a place of its own: an executor's tasks come in sizes of 128
-/// bytes, and this much fits the smallest.
-struct Noted<F> {
-    task: Pin<Box<F>>,
+/// A task that says when it is done. The task itself is boxed: an executor's tasks come in sizes of 128 bytes, of which
+/// this fits the smallest; and without the type of the task, an executor is compiled once for all of them.
+struct Noted {
+    task: Pin<Box<dyn Future<Output = ()>>>,
     finished: Rc<Finished>,
     id: u64,
 }
 
-impl<F: Future<Output = ()>> Future for Noted<F> {
+impl Future for Noted {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -222,6 +222,8 @@ impl World for OsWorld {
     }
 
     fn spawn<T: 'static>(&self, _name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
+        // Without the type of the task, tokio is compiled once for each type of result.
+        let task: Pin<Box<dyn Future<Output = T>>> = Box::pin(task);
         OsTask { handle: Some(tokio::task::spawn_local(task)) }
     }
 

@@ -3,13 +3,13 @@
 # worker, h2load asks both, over the loopback interface. Rounds take turns; medians are printed, then ok or FAIL for the
 # aim: 0.8 of nginx, with ten requests outstanding on a connection and with one. The handshakes are shown and not judged.
 #
-#     benches/http2.sh [ANABRANCH [ROUNDS]]       (default: target/release/anabranch, 5)
+#     benches/http2.sh [ANABRANCH [ROUNDS]]       (default: target/dist/anabranch, 5)
 #
 # Debian: apt-get install nghttp2-client nginx-light openssl
 set -euo pipefail
 export LC_ALL=C PATH="$PATH:/usr/sbin"
 cd "$(dirname "$0")/.."
-anabranch=$(realpath "${1:-target/release/anabranch}")
+anabranch=$(realpath "${1:-target/dist/anabranch}")
 rounds=${2:-5}
 for need in h2load:nghttp2-client nginx:nginx-light openssl:openssl; do
   command -v "${need%%:*}" >/dev/null || { echo "${need%%:*} is missing: apt-get install ${need#*:}"; exit 3; }

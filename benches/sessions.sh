@@ -2,11 +2,11 @@
 # Resident memory of `serve` for secured sessions that wait: HTTP/2 over TLS, and HTTP/3 over QUIC, each after an exchange.
 # `load` holds N sessions open and asks for a small file on them in turn; what the server holds more than before, for each.
 #
-#     benches/sessions.sh [ANABRANCH [N..]]       (default: target/release/anabranch, 1000 10000)
+#     benches/sessions.sh [ANABRANCH [N..]]       (default: target/dist/anabranch, 1000 10000)
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
-anabranch=$(realpath "${1:-target/release/anabranch}")
+anabranch=$(realpath "${1:-target/dist/anabranch}")
 shift || true
 [ $# -gt 0 ] || set -- 1000 10000
 place=$(mktemp -d)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Makes every package of a program that is built already, and runs the bare race from each in an empty root.
 #
-#   packaging/check.sh [PROGRAM [STATIC]]    # default: target/release/anabranch
+#   packaging/check.sh [PROGRAM [STATIC]]    # default: target/dist/anabranch
 #
 # STATIC is the program as packaging/static.sh builds it, where it is there. Needs root (for chroot), dpkg-deb, binutils and python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=$(realpath "${1:-target/release/anabranch}")
-[ -x "$program" ] || { echo "check: no program '$program'; build it: cargo build --release --locked" >&2; exit 2; }
+program=$(realpath "${1:-target/dist/anabranch}")
+[ -x "$program" ] || { echo "check: no program '$program'; build it: cargo build --profile dist --locked" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$program" race --quiet > "$work/expected"

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:-$(uname -m)-unknown-linux-musl}
-place=${CARGO_TARGET_DIR:-target}/$target/release/anabranch
+place=${CARGO_TARGET_DIR:-target}/$target/dist/anabranch
 if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] && ! rustup target add "$target" >/dev/null 2>&1; then
   echo "static: Rust's target $target is not to be had here" >&2
   exit 3
@@ -19,7 +19,7 @@ esac
 command -v "$compiler" >/dev/null || { echo "static: needs $compiler (Debian: musl-tools)" >&2; exit 3; }
 export "CC_${target//-/_}=$compiler"
 # Its own C library comes with the target.
-cargo build --release --locked --quiet -p anabranch-cli --target "$target" >&2
+cargo build --profile dist --locked --quiet -p anabranch-cli --target "$target" >&2
 if readelf --program-headers "$place" | grep -q INTERP; then
   echo "static: $place asks for a loader" >&2
   exit 1

@@ -16,9 +16,9 @@ if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] && ! rustup target ad
   exit 3
 fi
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../../target}
-"$maturin" build --quiet --locked --release --out "$out"
+"$maturin" build --quiet --locked --profile dist --out "$out"
 # What strips programs of this machine cannot strip those of another.
-"$maturin" build --quiet --locked --release --target "$target" --out "$out"
+"$maturin" build --quiet --locked --profile dist --target "$target" --out "$out"
 python3 - "$out" <<'PYTHON'
 import pathlib, struct, sys, zipfile
 machines = {"x86_64": 62, "aarch64": 183}

@@ -13,7 +13,7 @@ python3 -m venv "$place/venv"
 "$place/venv/bin/pip" install --quiet --requirement tests/requirements.txt
 wheel=${1:-}
 if [ -z "$wheel" ]; then
-  "$place/venv/bin/maturin" build --locked --release --out "$place/wheels" 2>&1 | tail -n 3
+  "$place/venv/bin/maturin" build --locked --profile dist --out "$place/wheels" 2>&1 | tail -n 3
   wheel=$(echo "$place"/wheels/*.whl)
 fi
 "$place/venv/bin/pip" install --quiet "$wheel"

@@ -1,7 +1,7 @@
 //! A long mixed load over links that lose packets and fail: does memory grow, does anything get stuck, do the
 //! counters add up?
 //!
-//!     (cd .. && cargo build --release) && cargo run --release --bin soak [-- SECONDS [LOSS]]
+//!     (cd .. && cargo build --profile dist) && cargo run --release --bin soak [-- SECONDS [LOSS]]
 //!
 //! 1800 and 2% if nothing is said; needs network namespaces, as `link` does.
 //!
@@ -61,8 +61,8 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let seconds: u64 = words.next().map_or(1800, |word| word.parse().expect("seconds"));
     let loss = words.next().unwrap_or_else(|| "2%".to_owned());
-    let program = fs::canonicalize("../target/release/anabranch");
-    let program = program.expect("run this in benches/, after cargo build --release in the root");
+    let program = fs::canonicalize("../target/dist/anabranch");
+    let program = program.expect("run this in benches/, after cargo build --profile dist in the root");
     let place = std::env::temp_dir().join(format!("anabranch-soak-{}", std::process::id()));
     fs::create_dir_all(place.join("site")).expect("a directory");
     for (name, size) in FILES {

@@ -1,6 +1,6 @@
 //! The most memory that a sweep takes, by its number of points.
 //!
-//!     cargo build --release -p anabranch-cli && (cd benches && cargo run --release --bin sweep_memory -- ../target/release/anabranch [SEEDS [POINTS..]])
+//!     cargo build --profile dist -p anabranch-cli && (cd benches && cargo run --release --bin sweep_memory -- ../target/dist/anabranch [SEEDS [POINTS..]])
 //!
 //! Runs the command that it is given over 100, 1,000 and 10,000 points of 30 seeds, one small object over TCP and SCTP,
 //! without captures, into a directory of its own, which it removes. Printed are the kernel's peak of resident memory
@@ -13,7 +13,7 @@ use std::{env, fs, thread};
 
 fn main() -> Result<(), String> {
     let mut args = env::args().skip(1);
-    let program = args.next().ok_or("name the program: ../target/release/anabranch")?;
+    let program = args.next().ok_or("name the program: ../target/dist/anabranch")?;
     let number = |text: String| text.parse::<usize>().map_err(|_| format!("'{text}' is no number"));
     let seeds = args.next().map_or(Ok(30), number)?;
     let mut counts = args.map(number).collect::<Result<Vec<_>, _>>()?;

@@ -38,7 +38,7 @@ fn main() {
     }
     let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let number = |name: &str, default: u32| flag(name).map_or(default, |text| text.parse().expect(name));
-    let anabranch: PathBuf = flag("--anabranch").map_or("../target/release/anabranch".into(), PathBuf::from);
+    let anabranch: PathBuf = flag("--anabranch").map_or("../target/dist/anabranch".into(), PathBuf::from);
     assert!(anabranch.is_file(), "no {}; build it, or say --anabranch FILE", anabranch.display());
     let only = flag("--only").map_or("", String::as_str);
     assert!(only.is_empty() || PARTS.iter().any(|(name, _)| *name == only), "--only {only}: {HELP}");

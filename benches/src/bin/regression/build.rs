@@ -30,31 +30,32 @@ impl Tree {
                 .arg(&checkout)
                 .arg(id.trim()))?;
         }
-        Self::build(&checkout, programs)
+        Self::build(&checkout, "release", programs)
     }
 
     /// The project as it lies around this program.
     pub fn of_this_checkout(programs: &[&str]) -> Result<Self, String> {
-        Self::build(&root(), programs)
+        Self::build(&root(), "dist", programs)
     }
 
-    fn build(root: &Path, programs: &[&str]) -> Result<Self, String> {
+    /// Builds `anabranch` with a profile, and the benchmarks' programs with their own.
+    fn build(root: &Path, profile: &str, programs: &[&str]) -> Result<Self, String> {
         eprintln!("building {}", root.display());
-        let cargo = |folder: &Path, words: &[&str]| {
+        let cargo = |folder: &Path, profile: &str, words: &[&str]| {
             run(Command::new("cargo")
                 .current_dir(folder)
                 .env_remove("CARGO_TARGET_DIR")
-                .args(["build", "--release", "--locked"])
+                .args(["build", "--locked", "--profile", profile])
                 .args(words))
         };
-        cargo(root, &["-p", "anabranch-cli"])?;
+        cargo(root, profile, &["-p", "anabranch-cli"])?;
         if !programs.is_empty() {
             let words: Vec<&str> = programs.iter().flat_map(|program| ["--bin", program]).collect();
-            cargo(&root.join("benches"), &words)?;
+            cargo(&root.join("benches"), "release", &words)?;
         }
         Ok(Self {
             root: root.to_owned(),
-            anabranch: root.join("target/release/anabranch"),
+            anabranch: root.join("target").join(profile).join("anabranch"),
             benches: root.join("benches/target/release"),
         })
     }

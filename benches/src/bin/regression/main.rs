@@ -1,12 +1,16 @@
 //! Whether this tree uses more processor time than an earlier commit, measured in pairs.
 //!
-//!     cargo run --release --bin regression -- --base REV [--pairs 15] [--only speed|memory|network]
+//!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks the earlier commit out below `target/regression` and builds both trees. Each round runs every workload three
-//! times, in an order that turns with the round: the base, the base again, this tree. Counted is the user time of all
-//! processes of a run; the work is of a fixed size. Printed are the geometric means over the rounds of base/base (what
-//! the machine alone makes of equal programs) and of tree/base, each with its 95 % t-interval. A workload has become
-//! slower when the lower bound of tree/base exceeds 1.02: the exit code is 1 then.
+//! Checks the earlier commit out below `target/regression` and builds both trees: the earlier one with `release`, which
+//! was its fastest profile, this one with `dist`. The benchmarks' own programs have one profile in both. Each round runs
+//! every workload three times, in an order that turns with the round: the base, the base again, this tree. The measure is
+//! the user time of all processes of a run; the work has a fixed size. Rounds go on from 15 up to 60 until the 95 %
+//! t-interval of a workload's tree/base is at most 2 % wide on either side.
+//!
+//! Prints the geometric means of base/base first (equal programs: what the machine alone does), then of tree/base. A
+//! workload has become slower when the lower bound of tree/base exceeds 1.02: the exit code is 1 then. It is 2 when
+//! base/base lies outside of 1 by more than 2 %: such a machine cannot judge.
 
 #[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;
@@ -20,8 +24,14 @@ use net::Net;
 use std::process::ExitCode;
 use workload::Workload;
 
+/// The commit to compare with unless another is named.
+const BASE: &str = "d4256a92";
 /// The lower bound of a ratio above which a workload counts as slower.
 const SLOWER: f64 = 1.02;
+/// Rounds go on while the interval of a ratio is wider than this on either side.
+const PRECISION: f64 = 0.02;
+/// The most rounds, for each of those that were asked for.
+const EXTENSION: usize = 4;
 
 /// The benchmarks that are workloads.
 const PROGRAMS: [&str; 2] = ["speed", "memory"];
@@ -41,7 +51,7 @@ fn measure() -> Result<ExitCode, String> {
     let value = |flag: &str| {
         args.iter().position(|arg| arg == flag).map(|at| args.get(at + 1).cloned().unwrap_or_default())
     };
-    let base = value("--base").ok_or("--base REV: the commit to compare with")?;
+    let base = value("--base").unwrap_or_else(|| BASE.to_owned());
     let pairs: usize = match value("--pairs") {
         None => 15,
         Some(text) => text.parse().ok().filter(|n| *n >= 2).ok_or("--pairs: a number, 2 or more")?,
@@ -53,10 +63,15 @@ fn measure() -> Result<ExitCode, String> {
     }
     let (base, tree) = (Tree::of_commit(&base, &PROGRAMS)?, Tree::of_this_checkout(&PROGRAMS)?);
     let net = Net::make(false);
-    eprintln!("{}; {pairs} rounds of {} workloads", net.told(), workloads.len());
+    eprintln!("{}; {pairs} to {} rounds of {} workloads", net.told(), pairs * EXTENSION, workloads.len());
     let mut seconds = vec![[const { Vec::new() }; 3]; workloads.len()];
-    for round in 0..pairs {
+    for round in 0..pairs * EXTENSION {
+        let mut measured = 0;
         for (workload, seconds) in workloads.iter().zip(&mut seconds) {
+            if round >= pairs && seconds_are_precise(seconds) {
+                continue;
+            }
+            measured += 1;
             for turn in 0..3 {
                 let which = (round + turn) % 3;
                 let tree = if which == 2 { &tree } else { &base };
@@ -64,19 +79,46 @@ fn measure() -> Result<ExitCode, String> {
                     .push(workload.user_seconds(tree, &net).map_err(|e| format!("{}: {e}", workload.name))?);
             }
         }
-        eprintln!("round {} of {pairs}", round + 1);
+        if measured == 0 {
+            break;
+        }
+        eprintln!("round {}, {measured} workloads", round + 1);
     }
-    println!("{:<28}{:>12}{:>26}{:>26}", "user time", "base, s", "base/base", "tree/base");
-    let mut slower = 0;
+    println!("{:<24}{:>7}{:>10}{:>24}{:>24}", "user time", "rounds", "base, s", "base/base", "tree/base");
+    let (mut slower, mut unfit) = (0, 0);
     for (workload, [first, again, ours]) in workloads.iter().zip(&seconds) {
         let (same, change) = (Ratio::of(again, first), Ratio::of(ours, first));
-        let verdict = if change.low > SLOWER { "SLOWER" } else { "" };
-        slower += usize::from(change.low > SLOWER);
+        let verdict = if same.low > SLOWER || same.high < 1.0 / SLOWER {
+            unfit += 1;
+            "base/base IS NOT 1"
+        } else if change.low > SLOWER {
+            slower += 1;
+            "SLOWER"
+        } else if change.half_width() > PRECISION {
+            "wide"
+        } else {
+            ""
+        };
         let middle = anabranch_benches::median(first);
-        println!("{:<28}{middle:>12.3}{:>26}{:>26}  {verdict}", workload.name, same.text(), change.text());
+        println!(
+            "{:<24}{:>7}{middle:>10.3}{:>24}{:>24}  {verdict}",
+            workload.name,
+            first.len(),
+            same.text(),
+            change.text()
+        );
     }
-    println!("{}", if slower == 0 { "ok" } else { "FAIL" });
-    Ok(if slower == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!("{}", if slower + unfit == 0 { "ok" } else { "FAIL" });
+    Ok(match (slower, unfit) {
+        (0, 0) => ExitCode::SUCCESS,
+        (_, 0) => ExitCode::FAILURE,
+        _ => ExitCode::from(2),
+    })
+}
+
+/// Whether the rounds so far tell the ratio of a workload closely enough.
+fn seconds_are_precise([first, _, ours]: &[Vec<f64>; 3]) -> bool {
+    Ratio::of(ours, first).half_width() <= PRECISION
 }
 
 /// A geometric mean of paired ratios with its 95 % t-interval.
@@ -94,6 +136,11 @@ impl Ratio {
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
         let half = t_quantile(logs.len() - 1) * (variance / n).sqrt();
         Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+    }
+
+    /// Half the width of the interval, as a share of the mean.
+    fn half_width(&self) -> f64 {
+        (self.high - self.low) / (2.0 * self.mean)
     }
 
     fn text(&self) -> String {

@@ -12,12 +12,13 @@ fn root() -> PathBuf {
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
 /// Names of files that are code or prose, or say how either is built.
-const NAMED: [&str; 11] = [
+const NAMED: [&str; 12] = [
     "Cargo.toml",
     "clippy.toml",
     "rustfmt.toml",
     ".gitignore",
-    ".ci/run",
+    ".ci/",
+    ".github/",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "Containerfile",

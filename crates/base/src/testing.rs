@@ -1,7 +1,18 @@
-//! What an engine sends, taken out whole, for tests that move packets themselves.
+//! For tests: the packets that an engine has sent, and which of the two rings of tests runs.
 
 use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;
+
+/// Whether tests of the second ring run: those that take long, or need a kernel's timers, a browser or a network. They do
+/// when `ANABRANCH_FULL=1` is set; otherwise this says that the calling test is skipped.
+#[must_use]
+pub fn full_ring() -> bool {
+    let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
+    if !full {
+        eprintln!("skipped: set ANABRANCH_FULL=1 to run the second ring of tests");
+    }
+    full
+}
 
 /// A packet that an engine has sent.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
+use anabranch_base::testing::full_ring;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::collections::BTreeSet;
@@ -438,6 +439,9 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
             ci.iter().any(|line| line.ends_with(step)),
             "no line of .ci/run ends with '{step}', for '{command}'"
         );
+    }
+    if !full_ring() {
+        return;
     }
     let Some(network) = namespace(&ADDRESSES) else { return };
     let ended = network.run(|| {

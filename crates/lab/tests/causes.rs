@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "the command shows more of a row")]
 mod table;
 
+use anabranch_base::testing::full_ring;
 use anabranch_lab::json;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use anabranch_lab::results::{Comparison, Race};
@@ -29,6 +30,9 @@ fn explained(race: &Race) -> Vec<&Comparison> {
 
 #[test]
 fn no_named_cause_is_wrong() {
+    if !full_ring() {
+        return;
+    }
     let row = |situation| table::run(situation, "30", "quick", 2);
     let rows: Vec<table::Row> = table::ALL.iter().map(row).collect();
     let table = table::table(&rows);
@@ -207,6 +211,9 @@ fn a_plan_can_say_what_a_change_does() {
 /// What a page or a study names as a cause holds with seeds that nobody has looked at.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
+    if !full_ring() {
+        return;
+    }
     // docs/guide/race.md: the race in the clear.
     let page = plan(
         "cleartext = true\nruns = 1000\nseed = 1001\ncauses = 'off'\n\
@@ -222,6 +229,9 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
 /// `study run NAME --runs 1000 --seed 1001` takes a thousand.
 #[test]
 fn causes_that_studies_name_hold_on_fresh_seeds() {
+    if !full_ring() {
+        return;
+    }
     let stop = std::sync::atomic::AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
     let seeds = Seeds { runs: 100, first: 1001, changes: &[] };

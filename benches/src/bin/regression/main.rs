@@ -33,7 +33,7 @@ const PRECISION: f64 = 0.02;
 /// The most rounds, for each of those that were asked for.
 const EXTENSION: usize = 4;
 
-/// The benchmarks that are workloads.
+/// The benchmarks that are workloads: each is a program, and a part.
 const PROGRAMS: [&str; 2] = ["speed", "memory"];
 
 fn main() -> ExitCode {
@@ -61,7 +61,9 @@ fn measure() -> Result<ExitCode, String> {
     if workloads.is_empty() {
         return Err("--only: speed, memory or network".to_owned());
     }
-    let (base, tree) = (Tree::of_commit(&base, &PROGRAMS)?, Tree::of_this_checkout(&PROGRAMS)?);
+    let mut programs = PROGRAMS.to_vec();
+    programs.retain(|program| workloads.iter().any(|workload| workload.part == *program));
+    let (base, tree) = (Tree::of_commit(&base, &programs)?, Tree::of_this_checkout(&programs)?);
     let net = Net::make(false);
     eprintln!("{}; {pairs} to {} rounds of {} workloads", net.told(), pairs * EXTENSION, workloads.len());
     let mut seconds = vec![[const { Vec::new() }; 3]; workloads.len()];

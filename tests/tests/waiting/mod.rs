@@ -138,15 +138,15 @@ fn is_test(file: &Path) -> bool {
 fn waits(line: &str, is_real: bool) -> Vec<&'static str> {
     let code = line.split("//").next().unwrap_or_default();
     let calls = |name: &str, by_a_value: bool| {
-        code.match_indices(name).any(|(at, _)| match code[..at].chars().next_back() {
+        let mut called = code.match_indices(name).filter(|(at, _)| !code[..*at].ends_with("fn "));
+        called.any(|(at, _)| match code[..at].chars().next_back() {
             Some('.') => by_a_value,
             Some(before) => !by_a_value && !before.is_alphanumeric() && before != '_',
             None => !by_a_value,
         })
     };
-    let is_definition = code.contains("fn ");
     let mut found = Vec::new();
-    if !is_definition && (calls("sleep(", false) || calls("sleep_until(", false)) {
+    if calls("sleep(", false) || calls("sleep_until(", false) {
         found.push(SLEEP);
     }
     if code.contains("Instant::now") || code.contains("SystemTime::now") {
@@ -155,7 +155,7 @@ fn waits(line: &str, is_real: bool) -> Vec<&'static str> {
     if is_real && (calls("sleep_until(", true) || calls("sleep(", true)) {
         found.push(REAL_WORLD);
     }
-    if !is_definition && calls("pace(", false) {
+    if calls("pace(", false) {
         found.push(PACE);
     }
     found
@@ -176,6 +176,7 @@ fn waits_are_seen() {
         ("    busy_poll.about_to_sleep();", true, &[]),
         ("    // sleep(a while)", true, &[]),
         ("fn sleep(time: Duration) {", true, &[]),
+        ("fn pause() { thread::sleep(SECOND); }", true, &[SLEEP]),
     ] {
         assert_eq!(waits(line, is_real), expected, "{line}");
     }

@@ -3,6 +3,8 @@
 //! Crate edges, the list of crates, what engines must not contain, and the
 //! opening paragraph of every file. Sizes and names are for people to judge.
 
+mod waiting;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -207,14 +207,8 @@ fn sctp_runs_sealed_on_the_loopback_interface() {
     let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
     let options = os::Options { addresses, seed: Some(1), ..os::Options::default() };
     let came = os::run(options, async |world: OsWorld| {
-        let late = world.clone();
-        let watch = world.spawn("watch", async move {
-            late.sleep_until(late.now() + Duration::from_secs(60)).await;
-            panic!("nothing came in a minute");
-        });
-        let came = talk(world.clone(), world, [Some(9), Some(9)]).await;
-        drop(watch);
-        came
+        let talk = talk(world.clone(), world.clone(), [Some(9), Some(9)]);
+        world.timeout(Duration::from_secs(60), talk).await.expect("something comes within a minute")
     });
     assert_eq!(came.expect("a world"), Ok(SECRET.len() * 300));
 }

@@ -121,20 +121,8 @@ fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWo
 fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1), ..os::Options::default() };
     let bounded = async |world: OsWorld| {
-        let late = world.clone();
-        let _watch = world.spawn("watch", async move {
-            late.sleep_until(late.now() + 60 * SECOND).await;
-            panic!("nothing came in a minute");
-        });
-        let mut program = std::pin::pin!(program(world));
-        let mut watch = std::pin::pin!(_watch);
-        std::future::poll_fn(|cx| {
-            if watch.as_mut().poll(cx).is_ready() {
-                unreachable!("it panics");
-            }
-            program.as_mut().poll(cx)
-        })
-        .await
+        let program = program(world.clone());
+        world.timeout(60 * SECOND, program).await.expect("it ends within a minute")
     };
     os::run(options, bounded).expect("a world")
 }

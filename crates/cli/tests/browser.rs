@@ -9,10 +9,10 @@
 //! the environment the pages are also kept as pictures.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
 mod driver;
 mod served;
+mod wait;
 
 use driver::{Browser, Look};
 use serde_json::Value;

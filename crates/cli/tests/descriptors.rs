@@ -3,12 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use crate::peer::{associate, host, in_a_world};
-use crate::running::{LONG, Running, Scratch};
+use crate::running::{Running, Scratch, wait_until};
 use anabranch_transport::{Session, Stream};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
@@ -27,14 +26,6 @@ fn status(stream: &mut TcpStream, path: &str) -> String {
     String::from_utf8_lossy(&answer[..length]).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-fn soon(mut is_so: impl FnMut() -> bool) {
-    let late = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < late, "it does not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// RFC 9110 §15.6.4: a file that cannot be opened now is no file that is not there.
 #[test]
 fn out_of_descriptors_is_not_not_found() {
@@ -45,10 +36,10 @@ fn out_of_descriptors_is_not_not_found() {
     assert_eq!(status(&mut first, "/none"), "404");
     let held: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
     // Nothing has been asked for before, so nothing is open that could be closed.
-    soon(|| server.descriptors() >= 40);
+    wait_until("it has no descriptors left", || server.descriptors() >= 40);
     assert_eq!(status(&mut first, "/"), "503");
     drop(held);
-    soon(|| status(&mut first, "/") == "200");
+    wait_until("it has descriptors again", || status(&mut first, "/") == "200");
 }
 
 /// RFC 6525 §5.2.5: `--streams` is all there is, and a file is open once by however many names it is asked for.

@@ -5,7 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, anabranch, emulated_links, errors, has, noise, run};
+use crate::running::{Running, Scratch, anabranch, emulated_links, errors, has, noise, run, wait_until};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,7 +13,6 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
@@ -115,21 +114,13 @@ fn clients_that_are_killed() {
                 client.kill().expect("killed");
                 client.wait().expect("ended");
             }
-            let begun = Instant::now();
-            while open.load(Ordering::SeqCst) > 0 {
-                assert!(begun.elapsed() < LONG, "{scheme}: the origin still sends");
-                thread::sleep(Duration::from_millis(20));
-            }
+            wait_until(&format!("{scheme}: the origin sends no more"), || open.load(Ordering::SeqCst) == 0);
             if round == 0 {
                 before = gateway.resident();
             }
             // What the allocator keeps of it is given back before long.
-            let mut after = gateway.resident();
-            while after >= before + 8_000 {
-                assert!(begun.elapsed() < LONG, "{scheme}: {before} KiB, then {after}");
-                thread::sleep(Duration::from_millis(100));
-                after = gateway.resident();
-            }
+            let limit = before + 8_000;
+            wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }
     }
 }

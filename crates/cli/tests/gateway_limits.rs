@@ -3,39 +3,34 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::peer::{associate, host, in_a_world};
+use crate::peer::{associate, host, in_a_world, meanwhile, pace, steady};
 use crate::raw_sctp::Raw;
-use crate::running::{Running, anabranch, errors, run};
+use crate::running::{Running, anabranch, comes_true, errors, run};
 use anabranch_transport::{Listener, Session, Stream};
-use anabranch_world::World;
-use anabranch_world::os::OsWorld;
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 const TCP: [&str; 3] = ["-q", "--listen", "tcp://127.0.0.1:0"];
 const BOTH: [&str; 5] = ["-q", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// An origin that does so with each connection.
-fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> SocketAddr {
+/// An origin that does so with each connection; and how many it has had.
+fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = accepted.clone();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
+            count.fetch_add(1, Ordering::Relaxed);
             thread::spawn(move || act(stream));
         }
     });
-    address
-}
-
-/// What a thread comes to, while the world goes on.
-async fn meanwhile<T>(world: &OsWorld, thread: JoinHandle<T>) -> T {
-    while !thread.is_finished() {
-        world.sleep_until(world.now() + Duration::from_millis(5)).await;
-    }
-    thread.join().expect("it holds")
+    (address, accepted)
 }
 
 /// What the origin says first may come together with the head that opens the tunnel.
@@ -78,11 +73,9 @@ fn a_tunnel_begins_with_what_came_behind_its_head() {
 /// Whoever says for ever that it will answer is asked no longer.
 #[test]
 fn interim_answers_have_an_end() {
-    let endless = origin(|mut stream| {
+    let (endless, _) = origin(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);
-        while stream.write_all(b"HTTP/1.1 102 Processing\r\n\r\n").is_ok() {
-            thread::sleep(Duration::from_millis(2));
-        }
+        while stream.write_all(b"HTTP/1.1 102 Processing\r\n\r\n").is_ok() {}
     });
     let url = format!("http://{endless}/");
     let gateway = Running::start(&[&["gateway", "--origin", &url], &TCP[..]].concat());
@@ -100,7 +93,7 @@ fn interim_answers_have_an_end() {
 
 /// Uploads that do not become complete, on `count` streams of one association that sends `bytes` a second in all.
 fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
-    let waits = origin(|mut stream| {
+    let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];
         while let Ok(1..) = stream.read(&mut request) {
             if request.starts_with(b"GET") {
@@ -121,27 +114,22 @@ fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
             stream.write_all(head).await.expect("sent");
             streams.push(stream);
         }
-        world.sleep_until(world.now() + Duration::from_millis(500)).await;
+        steady(&world, || accepted.load(Ordering::Relaxed)).await;
         let honest = target.tcp();
         let honest = thread::spawn(move || {
-            let began = Instant::now();
-            while began.elapsed() < Duration::from_secs(40) {
+            comes_true(|| {
                 let mut stream = TcpStream::connect(honest).expect("connected");
                 stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("sent");
                 let mut answer = String::new();
                 let _ = stream.read_to_string(&mut answer);
-                if answer.starts_with("HTTP/1.1 200 ") {
-                    return true;
-                }
-                thread::sleep(Duration::from_millis(500));
-            }
-            false
+                answer.starts_with("HTTP/1.1 200 ")
+            })
         });
         let mut at = 0;
         while !honest.is_finished() {
             at = (at + 1) % streams.len();
             let _ = streams[at].write_all(&vec![b'x'; bytes / 10]).await;
-            world.sleep_until(world.now() + Duration::from_millis(100)).await;
+            pace(&world, Duration::from_millis(100)).await;
         }
         assert!(honest.join().expect("asked"), "one association has all {exchanges} exchanges");
     });
@@ -161,7 +149,7 @@ fn an_exchange_that_stands_still_makes_room() {
 /// What is asked by a client with many sessions, of an origin that answers it never.
 #[test]
 fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
-    let waits = origin(|mut stream| {
+    let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];
         while let Ok(1..) = stream.read(&mut request) {
             if request.starts_with(b"GET / ") {
@@ -178,7 +166,7 @@ fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
             raw.say(at, stream, 0, b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
         }
     }
-    raw.listen(Duration::from_millis(1500));
+    raw.listen_until_steady(|| accepted.load(Ordering::Relaxed));
     for _ in 0..10 {
         let answer = target.ask("GET / HTTP/1.0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 "), "one client has all exchanges: {answer}");

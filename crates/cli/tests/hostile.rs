@@ -4,8 +4,8 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::peer::{associate, host, in_a_world};
-use crate::running::{LONG, Running, Scratch, anabranch, noise, run};
+use crate::peer::{associate, host, in_a_world, pace, steady};
+use crate::running::{LONG, Running, Scratch, anabranch, noise, run, wait_until};
 use anabranch_transport::sctp::SctpSession;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
@@ -54,17 +54,7 @@ fn is_served(target: &Running) {
 
 /// Whether the association ends by itself.
 async fn ends(world: &OsWorld, session: &SctpSession<OsWorld>) {
-    let began = world.now();
-    let mut closed = std::pin::pin!(session.closed());
-    let mut late = std::pin::pin!(world.sleep_until(began + LONG));
-    std::future::poll_fn(|cx| {
-        if closed.as_mut().poll(cx).is_ready() {
-            return std::task::Poll::Ready(());
-        }
-        assert!(late.as_mut().poll(cx).is_pending(), "the association is still there");
-        std::task::Poll::Pending
-    })
-    .await;
+    assert!(world.timeout(LONG, session.closed()).await.is_some(), "the association is still there");
 }
 
 #[test]
@@ -95,7 +85,7 @@ fn every_stream_a_slow_one() {
                 if open == 0 {
                     return;
                 }
-                world.sleep_until(world.now() + Duration::from_millis(300)).await;
+                pace(&world, Duration::from_millis(300)).await;
             }
             panic!("slow streams are waited for");
         });
@@ -122,7 +112,7 @@ fn windows_stuffed_shut() {
                 stream.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
                 held.push(stream);
             }
-            world.sleep_until(world.now() + Duration::from_secs(1)).await;
+            steady(&world, || target.resident()).await;
             is_served(&target);
             let during = target.resident();
             assert!(during < before + 60_000, "{before} KiB, then {during}");
@@ -208,8 +198,8 @@ fn no_room_where_all_are_being_served() {
         patient.set_read_timeout(Some(LONG)).expect("a deadline");
         patient.read_exact(&mut vec![0; 8_000_000]).expect("the rest");
         // Idle, once the last of it is acknowledged: it goes.
-        std::thread::sleep(Duration::from_millis(500));
-        is_served(&target);
+        let url = target.url("http");
+        wait_until("there is room", || run(anabranch().args(["get", "-q", url])).status.code() == Some(0));
         is_served(&target);
         assert!(target.still_runs());
     }

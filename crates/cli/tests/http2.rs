@@ -2,12 +2,13 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
+use crate::running::{
+    Running, Scratch, anabranch, errors, has, noise, run, wait_until_listening, wait_until_read,
+};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 /// A server over TLS and in the clear, with a log.
@@ -128,7 +129,7 @@ fn what_only_begins_like_http_2_is_no_http_2() {
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
         for part in parts {
             stream.write_all(part).expect("sent");
-            thread::sleep(Duration::from_millis(30));
+            wait_until_read(&stream);
         }
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -181,10 +182,7 @@ impl Nginx {
             .spawn()
             .expect("nginx");
         let mut nginx = Self { child, port };
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            thread::sleep(Duration::from_millis(20));
-            assert!(nginx.child.try_wait().expect("a child").is_none(), "nginx has ended");
-        }
+        wait_until_listening(&mut nginx.child, ([127, 0, 0, 1], port).into());
         nginx
     }
 }

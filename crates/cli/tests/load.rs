@@ -4,12 +4,12 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::running::wait_until;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 struct Server {
     child: Child,
@@ -19,14 +19,19 @@ struct Server {
 
 impl Server {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &["--quiet"])
+    }
+
+    fn start_with(name: &str, words: &[&str]) -> Self {
         let place = std::env::temp_dir().join(format!("anabranch-load-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&place);
         fs::create_dir_all(&place).expect("a directory");
         fs::write(place.join("1k"), [b'x'; 1000]).expect("a file");
         let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
             .current_dir(&place)
-            .args(["serve", "--quiet", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"])
-            .stdout(Stdio::null())
+            .args(["serve", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"])
+            .args(words)
+            .stdout(fs::File::create(place.join("log")).expect("a file"))
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
@@ -34,6 +39,11 @@ impl Server {
         BufReader::new(child.stderr.take().expect("its errors")).read_line(&mut first).expect("a line");
         let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
         Self { child, place, urls }
+    }
+
+    /// How many it has answered, where it keeps a log.
+    fn requests(&self) -> usize {
+        fs::read_to_string(self.place.join("log")).expect("a log").lines().count()
     }
 
     fn urls(&self, target: &str) -> Vec<String> {
@@ -202,20 +212,21 @@ fn failures_are_told_by_cause() {
     assert_eq!((output.status.code(), at(&text, "errors.timeout")), (Some(1), 3.into()), "{text}");
 }
 
-#[expect(clippy::disallowed_methods, reason = "the program under test lives in the user's own time")]
 #[test]
 fn a_signal_ends_it_with_what_was_measured() {
-    let server = Server::start("signal");
+    let server = Server::start_with("signal", &[]);
     for url in server.urls("1k") {
         let csv = server.place.join("seconds.csv");
         let child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-            .args(["load", &url, "-c", "2", "--duration", "60s", "--json", "-", "--csv"])
+            .args(["load", &url, "-c", "2", "--rate", "100/s", "--duration", "60s", "--json", "-", "--csv"])
             .arg(&csv)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        std::thread::sleep(Duration::from_millis(1500));
+        // At a hundred a second that is in the second second.
+        let before = server.requests();
+        wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(
             Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success()
         );

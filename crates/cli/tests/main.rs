@@ -1,7 +1,5 @@
 //! The command as its users meet it: programs as they were built, each a process of its own.
 
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
-
 mod amplification;
 mod bad_input;
 mod beneath;
@@ -59,3 +57,4 @@ mod threads;
 mod threads_ip;
 mod tls_attacks;
 mod tls_settings;
+mod wait;

@@ -3,13 +3,14 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Scratch, anabranch, errors, has, noise, run};
+use crate::running::{Scratch, anabranch, errors, has, noise, run, wait_until};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 /// Answers one request a connection, and closes it.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Clone + Send + 'static) -> SocketAddr {
@@ -77,39 +78,99 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
 }
 
-/// 25 pieces of 10 kB in two and a half seconds; `/known` says how many that are.
-fn slow() -> SocketAddr {
-    serve(|target, stream| {
-        let length = if target == "/known" { "Content-Length: 250000\r\n" } else { "" };
-        let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n{length}\r\n").as_bytes());
-        let pieces = if target == "/short" { 1 } else { 25 };
-        for _ in 0..pieces {
-            let _ = stream.write_all(&[b'x'; 10_000]);
-            #[expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
-            thread::sleep(Duration::from_millis(100));
+/// A server of 250 kB, of which 150 kB come when a client has said how far it is; `/known` says how many they are.
+struct Slow {
+    address: SocketAddr,
+    /// Requests that have come.
+    asked: Arc<AtomicUsize>,
+    /// Whether a client has said how far it is.
+    told: Arc<AtomicBool>,
+}
+
+impl Slow {
+    fn start() -> Self {
+        let (asked, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, is_told) = (asked.clone(), told.clone());
+        let address = serve(move |target, stream| {
+            let length = if target == "/known" { "Content-Length: 250000\r\n" } else { "" };
+            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n{length}\r\n").as_bytes());
+            if target == "/short" {
+                let _ = stream.write_all(&[b'x'; 10_000]);
+                return;
+            }
+            let _ = stream.write_all(&[b'x'; 100_000]);
+            counted.fetch_add(1, Ordering::Relaxed);
+            wait_until("a client says how far it is", || is_told.load(Ordering::Relaxed));
+            let _ = stream.write_all(&[b'x'; 150_000]);
+        });
+        Self { address, asked, told }
+    }
+
+    fn url(&self, target: &str) -> String {
+        format!("http://{}/{target}", self.address)
+    }
+
+    /// What a client says, on the output that `shown` takes, which has these words as soon as it says how far it is.
+    fn hear(
+        &self,
+        command: &mut Command,
+        shown: impl Fn(&mut Child) -> Box<dyn Read>,
+        words: &str,
+    ) -> String {
+        self.told.store(false, Ordering::Relaxed);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let (mut shown, mut said, mut piece) = (shown(&mut child), Vec::new(), [0; 4096]);
+        // What it gets has room in a pipe, or is not shown.
+        let drained = child
+            .stdout
+            .take()
+            .map(|mut out| thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink())));
+        while let Ok(read @ 1..) = shown.read(&mut piece) {
+            said.extend_from_slice(&piece[..read]);
+            self.told.fetch_or(String::from_utf8_lossy(&said).contains(words), Ordering::Relaxed);
         }
-    })
+        drained.map(|drained| drained.join().expect("read"));
+        let status = child.wait().expect("ended");
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert_eq!(status.code(), Some(0), "{said}");
+        said
+    }
+
+    /// What `get` says.
+    fn get(&self, words: &[&str], target: &str, expected: &str) -> String {
+        let mut command = anabranch();
+        command.arg("get").args(words).arg(self.url(target));
+        self.hear(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
+    }
+
+    /// What a client shows that began before another that says how far it is, and ends after that.
+    fn beside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
+        self.told.store(false, Ordering::Relaxed);
+        let before = self.asked.load(Ordering::Relaxed);
+        thread::scope(|scope| {
+            let client = scope.spawn(client);
+            wait_until("it has asked", || self.asked.load(Ordering::Relaxed) > before);
+            self.get(&[], "known", " s left");
+            client.join().expect("it ends")
+        })
+    }
 }
 
 #[test]
 fn what_takes_its_time_says_how_far_it_is() {
-    let address = slow();
-    let get = |words: &[&str], target: &str| {
-        let got = run(anabranch().arg("get").args(words).arg(format!("http://{address}/{target}")));
-        assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
-        errors(&got)
-    };
-    let known = get(&[], "known");
+    let slow = Slow::start();
+    let known = slow.get(&[], "known", "\n");
     let told: Vec<&str> = known.lines().collect();
     assert!((1..=3).contains(&told.len()), "{known}");
     assert!(told.iter().all(|line| line.contains(" of 250.0 kB") && !line.contains('[')), "{known}");
     assert!(told[0].ends_with(" s left"), "{known}");
-    let unknown = get(&["--page"], "unknown");
+    let unknown = slow.get(&["--page"], "unknown", "\n");
     let told: Vec<&str> = unknown.lines().collect();
     assert!((1..=3).contains(&told.len()), "{unknown}");
     assert!(told.iter().all(|line| line.contains(" kB, ") && line.ends_with(" kB/s")), "{unknown}");
-    assert_eq!(get(&[], "short"), "");
-    assert_eq!(get(&["-q"], "known"), "");
+    assert_eq!(slow.get(&[], "short", "\n"), "");
+    let quiet = slow.beside_another(|| run(anabranch().args(["get", "-q", &slow.url("known")])));
+    assert_eq!((quiet.status.code(), errors(&quiet).as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -118,29 +179,31 @@ fn on_a_terminal_there_is_a_bar() {
         println!("not tested here: there is no script");
         return;
     }
-    let (address, place) = (slow(), Scratch::new("bar"));
-    let shown = |target: &str, output: &str| {
-        let program = env!("CARGO_BIN_EXE_anabranch");
-        let line = format!("{program} get http://{address}/{target}{output}");
+    let (slow, place) = (Slow::start(), Scratch::new("bar"));
+    let on_a_terminal = |target: &str, output: &str| {
+        let line = format!("{} get {}{output}", env!("CARGO_BIN_EXE_anabranch"), slow.url(target));
         let mut command = Command::new("script");
-        command.current_dir(&place.0).args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null());
-        let got = run(&mut command);
-        assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
-        String::from_utf8_lossy(&got.stdout).into_owned()
+        command.current_dir(&place.0).args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+        command
     };
-    let known = shown("known", " -o mine");
+    let shown = |target: &str, expected: &str| {
+        let out = |child: &mut Child| Box::new(child.stdout.take().expect("piped")) as Box<dyn Read>;
+        slow.hear(&mut on_a_terminal(target, " -o mine"), out, expected)
+    };
+    let known = shown("known", " s left");
     assert!(
         known.contains("\r[#") && known.contains(" of 250.0 kB, ") && known.contains(" s left"),
         "{known}"
     );
     assert!(known.trim_end().ends_with("\r\x1b[K"), "it is cleared: {known:?}");
-    let unknown = shown("unknown", " -o mine");
+    let unknown = shown("unknown", " kB/s");
     assert!(
         unknown.contains(" kB/s") && !unknown.contains(" of ") && !unknown.contains("\r["),
         "{unknown:?}"
     );
     // Where the object itself is shown there is no room for it.
-    assert!(!shown("known", "").contains(" kB"));
+    let own = slow.beside_another(|| run(&mut on_a_terminal("known", "")));
+    assert!(!String::from_utf8_lossy(&own.stdout).contains(" kB"));
 }
 
 #[test]

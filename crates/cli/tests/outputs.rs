@@ -1,10 +1,10 @@
 //! Where results go, as a user sees it: whole or not at all, never in the place of something else, one line when not.
 
+use crate::wait::wait_until;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 /// A fresh directory of one test.
 fn place(name: &str) -> PathBuf {
@@ -143,17 +143,11 @@ fn a_full_standard_output_is_told_and_a_closed_one_is_not() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "another process is waited for: its time is the machine's")]
 fn an_interrupt_leaves_nothing() {
     let place = place("interrupt");
     let words = ["--runs", "500000", "--out", "a/b", "--json", "x.json", "--csv", "x.csv"];
     let mut child = command(&place, &words).stderr(Stdio::null()).spawn().expect("it starts");
-    for _ in 0..12_000 {
-        if names(&place).len() >= 3 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("its files have begun", || names(&place).len() >= 3);
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));

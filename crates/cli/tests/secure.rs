@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
+use crate::running::{Running, Scratch, anabranch, errors, has, noise, run, wait_until_listening};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -174,10 +174,7 @@ fn our_client_gets_from_openssl_with_a_chain_of_files() {
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
-    while TcpStream::connect(("127.0.0.1", free)).is_err() {
-        thread::sleep(std::time::Duration::from_millis(20));
-        assert!(server.try_wait().expect("a child").is_none(), "openssl has ended");
-    }
+    wait_until_listening(&mut server, ([127, 0, 0, 1], free).into());
     let (code, err, out) = get(&format!("https://localhost:{free}/"), &["--trust", &file("cert.pem")]);
     server.kill().expect("killed");
     server.wait().expect("ended");
@@ -264,10 +261,7 @@ fn said_to_openssl(words: &[&str], trust: &str) -> String {
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
-    while TcpStream::connect(("127.0.0.1", free)).is_err() {
-        thread::sleep(std::time::Duration::from_millis(20));
-        assert!(server.try_wait().expect("a child").is_none(), "openssl has ended");
-    }
+    wait_until_listening(&mut server, ([127, 0, 0, 1], free).into());
     let (code, err, out) = get(&format!("https://localhost:{free}/"), &["--trust", trust]);
     server.kill().expect("killed");
     let heard = server.wait_with_output().expect("ended").stdout;

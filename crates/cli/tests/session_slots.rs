@@ -5,22 +5,19 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, noise};
+use crate::running::{LONG, Running, Scratch, noise, pace, wait_until};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SLOTS: usize = 16;
 /// Nothing ends by itself while this runs.
 const LIMITS: [&str; 6] = ["--connections", "16", "--header-timeout", "10min", "--idle", "10min"];
 const TCP: &str = "tcp://127.0.0.1:0";
-
-/// Longer than a session may stand still where slots are wanted, and than they are looked at.
-const QUIET: Duration = Duration::from_secs(12);
 
 /// A connection from 127.0.0.`last`.
 fn connect(last: u8, to: SocketAddr) -> TcpStream {
@@ -45,6 +42,8 @@ struct Greedy {
     over: Arc<AtomicBool>,
     /// Those that get on.
     alive: Arc<AtomicUsize>,
+    /// How many there have been.
+    asked: Arc<AtomicUsize>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -52,6 +51,8 @@ impl Greedy {
     fn start(target: SocketAddr, request: String) -> Self {
         let (over, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (stop, count) = (over.clone(), alive.clone());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let begun = asked.clone();
         let thread = thread::spawn(move || {
             let mut readers = Vec::new();
             for number in 0.. {
@@ -65,21 +66,24 @@ impl Greedy {
                     let mut piece = vec![0; 20_000];
                     count.fetch_add(1, Ordering::Relaxed);
                     while !stop.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {
-                        thread::sleep(Duration::from_millis(100));
+                        pace(Duration::from_millis(100));
                     }
                     count.fetch_sub(1, Ordering::Relaxed);
                 }));
-                thread::sleep(Duration::from_millis(if number < SLOTS { 20 } else { 200 }));
+                begun.fetch_add(1, Ordering::Relaxed);
+                pace(Duration::from_millis(if number < SLOTS { 20 } else { 200 }));
             }
             readers.into_iter().for_each(|reader| reader.join().expect("read"));
         });
-        let greedy = Self { over, alive, thread: Some(thread) };
-        let began = Instant::now();
-        while greedy.alive.load(Ordering::Relaxed) < SLOTS - 4 {
-            assert!(began.elapsed() < LONG, "nobody is greedy");
-            thread::sleep(Duration::from_millis(20));
-        }
+        let greedy = Self { over, alive, asked, thread: Some(thread) };
+        wait_until("somebody is greedy", || greedy.alive.load(Ordering::Relaxed) >= SLOTS - 4);
         greedy
+    }
+
+    /// Waits until it has wanted as many slots again as there are.
+    fn goes_on(&self) {
+        let before = self.asked.load(Ordering::Relaxed);
+        wait_until("more slots are wanted", || self.asked.load(Ordering::Relaxed) >= before + SLOTS);
     }
 }
 
@@ -98,6 +102,22 @@ fn site(name: &str) -> (Scratch, String) {
     site.file("site/big", noise(40_000_000));
     let root = format!("{}/site", site.text());
     (site, root)
+}
+
+/// Waits for as long as a session must be stalled before it ends for a newcomer, by the effect: a server of one slot, whose
+/// client takes nothing from now on, serves another client.
+fn stalled_ones_may_end(root: &str) {
+    let words = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
+    let server = Running::start(&[&words[..], &LIMITS[2..]].concat());
+    let mut stalled = connect(1, server.tcp());
+    stalled.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    stalled.read_exact(&mut [0; 100]).expect("an answer");
+    wait_until("a stalled session ends for a newcomer", || {
+        let mut stream = connect(3, server.tcp());
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).is_ok() && answer.ends_with("<p>home")
+    });
 }
 
 /// A client that has no slot yet gets one, again and again, while another has all but a few.
@@ -134,7 +154,9 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        thread::sleep(QUIET);
+        // They are looked at as often.
+        (0..2).for_each(|_| stalled_ones_may_end(&root));
+        greedy.goes_on();
         a_third_is_served(gateway.tcp(), &ask(""));
         let mut back = [0; 4];
         tunnel.write_all(b"ping").expect("the tunnel is there");
@@ -158,7 +180,8 @@ fn a_quiet_session_of_a_server_does_too() {
     waits.read_exact(&mut body).expect("a body");
     stalls.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
     let greedy = Greedy::start(server.tcp(), "GET /big HTTP/1.1\r\nHost: a\r\n\r\n".to_owned());
-    thread::sleep(QUIET);
+    (0..2).for_each(|_| stalled_ones_may_end(&root));
+    greedy.goes_on();
     a_third_is_served(server.tcp(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     waits.write_all(home).expect("the session is there");
     assert!(read_head(&mut waits).starts_with("HTTP/1.1 200 "), "the session is there");

@@ -4,14 +4,12 @@
 #![cfg(target_os = "linux")]
 
 use crate::peer::{associate, host, in_a_world};
-use crate::running::{LONG, Running, Scratch};
+use crate::running::{LONG, Running, Scratch, wait_until_read};
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
-use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::task::Poll;
 use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
@@ -86,7 +84,7 @@ fn over_tcp() {
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
                 let _ = stream.write_all(head.as_bytes());
                 if apart {
-                    std::thread::sleep(Duration::from_millis(5));
+                    wait_until_read(&stream);
                 }
                 let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes());
                 let mut answers = Vec::new();
@@ -245,14 +243,9 @@ async fn answers_of(world: &OsWorld, stream: &mut impl Stream) -> Vec<u8> {
 async fn answers(world: &OsWorld, stream: &mut impl Stream, silence: u64) -> Vec<u8> {
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
     loop {
-        let mut late = std::pin::pin!(world.sleep_until(world.now() + Duration::from_millis(silence)));
-        let read = std::future::poll_fn(|cx| match stream.poll_read(cx, &mut piece) {
-            Poll::Ready(read) => Poll::Ready(read.unwrap_or(0)),
-            Poll::Pending => late.as_mut().poll(cx).map(|()| 0),
-        });
-        match read.await {
-            0 => return all,
-            read => all.extend_from_slice(&piece[..read]),
+        match world.timeout(Duration::from_millis(silence), stream.read(&mut piece)).await {
+            Some(Ok(read @ 1..)) => all.extend_from_slice(&piece[..read]),
+            _ => return all,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Scratch, errors, run};
+use crate::running::{Scratch, errors, run, wait_until};
 use crate::study::{FILES, all_below, place, study};
 use std::fs;
 use std::path::Path;
@@ -142,10 +142,10 @@ fn a_bundle_that_cannot_be_leaves_nothing() {
             .flatten()
             .any(|entry| entry.path().join("run/own").exists() || entry.path().join("run/figures").exists())
     };
-    while !begun() {
+    wait_until("it runs", || {
         assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+        begun()
+    });
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("sent");
     assert_eq!(child.wait().expect("ended").code(), Some(130));

@@ -2,12 +2,11 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Scratch, anabranch, errors, run};
+use crate::running::{Scratch, anabranch, errors, run, wait_until};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 /// Twelve points with an expectation, each a few milliseconds.
 const PLAN: &str = r#"
@@ -86,17 +85,10 @@ fn refused(output: &Output, code: i32, told: &[&str]) {
 
 /// Starts a command, and ends it by a signal when `directory` has so many points; what it said.
 fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-    for _ in 0..LONG.as_millis() {
-        if points(directory) >= after {
-            break;
-        }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "another process is waited for: its time is the machine's"
-        )]
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    wait_until("there are points", || {
+        points(directory) >= after || child.try_wait().expect("a child").is_some()
+    });
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
     child.wait_with_output().expect("it ends")
 }
@@ -378,17 +370,13 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
         let status = format!("/proc/{}/status", child.id());
         let mut most = 0_u64;
-        while child.try_wait().expect("known").is_none() {
+        wait_until("it ends", || {
             let text = fs::read_to_string(&status).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
             let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
             most = most.max(kib.unwrap_or(0));
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "another process is waited for: its time is the machine's"
-            )]
-            std::thread::sleep(Duration::from_millis(2));
-        }
+            child.try_wait().expect("known").is_some()
+        });
         assert!(child.wait().expect("ended").success());
         let whole = fs::metadata(place.0.join(&out).join("results.json")).expect("a result").len() >> 10;
         (most, whole)

@@ -7,7 +7,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::engine_peer::{Link, PEERS, Peer, account, restart, serve, site, vanish};
-use crate::running::{Running, anabranch, errors, noise, run};
+use crate::running::{Running, anabranch, errors, noise, run, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
@@ -105,11 +105,13 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
         stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("the beginning");
     }
+    let address = server.tcp();
     let readers: Vec<_> = streams
         .into_iter()
         .map(|mut stream| {
             thread::spawn(move || {
-                thread::sleep(Duration::from_millis(500));
+                // It has been asked to end: it takes no more connections.
+                wait_until("nobody listens", || TcpStream::connect(address).is_err());
                 let mut rest = Vec::new();
                 stream.read_to_end(&mut rest).expect("the rest");
                 rest.len() > 7_990_000 && noise(8_000_000).ends_with(&rest)

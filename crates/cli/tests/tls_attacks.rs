@@ -3,7 +3,9 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, anabranch, errors, has, noise, run};
+use crate::running::{
+    LONG, Running, Scratch, anabranch, errors, has, noise, run, wait_until, wait_until_listening,
+};
 use crate::secure::certificate;
 use std::fs;
 use std::io::{Read, Write};
@@ -138,10 +140,7 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl");
-    while TcpStream::connect(("127.0.0.1", free)).is_err() {
-        thread::sleep(std::time::Duration::from_millis(20));
-        assert!(peer.try_wait().expect("a child").is_none(), "openssl has ended");
-    }
+    wait_until_listening(&mut peer, ([127, 0, 0, 1], free).into());
     let get = |here: &str| {
         let got = run(anabranch().args(["get", "--quiet", "--insecure", &format!("https://{here}/big")]));
         (got.status.code(), errors(&got), got.stdout)
@@ -182,12 +181,8 @@ fn a_request_that_is_cut_is_none() {
         .expect("openssl");
     let mut input = client.stdin.take().expect("piped");
     input.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").expect("said");
-    let begun = std::time::Instant::now();
     // Its handshake and its half of a head are some hundred bytes.
-    while heard.lock().expect("sound").len() < 400 {
-        assert!(begun.elapsed() < LONG, "it says nothing");
-        thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until("it has said something", || heard.lock().expect("sound").len() >= 400);
     client.kill().expect("killed");
     client.wait().expect("ended");
     drop(input);

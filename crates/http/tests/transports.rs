@@ -14,6 +14,7 @@ use anabranch_http::page::{Page, shipped};
 use anabranch_http::serve;
 use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost};
 use anabranch_transport::tcp::TcpConnector;
+use anabranch_world::World;
 use std::rc::Rc;
 
 const DEFAULT: &str = "rate=10mbit,rtt=80ms";
@@ -358,7 +359,7 @@ fn a_short_backlog_delays_but_loses_nothing() {
         let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
         let sessions: Vec<_> = (0..5).map(|_| connector.connect(0).expect("a session")).collect();
         let here = rig.client.clone();
-        anabranch_world::World::sleep_until(&here, Instant::from_millis(10_000)).await;
+        here.sleep_until(Instant::from_millis(10_000)).await;
         let mut taken = Vec::new();
         for _ in &sessions {
             taken.push(listener.accept().await.expect("a connection"));

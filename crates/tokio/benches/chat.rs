@@ -5,6 +5,8 @@
 #[cfg(target_os = "linux")]
 #[path = "../tests/swarm/mod.rs"]
 mod swarm;
+#[path = "../tests/wait.rs"]
+mod wait;
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,6 +3,9 @@
 
 use crate::ends::{Ends, LONG, once, soon};
 use anabranch_tokio::{Event, OpenError, RecvError, SendError, SendOptions};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use tokio::time::timeout;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,14 +59,19 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
     let mut taken = Vec::new();
     // Until the peer's buffer and ours are full.
     let mut turn = 0_u32;
-    for _ in 0..10 {
-        while once(ours.send(0, [&turn.to_be_bytes()[..], &[7; 5_000]].concat(), &options)).await.is_some() {
+    let mut refused = 0;
+    soon(|| {
+        let sending = pin!(ours.send(0, [&turn.to_be_bytes()[..], &[7; 5_000]].concat(), &options));
+        if sending.poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             taken.push(turn);
-            turn += 1;
+            (turn, refused) = (turn + 1, 0);
+        } else {
+            // This one was not taken: its number may be used again.
+            refused += 1;
         }
-        // This one was not taken: its number may be used again.
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        refused == 50
+    })
+    .await;
     assert_eq!(ours.try_send(0, [7; 5_000], &options), Err(SendError::Full));
     // Somebody waits; who would overtake waits behind.
     let waiting = tokio::spawn({
@@ -127,15 +135,13 @@ async fn a_buffered_amount_falls_to_its_threshold() {
     timeout(LONG, send.buffered_amount_low()).await.expect("at once").expect("it is up");
     // Nobody reads: the peer's buffer fills, then ours.
     let mut sent = 0;
-    let filling = async {
-        while send.buffered_amount() <= 10_000 {
-            match ours.try_send(0, [7; 1_000], &SendOptions::new()) {
-                Ok(()) => sent += 1,
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
-            }
+    soon(|| {
+        while send.buffered_amount() <= 10_000 && ours.try_send(0, [7; 1_000], &SendOptions::new()).is_ok() {
+            sent += 1;
         }
-    };
-    timeout(LONG, filling).await.expect("in time");
+        send.buffered_amount() > 10_000
+    })
+    .await;
     send.set_buffered_amount_low_threshold(5_000);
     for _ in 0..20 {
         assert!(once(send.buffered_amount_low()).await.is_none(), "nobody reads");

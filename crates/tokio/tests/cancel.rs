@@ -2,16 +2,14 @@
 //! without a word.
 #![cfg(target_os = "linux")]
 
+use crate::wait::{LONG, pace, soon};
 use anabranch_tokio::{Association, Endpoint, Options, RecvError, RecvStream};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{sleep, timeout};
-
-/// Generous: only a hang exceeds it.
-const LONG: Duration = Duration::from_secs(60);
+use tokio::time::timeout;
 
 /// A message of more pieces than wait for a reader.
 const LENGTH: usize = 2_000_000;
@@ -205,7 +203,7 @@ async fn what_was_written_before_a_close_arrives() {
                             0 => return (send.number(), all),
                             more => all.extend_from_slice(&piece[..more]),
                         }
-                        sleep(Duration::from_millis(2)).await;
+                        pace(Duration::from_millis(2)).await;
                     }
                 }));
             }
@@ -242,14 +240,12 @@ async fn opening_and_accepting_may_be_dropped() {
     // No stream is lost by that.
     let mut held = Vec::new();
     for number in 0..ours.streams() {
-        let opened = timeout(LONG, async {
-            loop {
-                match ours.open_number(number) {
-                    Ok(pair) => return pair,
-                    Err(_) => sleep(Duration::from_millis(1)).await,
-                }
-            }
-        });
-        held.push(opened.await.unwrap_or_else(|_| panic!("stream {number} is lost")));
+        let mut opened = None;
+        soon(|| {
+            opened = ours.open_number(number).ok();
+            opened.is_some()
+        })
+        .await;
+        held.push(opened);
     }
 }

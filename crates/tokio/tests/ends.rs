@@ -6,11 +6,9 @@ use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-/// Generous: only a hang exceeds it.
-pub const LONG: Duration = Duration::from_secs(60);
+pub use crate::wait::{LONG, soon};
 
 /// A server on port 80 and a client.
 pub struct Ends {
@@ -66,14 +64,4 @@ pub async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
         })
     })
     .await
-}
-
-/// Until it is so.
-pub async fn soon(mut is: impl FnMut() -> bool) {
-    let wait = async {
-        while !is() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LONG, wait).await.expect("in time");
 }

@@ -11,3 +11,4 @@ mod facade;
 mod faults;
 #[cfg(target_os = "linux")]
 mod swarm;
+mod wait;

@@ -2,12 +2,15 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::Running;
+use crate::running::{LONG, Running};
 use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};
+use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Runs a peer in a world of its own, at 127.0.0.1; one that waits for ever fails.
 pub fn in_a_world<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
@@ -17,6 +20,31 @@ pub fn in_a_world<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
         ..os::Options::default()
     };
     os::run(options, program).expect("a world")
+}
+
+/// Waits until `value` no longer changes, while the world goes on: the same in 50 looks.
+pub async fn steady<T: PartialEq>(world: &OsWorld, mut value: impl FnMut() -> T) {
+    let (began, mut last, mut same) = (world.now(), value(), 0);
+    while same < 50 {
+        assert!(world.now() < began + LONG, "it comes to no rest");
+        pace(world, Duration::from_millis(10)).await;
+        let now = value();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+}
+
+/// What a thread comes to, while the world goes on.
+pub async fn meanwhile<T>(world: &OsWorld, thread: JoinHandle<T>) -> T {
+    while !thread.is_finished() {
+        pace(world, Duration::from_millis(5)).await;
+    }
+    thread.join().expect("it holds")
+}
+
+/// Between two looks at a condition, and between two steps of a peer that is slow on purpose: the world goes on.
+pub async fn pace(world: &OsWorld, time: Duration) {
+    world.sleep_until(world.now() + time).await;
 }
 
 /// A host whose associations ask for so many streams.

@@ -9,7 +9,7 @@
 use crate::running::Running;
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// All associations of an attacker, behind one UDP port.
 pub struct Raw {
@@ -77,18 +77,22 @@ impl Raw {
             .collect();
         let server = url.parse().expect("an address");
         let mut raw = Self { socket, server, associations, packets: vec![0; 70_000] };
-        let began = Instant::now();
         for group in 0..count.div_ceil(GROUP) {
             let group = group * GROUP..count.min((group + 1) * GROUP);
-            while !raw.associations[group.clone()].iter().all(|one| one.established || one.aborted) {
-                assert!(began.elapsed() < Duration::from_secs(60), "the handshakes do not end");
+            let is_done =
+                |raw: &Self| raw.associations[group.clone()].iter().all(|one| one.established || one.aborted);
+            for _ in 0..1_200 {
+                if is_done(&raw) {
+                    break;
+                }
                 for at in group.clone() {
                     if !raw.associations[at].established {
                         raw.init(at);
                     }
                 }
-                raw.listen(Duration::from_millis(50));
+                raw.listen(50);
             }
+            assert!(is_done(&raw), "the handshakes do not end");
         }
         raw
     }
@@ -105,19 +109,43 @@ impl Raw {
         self.send(at, 0, &[chunk(1, 0, &body)]);
     }
 
-    /// Takes in what comes for so long, and answers it.
-    pub fn listen(&mut self, time: Duration) {
-        let began = Instant::now();
-        loop {
-            let mut bytes = std::mem::take(&mut self.packets);
-            if let Ok(length) = self.socket.recv(&mut bytes) {
-                self.take(&bytes[..length]);
-            }
-            self.packets = bytes;
-            if began.elapsed() > time {
+    /// Takes in what comes, and answers it, until nothing has come so many times within a millisecond.
+    pub fn listen(&mut self, silences: u32) {
+        self.listen_while(silences, |_| true);
+    }
+
+    /// The same, while there is to be more.
+    pub fn listen_while(&mut self, silences: u32, is_wanted: impl Fn(&Self) -> bool) {
+        let mut silent = 0;
+        while silent < silences && is_wanted(self) {
+            silent += u32::from(!self.take_next());
+        }
+    }
+
+    /// Takes in what comes, and answers it, until `value` no longer changes: the same in a hundred looks.
+    pub fn listen_until_steady<T: PartialEq>(&mut self, mut value: impl FnMut() -> T) {
+        let (mut last, mut same) = (value(), 0);
+        for _ in 0..20_000 {
+            if same == 100 {
                 return;
             }
+            self.listen(5);
+            let now = value();
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
         }
+        panic!("it comes to no rest");
+    }
+
+    /// Takes in one packet, where one is there or comes within a millisecond.
+    pub fn take_next(&mut self) -> bool {
+        let mut bytes = std::mem::take(&mut self.packets);
+        let come = self.socket.recv(&mut bytes);
+        if let Ok(length) = come {
+            self.take(&bytes[..length]);
+        }
+        self.packets = bytes;
+        come.is_ok()
     }
 
     fn take(&mut self, packet: &[u8]) {

@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub use crate::wait::*;
+
 use anabranch_emu::netns::Namespace;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +14,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
-
-/// Whatever takes longer has failed, on however busy a machine.
-pub const LONG: Duration = Duration::from_secs(120);
 
 /// `anabranch`, as it was built for this test.
 pub fn anabranch() -> Command {

@@ -2,6 +2,7 @@
 //! body by its digest.
 
 use crate::driver::is_required;
+use crate::wait::comes_true;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -9,7 +10,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Objects beside the document.
 const OBJECTS: u32 = 71;
@@ -128,14 +128,10 @@ fn load(place: &Path, url: &str, words: &[String]) -> Option<(String, Value)> {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut out, &mut text).map(|_| text)
     });
-    let until = Instant::now() + Duration::from_secs(150);
-    while child.try_wait().expect("a child").is_none() {
-        if Instant::now() > until {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("chromium has not ended");
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    if !comes_true(|| child.try_wait().expect("a child").is_some()) {
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("chromium has not ended");
     }
     let text = reader.join().expect("read").expect("text");
     let log = fs::read_to_string(&log).expect("a net log");

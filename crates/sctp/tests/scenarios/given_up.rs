@@ -4,7 +4,7 @@ use crate::net::{A, B};
 use crate::script::Script;
 use anabranch_base::time::Duration;
 use anabranch_sctp::{Message, Reliability};
-use anabranch_wire::sctp::{ForwardTsn, Skipped, Ssn, Tsn};
+use anabranch_wire::sctp::{ForwardTsn, GapBlock, Sack, Skipped, Ssn, Tsn};
 use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("partial_reliability", "yes"), ("iw", "10"), ("max_burst", "0")];
@@ -47,6 +47,31 @@ fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
     let stats = script.net.ends[0].engine.stats(script.id(A)).expect("there");
     assert_eq!((stats.fast_recoveries, stats.retransmitted_fast, stats.t3_expirations), (1, 0, 0));
     assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
+}
+
+/// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was given up while it was in flight is lost with its third miss, as any
+/// other: the window is halved then and not before. The chunk is not retransmitted.
+#[test]
+fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
+    let mut script = Script::warm(ON);
+    script.lose_times(A, "", 99).send_message(A, retransmissions(0, 9), 1_000);
+    for _ in 0..4 {
+        script.send(A, 1, 1_000);
+    }
+    script.run(10);
+    let (id, now, before) = (script.id(A), script.net.now, cwnd(&script));
+    script.net.end(A).engine.cancel(now, id, 0);
+    let (vtag, first) = (script.tag(A), script.net.ladder.numbers().first(A).expect("a TSN"));
+    let reductions = [2, 3, 4, 5].map(|end| {
+        let gaps = &[GapBlock { start: 2, end }];
+        let sack = Sack { cumulative: Tsn(first), window: 60_000, gaps, duplicates: &[] };
+        script.inject(B, vtag, |b| sack.emit(b)).run(30);
+        let stats = script.net.ends[0].engine.stats(script.id(A)).expect("there");
+        (stats.fast_recoveries, cwnd(&script) < before)
+    });
+    assert_eq!(reductions, [(0, false), (0, false), (1, true), (1, true)]);
+    let drawn = script.net.ladder.take();
+    assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 1, "{drawn}");
 }
 
 /// The same where nothing behind it has arrived: its acknowledgement was overdue when it was given up.

@@ -194,7 +194,11 @@ fn what_was_freed_is_not_taken_back() {
         NrSack { cumulative, window: 60_000, gaps: &[], nr_gaps: &nr_gaps, duplicates: &[] }.emit(packet);
         Sack { cumulative, window: 60_000, gaps: &[], duplicates: &[] }.emit(packet);
     });
-    script.run(20_000);
+    script.run(30);
+    // RFC 9260 §6.2.1 D ii: all four count as outstanding in this window: freed chunks that the SACK does not report, too.
+    let info = script.net.ends[0].engine.info(script.id(A)).expect("there");
+    assert_eq!((info.peer_rwnd, info.outstanding), (60_000 - 4 * 1_000, 2_000));
+    script.run(19_970);
     script.check(expect![[r#"
         2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
         2.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE

@@ -340,6 +340,32 @@ fn no_second_fast_retransmit() {
     script.forget();
 }
 
+/// RFC 9260 §7.2.4: a chunk that T3-rtx retransmitted has a miss only from chunks that were sent after it. Neither chunks sent
+/// before it nor those that left at the same time, in its packet, count.
+#[test]
+fn only_chunks_sent_after_a_retransmission_count_as_misses() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..4 {
+        script.send(A, 0, 100);
+    }
+    // T3-rtx runs out at 2.000: TSNs 1 to 4 leave anew, in one packet.
+    script.run(1_100);
+    let sent = |script: &Script, tsn: u32| script.net.ladder.text().matches(&format!("tsn={tsn} ")).count();
+    assert_eq!([1, 2, 3, 4].map(|tsn| sent(&script, tsn)), [2; 4], "{}", script.net.ladder.text());
+    for end in 2..=4 {
+        sack(&mut script, 0, &[block(2, end)]);
+    }
+    assert_eq!(sent(&script, 1), 2, "{}", script.net.ladder.text());
+    for end in 5..=7 {
+        assert_eq!(sent(&script, 1), 2, "{}", script.net.ladder.text());
+        script.send(A, 0, 100).run(1);
+        sack(&mut script, 0, &[block(2, end)]);
+    }
+    assert_eq!(sent(&script, 1), 3, "{}", script.net.ladder.text());
+    script.forget();
+}
+
 /// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, begun at 1.000, begins anew at 1.485 with the earliest chunk that is retransmitted,
 /// though others are in flight.
 #[test]
@@ -433,6 +459,34 @@ fn an_old_sack_tells_nothing() {
     let late = Sack { cumulative: old, window: 9_000, gaps: &[block(2, 3)], duplicates: &[] };
     script.inject(B, vtag, |b| late.emit(b)).run(30);
     assert_eq!(info(&script), before);
+    script.forget();
+}
+
+/// RFC 9260 §6.2.1 D ii: rwnd is the a_rwnd of the SACK less what is outstanding, and 0 if more is outstanding. What a gap
+/// block acknowledges is not outstanding.
+#[test]
+fn rwnd_is_a_rwnd_less_what_is_outstanding() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..5 {
+        script.send(A, 0, 1_000);
+    }
+    script.run(10);
+    let rwnd =
+        |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("an association").peer_rwnd;
+    let (vtag, first) = (script.tag(A), tsn(&script, A, 1));
+    let mut told = |window: u32, gaps: &[GapBlock]| {
+        let sack = Sack { cumulative: first, window, gaps, duplicates: &[] };
+        script.inject(B, vtag, |b| sack.emit(b)).run(30);
+        rwnd(&script)
+    };
+    // TSNs 2 to 5 are outstanding, then 2, 3 and 5.
+    assert_eq!(told(60_000, &[]), 60_000 - 4 * 1_000);
+    assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
+    assert_eq!(told(3_000, &[block(3, 3)]), 0);
+    assert_eq!(told(2_999, &[block(3, 3)]), 0);
+    // And 4 again, as it is taken back.
+    assert_eq!(told(40_000, &[]), 40_000 - 4 * 1_000);
     script.forget();
 }
 

@@ -7,6 +7,7 @@
 mod line;
 mod storm;
 
+use crate::wait::{soon, steady};
 use anabranch_tokio::{
     Association, CloseReason, ConfigBuilder, Dtls, Endpoint, Event, Fingerprint, Identity, Options, Received,
     RecvError, SendOptions,
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storm::{Chances, Storm};
 use tokio::sync::{Barrier, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
@@ -95,15 +96,15 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.live(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    settle().await;
+    // Of 256 KiB each: what is freed goes, and what is on its way arrives.
+    steady(|| resident() >> 18).await;
     let idle = resident() - before;
     steps[1].wait().await;
     // Each association of the server's has verified the path to its peer's second address.
-    while setup.dtls.is_none() && storm.paths() < setup.associations as u64 {
-        sleep(Duration::from_millis(20)).await;
-    }
+    soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    settle().await;
+    // Of 256 KiB each: what is freed goes, and what is on its way arrives.
+    steady(|| resident() >> 18).await;
     let spoken = resident() - before;
     let mut heard = 0;
     for person in people {
@@ -323,11 +324,6 @@ async fn hear(
     // They read on: what comes behind the last line is found by that.
     drop(readers);
     heard.lock().expect("no panic").lines()
-}
-
-/// Lets what is freed go, and what is on its way arrive.
-async fn settle() {
-    sleep(Duration::from_millis(500)).await;
 }
 
 /// Bytes of memory that this process holds.

@@ -1,5 +1,6 @@
 //! Calls that are dropped after a few polls and made anew, as a loop around `select!` does.
 
+use crate::wait::pace;
 use anabranch_base::Rng;
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU64;
@@ -8,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::sleep;
 
 /// Whether calls are dropped, and what was counted.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Storm {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         match rng.below(3) {
             0 => tokio::task::yield_now().await,
-            _ => sleep(Duration::from_micros(rng.below(8_000))).await,
+            _ => pace(Duration::from_micros(rng.below(8_000))).await,
         }
     }
 }

@@ -1,0 +1,183 @@
+//! Tests wait for conditions: they do not sleep for a guess, and they read no clock (CONTRIBUTING.md, "Tests").
+//!
+//! Virtual time is free: what a simulated world sleeps takes no time of the machine.
+
+use super::{crates, root, rust_files};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// A sleep of the thread or task that runs the test.
+const SLEEP: &str = "sleep";
+/// A read of the clock of the machine.
+const CLOCK: &str = "clock";
+/// A sleep in a world of the operating system.
+const REAL_WORLD: &str = "sleep in the real world";
+/// A peer that is slow on purpose.
+const PACE: &str = "pace";
+
+/// Where a test may do so, how often, and why.
+const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
+    ("crates/cli/tests/wait.rs", SLEEP, 1, "the sleep of `pace`, for all tests of the command"),
+    ("crates/cli/tests/wait.rs", PACE, 1, "between two looks at a condition"),
+    (
+        "crates/cli/tests/peer/mod.rs",
+        REAL_WORLD,
+        1,
+        "the sleep of `pace`, in a world of the operating system",
+    ),
+    ("crates/cli/tests/peer/mod.rs", PACE, 2, "between two looks at a condition, while the world goes on"),
+    (
+        "crates/cli/tests/amplification.rs",
+        PACE,
+        1,
+        "servers repeat what they sent to a stranger by timers of seconds, and nothing says that no more will come",
+    ),
+    (
+        "crates/cli/tests/gateway_limits.rs",
+        PACE,
+        1,
+        "an upload that moves so slowly that its exchange counts as stalled",
+    ),
+    ("crates/cli/tests/hostile.rs", PACE, 1, "a request of which a byte comes now and then"),
+    (
+        "crates/cli/tests/session_slots.rs",
+        PACE,
+        2,
+        "downloads that move slowly, and new ones that come all the time",
+    ),
+    ("crates/cli/tests/stalled.rs", PACE, 1, "a download that moves slowly, and is never stalled"),
+    (
+        "crates/cli/tests/running/peer.rs",
+        CLOCK,
+        1,
+        "an engine that meets a program needs the time that the program has",
+    ),
+    ("crates/tokio/tests/wait.rs", SLEEP, 1, "the sleep of `pace`, for all tests of the crate"),
+    ("crates/tokio/tests/wait.rs", PACE, 1, "between two looks at a condition"),
+    ("crates/tokio/tests/cancel.rs", PACE, 1, "a reader that is slower than its writer"),
+    (
+        "crates/tokio/tests/swarm/storm.rs",
+        PACE,
+        1,
+        "a storm makes a dropped call anew after a time that its seed draws",
+    ),
+    (
+        "crates/dtls/src/records/tests/harness.rs",
+        CLOCK,
+        1,
+        "the library under test counts its virtual time from some instant of std",
+    ),
+    (
+        "crates/quic/src/watch.rs",
+        CLOCK,
+        1,
+        "quinn takes instants of std; the test gives it the same one everywhere",
+    ),
+];
+
+#[test]
+fn tests_wait_for_conditions_and_not_for_time() {
+    let mut found = BTreeMap::new();
+    for (name, text) in test_sources() {
+        let is_real = text.contains("OsWorld") || name.starts_with("crates/cli/");
+        for line in text.lines() {
+            for what in waits(line, is_real) {
+                found.entry((name.clone(), what)).or_insert_with(Vec::new).push(line.trim().to_owned());
+            }
+        }
+    }
+    let mut wrong = Vec::new();
+    for &(file, what, count, why) in EXCEPTIONS {
+        assert!(why.len() > 20, "{file}: a reason");
+        let lines = found.remove(&(file.to_owned(), what)).unwrap_or_default();
+        if lines.len() != count {
+            wrong.push(format!("{file}: {what}: {count} expected, there are {}: {lines:#?}", lines.len()));
+        }
+    }
+    wrong.extend(found.iter().map(|((file, what), lines)| format!("{file}: {what}: {lines:#?}")));
+    assert!(
+        wrong.is_empty(),
+        "wait for a condition instead (`wait_until`, `soon`), or change the exceptions of {}:\n{}",
+        file!(),
+        wrong.join("\n")
+    );
+}
+
+/// The tests of a workspace: whole files, and the last part of files that end in tests.
+fn test_sources() -> Vec<(String, String)> {
+    let root = root();
+    let mut folders: Vec<_> = crates().into_values().collect();
+    folders.extend(["tests", "conformance", "interop"].map(|name| root.join(name)));
+    let mut sources = Vec::new();
+    for folder in folders {
+        for file in ["src", "tests"].iter().flat_map(|part| rust_files(&folder.join(part))) {
+            let text = fs::read_to_string(&file).expect("a source file");
+            let name = file.strip_prefix(&root).expect("in it").to_string_lossy().into_owned();
+            if name.ends_with("tests/waiting/mod.rs") {
+                continue;
+            }
+            if is_test(Path::new(&name)) {
+                sources.push((name, text));
+            } else if let Some((_, tests)) = text.split_once("\n#[cfg(test)]\nmod tests {") {
+                sources.push((name, tests.to_owned()));
+            }
+        }
+    }
+    assert!(sources.len() > 300, "only {} files have tests", sources.len());
+    sources
+}
+
+fn is_test(file: &Path) -> bool {
+    let is_folder = |name: &str| matches!(name, "tests" | "testing");
+    let inside = file.iter().skip(1).any(|part| part.to_str().is_some_and(is_folder));
+    inside || matches!(file.file_name().and_then(|name| name.to_str()), Some("tests.rs" | "testing.rs"))
+}
+
+/// What a line of a test does that takes or reads real time.
+fn waits(line: &str, is_real: bool) -> Vec<&'static str> {
+    let code = line.split("//").next().unwrap_or_default();
+    let calls = |name: &str, by_a_value: bool| {
+        let mut called = code.match_indices(name).filter(|(at, _)| !code[..*at].ends_with("fn "));
+        called.any(|(at, _)| match code[..at].chars().next_back() {
+            Some('.') => by_a_value,
+            Some(before) => !by_a_value && !before.is_alphanumeric() && before != '_',
+            None => !by_a_value,
+        })
+    };
+    let mut found = Vec::new();
+    if calls("sleep(", false) || calls("sleep_until(", false) {
+        found.push(SLEEP);
+    }
+    if code.contains("Instant::now") || code.contains("SystemTime::now") {
+        found.push(CLOCK);
+    }
+    if is_real && (calls("sleep_until(", true) || calls("sleep(", true)) {
+        found.push(REAL_WORLD);
+    }
+    if calls("pace(", false) {
+        found.push(PACE);
+    }
+    found
+}
+
+#[test]
+fn waits_are_seen() {
+    for (line, is_real, expected) in [
+        ("    std::thread::sleep(Duration::from_secs(1));", false, &[SLEEP][..]),
+        ("    sleep(Duration::from_secs(1)).await;", false, &[SLEEP]),
+        ("    tokio::time::sleep_until(then).await;", false, &[SLEEP]),
+        ("    let began = std::time::Instant::now();", false, &[CLOCK]),
+        ("    static HERE: LazyLock<Instant> = LazyLock::new(Instant::now);", false, &[CLOCK]),
+        ("    let today = SystemTime::now();", false, &[CLOCK]),
+        ("    world.sleep_until(world.now() + second).await;", false, &[]),
+        ("    world.sleep_until(world.now() + second).await;", true, &[REAL_WORLD]),
+        ("    pace(Duration::from_millis(100));", false, &[PACE]),
+        ("    busy_poll.about_to_sleep();", true, &[]),
+        ("    // sleep(a while)", true, &[]),
+        ("fn sleep(time: Duration) {", true, &[]),
+        ("fn pause() { thread::sleep(SECOND); }", true, &[SLEEP]),
+    ] {
+        assert_eq!(waits(line, is_real), expected, "{line}");
+    }
+}

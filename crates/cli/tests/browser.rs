@@ -14,6 +14,7 @@ mod driver;
 mod served;
 mod wait;
 
+use anabranch_base::testing::full_ring;
 use driver::{Browser, Look};
 use serde_json::Value;
 use std::fs;
@@ -109,6 +110,9 @@ fn is_root() -> bool {
 
 #[test]
 fn every_kind_of_report_is_whole_in_a_browser() {
+    if !full_ring() {
+        return;
+    }
     let Some(mut browser) = Browser::start() else { return };
     let place = Scratch::new("reports");
     let kinds = KINDS.iter().filter(|(kind, _)| *kind != "emulated" || is_root());
@@ -132,6 +136,9 @@ fn every_kind_of_report_is_whole_in_a_browser() {
 /// The pages of studies, of few seeds: whole in every look, every link within them leads somewhere, and a chart has its marks.
 #[test]
 fn the_pages_of_studies_are_whole_in_a_browser() {
+    if !full_ring() {
+        return;
+    }
     let Some(mut browser) = Browser::start() else { return };
     let place = Scratch::new("studies");
     let output = Command::new(PROGRAM)
@@ -473,6 +480,9 @@ fn script_works(browser: &mut Browser, report: &Report) {
 
 #[test]
 fn a_large_report_opens_at_once() {
+    if !full_ring() {
+        return;
+    }
     let Some(mut browser) = Browser::start() else { return };
     let place = Scratch(std::env::temp_dir().join(format!("anabranch-browser-large-{}", std::process::id())));
     fs::create_dir_all(&place.0).expect("a directory");
@@ -495,6 +505,9 @@ fn a_large_report_opens_at_once() {
 /// A page of 72 objects from `serve`, over HTTP/2 and over HTTP/3.
 #[test]
 fn a_page_is_served_to_chromium_over_http_2_and_http_3() {
+    if !full_ring() {
+        return;
+    }
     let place = Scratch::new("served");
     served::a_page_comes_whole(PROGRAM, &place.0);
 }

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{emulated_links, errors};
+use anabranch_base::testing::full_ring;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -93,6 +94,9 @@ impl Drop for Programs {
 
 #[test]
 fn rules_of_iptables_lose_the_packets_in_the_links_place() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -157,6 +161,9 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
 /// goes; and the link is crossed all the same.
 #[test]
 fn one_host_has_one_counter_for_both_directions() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -220,6 +227,9 @@ fn one_host_has_one_counter_for_both_directions() {
 
 #[test]
 fn what_rules_cannot_do_is_refused() {
+    if !full_ring() {
+        return;
+    }
     for (words, status, told) in [
         (
             "--loss-by iptables --runs 1",
@@ -298,6 +308,9 @@ fn what_rules_cannot_do_is_refused() {
 
 #[test]
 fn multipath_tcp_adds_paths_up_and_outlives_one() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -348,6 +361,9 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
 
 #[test]
 fn bulk_measures_multipath_tcp_over_two_links() {
+    if !full_ring() {
+        return;
+    }
     let here = anabranch("bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3);
     if !here || !emulated_links() {
         return;
@@ -389,6 +405,9 @@ fn bulk_measures_multipath_tcp_over_two_links() {
 
 #[test]
 fn a_kernel_without_a_protocol_is_told_in_one_line() {
+    if !full_ring() {
+        return;
+    }
     // Whether there is kernel SCTP hangs on the host: it races, or the reason is told.
     if emulated_links() {
         let words = "race --world emulated --quiet --runs 1 --loss 0 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
@@ -424,6 +443,9 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
 /// machine's keys and its tickets have more bytes.
 #[test]
 fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, emulated_links, errors};
+use anabranch_base::testing::full_ring;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -36,6 +37,9 @@ fn has_mptcp(place: &Path) -> bool {
 
 #[test]
 fn messages_have_the_delays_that_the_path_gives_them() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -70,6 +74,9 @@ fn messages_have_the_delays_that_the_path_gives_them() {
 
 #[test]
 fn the_time_to_get_past_a_failed_path_is_told() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -99,6 +106,9 @@ fn the_time_to_get_past_a_failed_path_is_told() {
 
 #[test]
 fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -143,6 +153,9 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
 
 #[test]
 fn a_dry_run_refuses_what_the_run_refuses() {
+    if !full_ring() {
+        return;
+    }
     let place = Scratch::new("emulated-dry");
     for (words, told) in [
         (
@@ -170,6 +183,9 @@ fn a_dry_run_refuses_what_the_run_refuses() {
 /// one link can carry.
 #[test]
 fn contestants_share_one_emulated_link() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -234,6 +250,9 @@ fn contestants_share_one_emulated_link() {
 
 #[test]
 fn captures_of_both_ends_show_how_connections_close() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }

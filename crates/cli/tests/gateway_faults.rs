@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, emulated_links, errors, has, noise, run, wait_until};
+use anabranch_base::testing::full_ring;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -136,6 +137,9 @@ fn pour(mut stream: TcpStream) {
 /// file. Then for good: the client is cut off in the time that the gateway waits.
 #[test]
 fn the_path_between_two_gateways_is_cut() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }

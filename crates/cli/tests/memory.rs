@@ -8,6 +8,7 @@
 
 use crate::raw_sctp::{BEGIN, Raw, WHOLE};
 use crate::running::{Running, Scratch, anabranch, noise, run, wait_until_steady};
+use anabranch_base::testing::full_ring;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -135,11 +136,17 @@ fn a_window_of_little(gateway: bool) {
 
 #[test]
 fn serve_slow_readers() {
+    if !full_ring() {
+        return;
+    }
     a_window_of_little(false);
 }
 
 #[test]
 fn gateway_slow_readers() {
+    if !full_ring() {
+        return;
+    }
     a_window_of_little(true);
 }
 
@@ -159,17 +166,26 @@ fn fast_then_shut(gateway: bool, threads: &str) {
 
 #[test]
 fn serve_readers_that_stop() {
+    if !full_ring() {
+        return;
+    }
     fast_then_shut(false, "1");
 }
 
 /// They share one budget.
 #[test]
 fn serve_readers_that_stop_in_any_thread() {
+    if !full_ring() {
+        return;
+    }
     fast_then_shut(false, "3");
 }
 
 #[test]
 fn gateway_readers_that_stop() {
+    if !full_ring() {
+        return;
+    }
     fast_then_shut(true, "1");
 }
 
@@ -191,17 +207,26 @@ fn requests_at_a_shut_window(gateway: bool) {
 
 #[test]
 fn serve_requests_at_a_shut_window() {
+    if !full_ring() {
+        return;
+    }
     requests_at_a_shut_window(false);
 }
 
 #[test]
 fn gateway_requests_at_a_shut_window() {
+    if !full_ring() {
+        return;
+    }
     requests_at_a_shut_window(true);
 }
 
 /// Requests whose heads are as large as they may be, and nothing is taken.
 #[test]
 fn gateway_requests_with_large_heads() {
+    if !full_ring() {
+        return;
+    }
     let rig = Rig::new("memory-heads", true);
     let mut raw = Raw::associate(&rig.target, 295, 1500);
     let request = format!("GET /big?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(15_000));
@@ -255,11 +280,17 @@ fn answers_with_large_heads(whole: bool) {
 
 #[test]
 fn gateway_answers_with_large_heads() {
+    if !full_ring() {
+        return;
+    }
     answers_with_large_heads(true);
 }
 
 #[test]
 fn gateway_answers_whose_heads_do_not_end() {
+    if !full_ring() {
+        return;
+    }
     answers_with_large_heads(false);
 }
 
@@ -316,11 +347,17 @@ fn holes(gateway: bool) {
 
 #[test]
 fn serve_holes() {
+    if !full_ring() {
+        return;
+    }
     holes(false);
 }
 
 #[test]
 fn gateway_holes() {
+    if !full_ring() {
+        return;
+    }
     holes(true);
 }
 
@@ -356,11 +393,17 @@ fn streams(gateway: bool) {
 
 #[test]
 fn serve_streams() {
+    if !full_ring() {
+        return;
+    }
     streams(false);
 }
 
 #[test]
 fn gateway_streams() {
+    if !full_ring() {
+        return;
+    }
     streams(true);
 }
 
@@ -413,11 +456,17 @@ fn queued_at(port: u16) -> (u64, u64) {
 
 #[test]
 fn serve_slow_readers_of_tcp() {
+    if !full_ring() {
+        return;
+    }
     tcp(false);
 }
 
 #[test]
 fn gateway_slow_readers_of_tcp() {
+    if !full_ring() {
+        return;
+    }
     tcp(true);
 }
 
@@ -425,6 +474,9 @@ fn gateway_slow_readers_of_tcp() {
 /// with, so all together no more than they may.
 #[test]
 fn serve_secured_sessions() {
+    if !full_ring() {
+        return;
+    }
     // What a session of HTTP/2 is counted with; of HTTP/3 its connection of QUIC beside it. In KiB.
     for (scheme, counted) in [("https", 64), ("h3", 34 + 32)] {
         let place = Scratch::new(&format!("memory-secured-{scheme}"));

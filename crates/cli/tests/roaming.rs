@@ -11,6 +11,7 @@
 mod running;
 mod wait;
 
+use anabranch_base::testing::full_ring;
 use running::{Scratch, anabranch, emulated_links, errors, noise, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -86,6 +87,9 @@ fn roam(place: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
 
 #[test]
 fn a_transfer_follows_its_host_to_another_network() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -102,6 +106,9 @@ fn a_transfer_follows_its_host_to_another_network() {
 /// The same with keys that both ends were given (RFC 4895); and with different ones, where the change does not count.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -133,6 +140,9 @@ const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 /// Without RFC 5061 the peer sends to where nobody is any more: one line, exit code 1, no file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -147,6 +157,9 @@ fn without_dynamic_addresses_a_transfer_ends() {
 /// No packet passes for three seconds: the transfer goes on. None passes for good: it ends, in one line.
 #[test]
 fn a_path_is_cut() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -187,6 +200,9 @@ fn a_path_is_cut() {
 /// usual settings here wait, and go on.
 #[test]
 fn all_paths_are_cut_for_long() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }
@@ -214,6 +230,9 @@ fn all_paths_are_cut_for_long() {
 /// 1500: the sender finds out by probes.
 #[test]
 fn a_black_hole_is_found_out() {
+    if !full_ring() {
+        return;
+    }
     if !emulated_links() {
         return;
     }

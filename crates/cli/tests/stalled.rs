@@ -4,6 +4,7 @@
 
 use crate::peer::{associate, host, in_a_world, meanwhile};
 use crate::running::{Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
+use anabranch_base::testing::full_ring;
 use anabranch_transport::{Session, Stream};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -48,6 +49,9 @@ fn is_served_soon(url: &str) {
 
 #[test]
 fn who_takes_nothing_makes_room() {
+    if !full_ring() {
+        return;
+    }
     let (_site, root) = site("stalled");
     let words = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
     let behind = Running::start(&words);
@@ -99,6 +103,9 @@ fn who_takes_nothing_makes_room() {
 /// Whichever thread takes the newcomer in, the stalled ones may be the other's.
 #[test]
 fn in_whatever_thread_they_are() {
+    if !full_ring() {
+        return;
+    }
     let (_site, root) = site("stalled-threads");
     let words =
         [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &FULL[..]].concat();
@@ -114,6 +121,9 @@ fn in_whatever_thread_they_are() {
 /// Requests that do not become complete, where the origin waits for them.
 #[test]
 fn who_sends_nothing_makes_room() {
+    if !full_ring() {
+        return;
+    }
     let origin = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", origin.local_addr().expect("bound"));
     std::thread::spawn(move || {
@@ -140,6 +150,9 @@ fn who_sends_nothing_makes_room() {
 /// Streams of the one association between two gateways share its window: those whose clients take nothing fill it.
 #[test]
 fn who_takes_nothing_holds_nobody_up_behind_gateways() {
+    if !full_ring() {
+        return;
+    }
     let (site, root) = site("stalled-pair");
     site.file("site/middle", noise(1_000_000));
     let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);

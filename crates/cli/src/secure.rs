@@ -331,7 +331,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
             Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
         }
         Err(why) => {
-            return Err(Failure::Host(format!("{why}; remove it, and another will be made")));
+            return Err(Failure::Host(format!("{why}; if you remove it, the server makes another")));
         }
     };
     let fingerprint = Fingerprint(identity.fingerprint());

@@ -47,6 +47,7 @@ mod quoted;
 mod raw_ports;
 mod raw_sctp;
 mod running;
+mod secret_files;
 mod secure;
 mod session_slots;
 mod smuggling;

@@ -18,6 +18,8 @@ mod gateway;
 #[cfg(target_os = "linux")]
 mod get;
 mod inputs;
+#[cfg(target_os = "linux")]
+mod key_log;
 mod knobs;
 #[cfg(target_os = "linux")]
 mod link;

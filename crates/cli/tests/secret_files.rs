@@ -1,10 +1,12 @@
-//! Files that hold secrets: which private keys a server takes, by who has access to them.
+//! Files that hold secrets: which private keys a server takes, by who has access to them, and where the secrets of sessions
+//! are written.
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Running, Scratch, anabranch};
+use crate::running::{Running, Scratch, anabranch, errors, run};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Modes of a key's file, and whether a server takes it: the group may read it, nobody else may, and only the owner may
@@ -82,5 +84,44 @@ fn a_key_that_others_have_access_to_is_refused_on_reload() {
     set_mode(&file, 0o600);
     running.hang_up();
     running.line("certificate: read again from ");
+    assert_eq!(running.end(), 0);
+}
+
+/// Secrets of sessions go to the named file itself, which nobody else may read.
+#[test]
+fn the_key_log_follows_no_link_and_waits_for_nobody() {
+    let place = Scratch::new("secret-log");
+    place.file("index.html", "hello");
+    let running = Running::start_as(server(&place, &[]), Stdio::null());
+    let get = |log: &Path| {
+        let mut command = anabranch();
+        command.env("SSLKEYLOGFILE", log);
+        let got = run(command.args(["get", "--quiet", "--insecure", running.url("https")]));
+        assert_eq!((got.status.code(), &*got.stdout), (Some(0), &b"hello"[..]), "{}", errors(&got));
+        errors(&got)
+    };
+    let target = place.file("target", "");
+    let link = place.0.join("link");
+    symlink(&target, &link).expect("a link");
+    let dangling = place.0.join("dangling");
+    symlink(place.0.join("nowhere"), &dangling).expect("a link");
+    for link in [&link, &dangling] {
+        let said = get(link);
+        assert!(said.contains("SSLKEYLOGFILE") && said.contains("symbolic link"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&target).expect("there"), "");
+    assert!(!place.0.join("nowhere").exists());
+    let pipe = place.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let said = get(&pipe);
+    assert!(said.contains("SSLKEYLOGFILE"), "{said}");
+    let log = place.0.join("log");
+    assert!(!get(&log).contains("SSLKEYLOGFILE"));
+    assert!(!get(&log).contains("SSLKEYLOGFILE"));
+    let mode = fs::metadata(&log).expect("written").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Those of both.
+    let secrets = fs::read_to_string(&log).expect("written");
+    assert_eq!(secrets.matches("CLIENT_TRAFFIC_SECRET_0 ").count(), 2, "{secrets}");
     assert_eq!(running.end(), 0);
 }

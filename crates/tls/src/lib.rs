@@ -30,7 +30,7 @@ mod trust;
 
 pub use client::{Client, ClientSettings};
 pub use connector::{TlsConnector, TlsListener};
-pub use rustls::{KeyLog, KeyLogFile};
+pub use rustls::KeyLog;
 pub use rustls::crypto::CryptoProvider;
 
 pub use distrust::Distrust;

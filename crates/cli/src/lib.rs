@@ -33,6 +33,8 @@ mod out;
 mod outputs;
 mod packages;
 mod place;
+#[cfg(target_os = "linux")]
+mod privileges;
 mod progress;
 #[cfg(target_os = "linux")]
 mod qlog;

@@ -6,6 +6,7 @@ mod amplification;
 mod bad_input;
 mod beneath;
 mod bulk;
+mod capabilities;
 mod clusters;
 mod commands;
 mod decode;

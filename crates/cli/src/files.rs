@@ -251,6 +251,70 @@ pub fn settle(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a directory of ours has under a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// Returns whether a directory of ours has something under the name `path`, which is then of this kind itself.
+///
+/// Directories that a command goes on with may have been changed in between. Through a link the command would write
+/// elsewhere, and at a FIFO it would wait.
+///
+/// # Errors
+/// [`Failure::Usage`]: it is a link, or of another kind; [`Failure::Host`]: it cannot be looked at.
+pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(Failure::Host(format!("cannot read '{}': {error}", path.display()))),
+    };
+    check_kind(path, found, kind).map(|()| true)
+}
+
+/// Refuses what is a link, or of another kind.
+///
+/// # Errors
+/// [`Failure::Usage`]: what it is, and what to do.
+pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Failure> {
+    let (is_it, expected) = match kind {
+        Kind::File => (found.is_file(), "regular file"),
+        Kind::Directory => (found.is_dir(), "directory"),
+    };
+    if is_it {
+        return Ok(());
+    }
+    let what = if found.is_symlink() { "is a symbolic link".to_owned() } else { format!("is no {expected}") };
+    Err(Failure::Usage(format!(
+        "'{}' {what}; put a {expected} there, or name another directory",
+        path.display()
+    )))
+}
+
+/// Writes one file of a directory of ours, whole or not at all.
+///
+/// # Errors
+/// Those of [`has_own`] and [`write`].
+pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
+    has_own(target, Kind::File)?;
+    write(target, content)
+}
+
+/// Makes a directory within one of ours, and tries it.
+///
+/// # Errors
+/// Those of [`has_own`] and [`reserve_directory`].
+pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
+    has_own(directory, Kind::Directory)?;
+    reserve_directory(directory)
+}
+
 /// Writes one file, whole or not at all.
 ///
 /// # Errors

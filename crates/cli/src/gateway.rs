@@ -1,6 +1,7 @@
 //! `anabranch gateway`: HTTP between TCP and SCTP.
 
 use crate::dial::{SctpTarget, SecureTarget};
+use crate::key_log::key_log;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::secure::{self, ServerTls, Spoken};
@@ -340,6 +341,8 @@ async fn carry(
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
+    // It is opened while the program may still write any file.
+    let _ = key_log();
     let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), Spoken::Http(VERSION)));
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {

@@ -36,13 +36,12 @@ mod linux {
     use anabranch_base::knobs::Table;
     use anabranch_base::spelling::hint;
     use anabranch_base::time::Duration;
+    use anabranch_tls::read_secret_file;
     use anabranch_transport::Settings;
     use anabranch_transport::sctp::{Config, PROFILES, SharedKeys};
     use clap::ArgMatches;
     use std::collections::BTreeMap;
-    use std::fs::File;
-    use std::io::Read;
-    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
     use std::sync::{Mutex, Once, PoisonError};
 
     /// Keys and values, in the order in which they were given.
@@ -192,20 +191,9 @@ mod linux {
     fn read_keys(path: &str) -> Result<SharedKeys, String> {
         /// 256 keys of the longest kind are less.
         const MAX: u64 = 1 << 20;
-        let file = File::open(path).map_err(|why| why.to_string())?;
-        let about = file.metadata().map_err(|why| why.to_string())?;
-        if about.is_dir() {
-            return Err("is a directory; expected a key file".to_owned());
-        }
-        // A group may have been given it to read; nobody else, and nobody to write.
-        if about.is_file() && about.mode() & 0o027 != 0 {
-            return Err(format!("others have access to it (mode {:o}); chmod 600 it", about.mode() & 0o777));
-        }
-        let mut text = String::new();
-        file.take(MAX + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
-        if text.len() as u64 > MAX {
-            return Err("more than 1 MiB; expected lines of ID and key".to_owned());
-        }
+        let bytes = read_secret_file(Path::new(path), MAX)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| "not UTF-8; expected lines of ID and key".to_owned())?;
         SharedKeys::parse(&text).map_err(|why| why.to_string())
     }
 

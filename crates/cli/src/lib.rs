@@ -18,6 +18,8 @@ mod gateway;
 #[cfg(target_os = "linux")]
 mod get;
 mod inputs;
+#[cfg(target_os = "linux")]
+mod key_log;
 mod knobs;
 #[cfg(target_os = "linux")]
 mod link;
@@ -31,6 +33,8 @@ mod out;
 mod outputs;
 mod packages;
 mod place;
+#[cfg(target_os = "linux")]
+mod privileges;
 mod progress;
 #[cfg(target_os = "linux")]
 mod qlog;

@@ -2,6 +2,7 @@
 
 use crate::dial::http3::{self, Http3Server};
 use crate::place::{Carrier, Listen};
+use crate::privileges::drop_capabilities;
 use crate::secure::{DtlsServer, dtls_server};
 use crate::serve::reason;
 use crate::threads::WorkerHandle;
@@ -385,8 +386,9 @@ impl Servers {
         Ok(Opened::Ours(here, listener, limit))
     }
 
-    /// All is open.
+    /// Reports that all sockets are open, and drops the privileges that were needed to open them.
     pub fn ready(&self) {
+        drop_capabilities(self.http3.as_ref().is_some_and(|http3| http3.logs.is_some()));
         self.worker.ready(&self.urls);
     }
 

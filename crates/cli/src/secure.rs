@@ -4,6 +4,7 @@
 //! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
 use crate::dial::SecureTarget;
+use crate::key_log::key_log;
 use crate::place::{Carrier, Listen, Url};
 use crate::{Failure, complain, knobs};
 use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
@@ -19,7 +20,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A server's TLS and DTLS.
 pub struct ServerTls {
@@ -306,11 +306,6 @@ pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure
     }
 }
 
-/// Secrets of sessions for decoders, where the environment names a file (`SSLKEYLOGFILE`).
-fn key_log() -> Arc<dyn anabranch_tls::KeyLog> {
-    Arc::new(anabranch_tls::KeyLogFile::new())
-}
-
 /// The certificate of our own, from the user's state if it is there, a line about it, and where it is kept.
 fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
@@ -331,7 +326,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
             Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
         }
         Err(why) => {
-            return Err(Failure::Host(format!("{why}; remove it, and another will be made")));
+            return Err(Failure::Host(format!("{why}; if you remove it, the server makes another")));
         }
     };
     let fingerprint = Fingerprint(identity.fingerprint());

@@ -5,6 +5,7 @@ mod emulated;
 
 pub use emulated::prepare;
 
+use crate::files::Kind;
 use crate::progress::Progress;
 use crate::race::STOP;
 use crate::{Done, Failure, args, files, race, say};
@@ -234,7 +235,7 @@ fn run_studies(
         changed.dedup();
         let outcomes =
             changed.concat() + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
-        files::write(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
+        files::write_own(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
     // What a study says of its causes it says of its own assumptions.
     Ok(if met || !changes.is_empty() { Done::Well } else { Done::Badly })
@@ -339,6 +340,7 @@ impl Directory {
         files::reserve_directory(path)?;
         let own = Self { path: path.to_owned() };
         let shown = path.display();
+        files::has_own(&path.join(IDENTITY), Kind::File)?;
         match fs::read_to_string(path.join(IDENTITY)) {
             Ok(_) if !resume => {
                 return Err(Failure::Usage(format!(
@@ -363,7 +365,7 @@ impl Directory {
             }
             Err(error) => return Err(Failure::Host(format!("cannot read '{shown}': {error}"))),
         }
-        files::reserve_directory(&path.join("figures"))?;
+        files::reserve_own_directory(&path.join("figures"))?;
         Ok(own)
     }
 
@@ -377,7 +379,7 @@ impl Directory {
         command: &str,
     ) -> Result<(), Failure> {
         let folder = self.path.join(&study.definition.name);
-        files::reserve_directory(&folder)?;
+        files::reserve_own_directory(&folder)?;
         let above = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
         let mut written = vec![
             ("cells.csv", text::cells_csv(findings)),
@@ -392,14 +394,14 @@ impl Directory {
         let sensitivity = findings.sensitivity.as_ref();
         written.extend(sensitivity.map(|found| ("sensitivity.csv", study::kept::sensitivity_csv(found))));
         for (name, content) in written {
-            files::write(&folder.join(name), content.as_bytes())?;
+            files::write_own(&folder.join(name), content.as_bytes())?;
         }
         let tables = folder.join("tables");
-        files::reserve_directory(&tables)?;
+        files::reserve_own_directory(&tables)?;
         for found in &findings.tables {
             let Some(table) = study.table(&found.name) else { continue };
             let content = study::measured::csv(table, found);
-            files::write(&tables.join(format!("{}.csv", found.name)), content.as_bytes())?;
+            files::write_own(&tables.join(format!("{}.csv", found.name)), content.as_bytes())?;
         }
         Ok(())
     }
@@ -408,6 +410,7 @@ impl Directory {
 impl Store for Directory {
     fn load(&self, name: &str) -> Result<Option<String>, String> {
         let path = self.path.join("figures").join(name);
+        files::has_own(&path, Kind::File).map_err(Failure::line)?;
         match fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -416,6 +419,6 @@ impl Store for Directory {
     }
 
     fn save(&self, name: &str, text: &str) -> Result<(), String> {
-        files::write(&self.path.join("figures").join(name), text.as_bytes()).map_err(Failure::line)
+        files::write_own(&self.path.join("figures").join(name), text.as_bytes()).map_err(Failure::line)
     }
 }

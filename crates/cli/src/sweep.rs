@@ -7,7 +7,7 @@
 pub mod directory;
 pub mod result;
 
-use crate::files::Reserved;
+use crate::files::{self, Kind, Reserved};
 use crate::out::OfPoint;
 use crate::outputs::{quoted, reproducing_command};
 use crate::progress::Progress;
@@ -61,7 +61,7 @@ fn program() -> Program {
 /// The sweep's directory, with nothing in it yet or with what was done before.
 fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> {
     let path = request.path;
-    let there = path.join("sweep.json").exists();
+    let there = files::has_own(&path.join("sweep.json"), Kind::File)?;
     let pcap = request.pcap.unwrap_or("median");
     let mut wanted = Manifest::new(outline, request.plan_file, program(), reproducing_command(), pcap);
     wanted.shard = request.shard.map(|shard| shard.to_string());

@@ -9,6 +9,7 @@
 use crate::dial::warn_kernel_sctp;
 use crate::listen::{BACKLOG, ListenSpec, shown};
 use crate::place::Listen;
+use crate::privileges::drop_capabilities;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::limits::ConcurrencyLimit;
@@ -214,6 +215,7 @@ impl ListenSpecs {
                     ready += 1;
                     // All listen on the same.
                     if ready == count {
+                        drop_capabilities(false);
                         announce(&listening);
                     }
                 }

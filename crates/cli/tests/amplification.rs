@@ -43,6 +43,23 @@ impl Stranger {
         }
     }
 
+    fn is_sctp(&self) -> bool {
+        [": http+sctp://", ": sctp://"].iter().any(|scheme| self.listener.ends_with(scheme))
+    }
+
+    fn is_dtls(&self) -> bool {
+        self.listener.ends_with(": https+sctp://")
+    }
+
+    fn is_http3(&self) -> bool {
+        self.listener.ends_with(": h3://")
+    }
+
+    /// The server answers every client's first packet with a Retry packet.
+    fn asks_always(&self) -> bool {
+        self.listener.contains("retry=always")
+    }
+
     /// How much has come for what was sent: as payload of UDP, and with the headers of UDP and IP.
     fn ratios(&self) -> [f64; 2] {
         let headers = if self.target.is_ipv4() { 28 } else { 48 };
@@ -167,26 +184,39 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// A hello of no more than is needed (RFC 8446 §4.1.2), with this share of a key or, for DTLS 1.2, none.
-fn hello(share: Option<&[u8]>) -> Vec<u8> {
+/// Extensions of a hello: X25519 and P-256, and the first alone; ECDSA with P-256; DTLS 1.3; no share of a key.
+const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
+const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
+const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
+const DTLS13: [u8; 7] = [0, 43, 0, 3, 2, 0xfe, 0xfc];
+const NO_SHARE: [u8; 6] = [0, 51, 0, 2, 0, 0];
+
+/// A hello (RFC 8446 §4.1.2) with these suites and extensions.
+fn hello_with(suites: &[u8], extensions: &[&[u8]]) -> Vec<u8> {
     let mut body = vec![0xfe, 0xfd];
     body.extend(noise(32));
-    // No session, no cookie; TLS_AES_128_GCM_SHA256 and ECDHE_ECDSA with the same; no compression.
-    body.extend([0, 0, 0, 4, 0x13, 1, 0xc0, 0x2b, 1, 0]);
-    // X25519, P-256; ECDSA with P-256.
-    let mut extensions = vec![0, 10, 0, 6, 0, 4, 0, 29, 0, 23, 0, 13, 0, 4, 0, 2, 4, 3];
-    if let Some(share) = share {
-        extensions.extend([0, 43, 0, 3, 2, 0xfe, 0xfc, 0, 51]);
-        extensions.extend((2 + share.len() as u16).to_be_bytes());
-        extensions.extend((share.len() as u16).to_be_bytes());
-        extensions.extend(share);
-    } else {
-        // Uncompressed points, and the extended master secret.
-        extensions.extend([0, 11, 0, 2, 1, 0, 0, 23, 0, 0]);
-    }
+    // No session, no cookie.
+    body.extend([0, 0, 0, suites.len() as u8]);
+    body.extend(suites);
+    // No compression.
+    body.extend([1, 0]);
+    let extensions = extensions.concat();
     body.extend((extensions.len() as u16).to_be_bytes());
     body.extend(extensions);
     body
+}
+
+/// A hello with this share of a key or, for DTLS 1.2, none.
+fn hello(share: Option<&[u8]>) -> Vec<u8> {
+    // TLS_AES_128_GCM_SHA256, and ECDHE_ECDSA with the same.
+    let suites = [0x13, 1, 0xc0, 0x2b];
+    let Some(share) = share else {
+        // Uncompressed points, and the extended master secret.
+        return hello_with(&suites, &[&GROUPS, &SIGNATURES, &[0, 11, 0, 2, 1, 0, 0, 23, 0, 0]]);
+    };
+    let [outer, inner] = [2 + share.len() as u16, share.len() as u16].map(u16::to_be_bytes);
+    let share = [&[0, 51][..], &outer, &inner, share].concat();
+    hello_with(&suites, &[&GROUPS, &SIGNATURES, &DTLS13, &share])
 }
 
 fn dtls(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
@@ -201,6 +231,15 @@ fn dtls(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
         ("a hello of DTLS 1.3", hello(Some(&share))),
         ("a hello of DTLS 1.3 without a share", hello(Some(&[]))),
         ("a hello of DTLS 1.3 with an unknown share", hello(Some(&other))),
+        ("the smallest valid hello", hello_with(&[0x13, 1], &[&GROUP, &SIGNATURES, &DTLS13, &NO_SHARE])),
+        ("the same without signatures", hello_with(&[0x13, 1], &[&GROUP, &DTLS13, &NO_SHARE])),
+        ("the same without groups", hello_with(&[0x13, 1], &[&SIGNATURES, &DTLS13, &NO_SHARE])),
+        ("the same without shares", hello_with(&[0x13, 1], &[&GROUP, &SIGNATURES, &DTLS13])),
+        ("the same with groups alone", hello_with(&[0x13, 1], &[&GROUP, &DTLS13])),
+        ("the same with shares alone", hello_with(&[0x13, 1], &[&DTLS13, &NO_SHARE])),
+        ("the same with the version alone", hello_with(&[0x13, 1], &[&DTLS13])),
+        ("that without suites", hello_with(&[], &[&DTLS13])),
+        ("a hello of DTLS 1.2 without extensions", hello_with(&[0xc0, 0x2b], &[])),
     ];
     for (what, hello) in hellos {
         for many in [1, 2, 5] {
@@ -395,4 +434,30 @@ fn report(strangers: &[Stranger]) {
         println!("{listener:44}{what:48}{ratio:8.2}{wire:10.2}");
     }
     assert!(over.is_empty(), "more than {CEILING} times:\n{}", over.join("\n"));
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = std::fs::read_to_string(page).expect("docs/security.md");
+    for (row, is_in) in ROWS {
+        let of_row = strangers.iter().filter(|stranger| is_in(stranger)).map(Stranger::ratios);
+        let [ratio, wire] = of_row.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
+        let (begin, end) = (format!("| {row} |"), format!("| {ratio:.2} | {wire:.2} |"));
+        let found = page.lines().find(|line| line.starts_with(&begin));
+        assert!(
+            found.is_some_and(|line| line.ends_with(&end)),
+            "docs/security.md says of {row}: {found:?}; it is {end}"
+        );
+    }
 }
+
+/// A row of the table in docs/security.md, and who has asked the listeners that it is about.
+type Row = (&'static str, fn(&Stranger) -> bool);
+
+const ROWS: [Row; 6] = [
+    ("SCTP in UDP over IPv4", |stranger| stranger.is_sctp() && stranger.target.is_ipv4()),
+    ("SCTP in UDP over IPv6", |stranger| stranger.is_sctp() && stranger.target.is_ipv6()),
+    ("SCTP over DTLS 1.3 and 1.2", Stranger::is_dtls),
+    ("the same, valid hellos alone", |stranger| {
+        stranger.is_dtls() && stranger.what.contains("the smallest valid hello")
+    }),
+    ("HTTP/3", |stranger| stranger.is_http3() && !stranger.asks_always()),
+    ("HTTP/3 with `--set retry=always`", |stranger| stranger.is_http3() && stranger.asks_always()),
+];

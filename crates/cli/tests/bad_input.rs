@@ -431,3 +431,30 @@ fn captures_that_are_cut_or_cannot_be_read() {
     }
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
+
+/// A recording of more entries than a page may have is refused before it takes more memory than such a page would.
+#[test]
+fn a_har_of_many_entries_is_refused_in_bounded_memory() {
+    const ENTRIES: usize = 300_000;
+    /// KiB of address space. All entries would take more than 1 GB.
+    const LIMIT: &str = "800000";
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("many-entries-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).expect("a directory");
+    let entry = r#"{"startedDateTime":"2024-05-01T10:00:00.000Z","time":50,"request":{"method":"GET","url":"http://a/","headersSize":410,"bodySize":0},"response":{"status":200,"headersSize":310,"bodySize":1000,"content":{"size":3000,"mimeType":"image/png"}}}"#;
+    let text = format!("{{\"log\":{{\"entries\":[{entry}{}]}}}}", format!(",{entry}").repeat(ENTRIES - 1));
+    fs::write(place.join("many.har"), text).expect("written");
+    let output = Command::new("sh")
+        .current_dir(&place)
+        .args(["-c", "ulimit -v \"$1\" && exec \"$0\" race --page many.har"])
+        .args([env!("CARGO_BIN_EXE_anabranch"), LIMIT])
+        .output()
+        .expect("sh");
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    let _ = fs::remove_dir_all(&place);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert_eq!(
+        line.trim_end(),
+        "anabranch: --page: many.har: log.entries: more than 100000 entries; split the recording into files of fewer"
+    );
+}

@@ -86,7 +86,7 @@ fn who_is_not_to_be_believed_is_asked_for_nothing() {
 #[test]
 fn flags_that_nothing_would_heed_are_refused() {
     let place = Scratch::new("tls-flags");
-    let nothing = place.file("empty.pem", "");
+    let nothing = place.secret_file("empty.pem", "");
     let nothing = nothing.to_str().expect("UTF-8");
     let dry = |words: &[&str]| {
         let output = run(anabranch().args(words));

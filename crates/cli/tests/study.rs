@@ -5,6 +5,7 @@
 use crate::running::{Scratch, anabranch, errors, run};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -167,6 +168,32 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
 }
 
 /// A study without a side in the emulated world says so; what the host lacks is told before anything is made.
+/// What a study writes stays in its directory, whatever links are put there before it goes on.
+#[test]
+fn a_study_is_gone_on_with_in_its_own_directory_alone() {
+    let place = place("study-links");
+    let words = ["run", "own", "--quiet", "--quick", "--out", "there"];
+    for name in ["figures", "own", "own/tables", "own/cells.csv", "study-run"] {
+        let _ = fs::remove_dir_all(place.0.join("there"));
+        let _ = fs::remove_dir_all(place.0.join("elsewhere"));
+        assert!(run(&mut study(&place, &words)).status.success());
+        let (link, target) = (place.0.join("there").join(name), place.0.join("elsewhere"));
+        fs::rename(&link, &target).expect("moved");
+        if name == "figures" {
+            fs::remove_dir_all(&target).expect("ours");
+            fs::create_dir(&target).expect("a directory");
+        }
+        symlink(&target, &link).expect("a link");
+        let before = fs::metadata(&target).expect("there").modified().expect("a time");
+        let output = run(study(&place, &words).arg("--resume"));
+        let line = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {line}");
+        assert!(line.contains(name) && line.contains("symbolic link"), "{name}: {line}");
+        assert_eq!(fs::metadata(&target).expect("there").modified().expect("a time"), before, "{name}");
+        let _ = fs::remove_file(&target);
+    }
+}
+
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     let place = place("study-emulated");

@@ -5,9 +5,11 @@
 use crate::running::{Scratch, anabranch, errors, run, wait_until};
 use anabranch_base::testing::full_ring;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
 
 /// Twelve points with an expectation, each a few milliseconds.
 const PLAN: &str = r#"
@@ -393,4 +395,62 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     );
     assert!(many.1 > 3 * few.1, "four times the results");
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
+}
+
+/// Waits until somebody reads the FIFO, and ends it then: whoever reads it sees an empty file and does not wait for ever.
+fn feed(pipe: &Path) -> JoinHandle<()> {
+    let _ = fs::remove_file(pipe);
+    assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
+    let pipe = pipe.to_owned();
+    std::thread::spawn(move || drop(OpenOptions::new().write(true).open(pipe)))
+}
+
+/// A directory that is gone on with is read and written in itself: links in it lead nowhere, and a FIFO is not waited for.
+#[test]
+fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
+    let (place, whole) = place("sweep-links");
+    // A sweep whose points are done, and which has not said so yet.
+    let begin = || {
+        let _ = fs::remove_dir_all(place.0.join("sweep"));
+        for (name, bytes) in whole.iter().filter(|(name, _)| *name != Path::new("results.json")) {
+            place.file(&format!("sweep/{}", name.display()), bytes);
+        }
+    };
+    let elsewhere = place.0.join("elsewhere");
+    let resume = || run(&mut race(&place, &["--resume", "sweep"]));
+    // Each with the name that is replaced by a link, and whether it is a directory.
+    for (name, is_directory) in
+        [("points", true), ("sweep.json", false), ("results.json", false), ("report.html", false)]
+    {
+        begin();
+        let _ = fs::remove_dir_all(&elsewhere);
+        fs::create_dir(&elsewhere).expect("a directory");
+        let (link, target) = (place.0.join("sweep").join(name), elsewhere.join(name));
+        if is_directory {
+            fs::remove_dir_all(&link).expect("ours");
+            fs::create_dir(&target).expect("a directory");
+        } else {
+            let content = fs::read(&link).unwrap_or_default();
+            let _ = fs::remove_file(&link);
+            fs::write(&target, content).expect("written");
+        }
+        symlink(&target, &link).expect("a link");
+        let before = files(&elsewhere);
+        refused(&resume(), 2, &["sweep", name, "symbolic link"]);
+        same(&files(&elsewhere), &before, name);
+    }
+    // A FIFO in place of a file.
+    for name in ["sweep.json", "results.json", "points/01.json"] {
+        begin();
+        let pipe = place.0.join("sweep").join(name);
+        let fed = feed(&pipe);
+        refused(&resume(), 2, &["sweep", name, "no regular file"]);
+        // Nobody has read it.
+        drop(fs::File::open(&pipe).expect("a FIFO"));
+        fed.join().expect("fed");
+    }
+    begin();
+    assert_eq!(resume().status.code(), Some(1), "expectations are missed");
+    let of_points = |files: &Files| files.keys().filter(|name| name.starts_with("points")).count();
+    assert_eq!(of_points(&files(&place.0.join("sweep"))), of_points(&whole));
 }

@@ -206,7 +206,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(0), &b"hello"[..]), "{}", errors(&got));
     // What cannot be used is told of without what it holds.
     let broken = fs::read_to_string(&identity.1).expect("a key").replacen("MII", "XII", 1);
-    let broken = place.file("broken.key", broken);
+    let broken = place.secret_file("broken.key", broken);
     let refused = run(anabranch().args(["serve", place.text(), "--listen", "https://127.0.0.1:0"]).args([
         "--cert",
         &identity.0,

@@ -20,6 +20,7 @@ pub mod write;
 
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use initiator::Entry;
+use prune::Limits;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -44,7 +45,7 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
 pub fn read_page(name: &str, text: &str, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     let text = text.trim_start_matches('\u{feff}');
-    let har = prune::parse(text).map_err(|why| wrong(&format!("not a HAR, not even JSON: {why}")))?;
+    let har = prune::parse(text, LIMITS).map_err(|why| wrong(&why.to_string()))?;
     let log = har.get("log").ok_or_else(|| wrong("not a HAR: there is no 'log' in it"))?;
     let entries = log.get("entries").ok_or_else(|| wrong("log.entries: missing; not a HAR"))?;
     let entries = entries.as_array().ok_or_else(|| wrong("log.entries: not a list"))?;
@@ -131,11 +132,22 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
     if bytes.len() as u64 > MAX_FILE {
         return Err(PageError::new(format!("{name}: more than {MAX_FILE} bytes")));
     }
-    let mut page = read_page(&name, &String::from_utf8_lossy(&bytes), number)?;
+    let mut page = read_page(&name, &text_of(bytes), number)?;
     if let Some(stem) = path.file_stem() {
         page.name = stem.to_string_lossy().into_owned();
     }
     Ok(page)
+}
+
+/// The text of a file. What is no UTF-8 becomes question marks, in place: a copy would be up to three times as large.
+fn text_of(mut bytes: Vec<u8>) -> String {
+    let mut valid = 0;
+    while let Err(error) = std::str::from_utf8(&bytes[valid..]) {
+        let start = valid + error.valid_up_to();
+        valid = error.error_len().map_or(bytes.len(), |length| start + length);
+        bytes[start..valid].fill(b'?');
+    }
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Turns the entries that count, in order, into objects.
@@ -370,8 +382,10 @@ const NAMED: usize = 3;
 const MAX_NAME: usize = 160;
 /// Longest text of the file that is shown, in characters.
 const MAX_LINE: usize = 500;
-/// Largest file that is read, in bytes.
-const MAX_FILE: u64 = 1 << 30;
+/// Largest file that is read, in bytes. Chromium writes none that is larger: its strings end there.
+const MAX_FILE: u64 = 512 << 20;
+/// What is kept of a file at most. A page may have as many objects.
+const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Who a server is: its certificates and its key.
 
+use crate::secret_file::read_secret_file;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
@@ -44,14 +45,18 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Of two PEM files: the chain, the server's own certificate first, and its key. They may be the same file.
+    /// Of two PEM files: the chain, the server's own certificate first, and its key. They may be the same file. The key's
+    /// file is refused where others have access to it ([`read_secret_file`]).
     ///
     /// # Errors
     /// [`IdentityError::File`]: the file, and what is wrong with it.
     pub fn from_files(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
-        Self::from_pem(&read(certificates)?, &read(key)?).map_err(|(what, error)| {
+        let wrong = |file: &Path, why| IdentityError::File(file.display().to_string(), why);
+        let chain = fs::read(certificates).map_err(|why| wrong(certificates, why.to_string()))?;
+        let secret = read_secret_file(key, MAX_KEY_FILE).map_err(|why| wrong(key, why))?;
+        Self::from_pem(&chain, &secret).map_err(|(what, error)| {
             let file = if what == "key" { key } else { certificates };
-            IdentityError::File(file.display().to_string(), error)
+            wrong(file, error)
         })
     }
 
@@ -152,9 +157,8 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
-    fs::read(path).map_err(|error| IdentityError::File(path.display().to_string(), error.to_string()))
-}
+/// Bytes of the largest file with a key, in which a chain of certificates may stand as well.
+const MAX_KEY_FILE: u64 = 1 << 20;
 
 /// PEM (RFC 7468) of DER.
 fn armour(label: &str, der: &[u8]) -> String {

@@ -8,6 +8,7 @@
 //! - `connector`: opening and taking in such sessions
 //! - `client`, `server`: what each end is set to
 //! - `identity`: certificates and keys, from files or made here
+//! - `secret_file`: files that hold secrets, and who may have access to them
 //! - `trust`: whom a client believes; `distrust`: why it did not
 //! - `simulation`: the source of secrets in virtual time, which fails outside it
 //! - `host`: a layer over a whole transport of a host, whichever it is
@@ -21,6 +22,7 @@ mod fault;
 mod host;
 mod identity;
 mod pair;
+mod secret_file;
 mod server;
 mod session;
 mod simulation;
@@ -28,8 +30,8 @@ mod trust;
 
 pub use client::{Client, ClientSettings};
 pub use connector::{TlsConnector, TlsListener};
+pub use rustls::KeyLog;
 pub use rustls::crypto::CryptoProvider;
-pub use rustls::{KeyLog, KeyLogFile};
 
 pub use distrust::Distrust;
 pub use fault::{ended_by_peer, ended_here};
@@ -37,6 +39,7 @@ pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use pair::{Ends, Pair, Secrets, Visits};
 pub use rustls::pki_types::CertificateDer;
+pub use secret_file::read_secret_file;
 pub use server::{Server, ServerSettings, Shared};
 pub use session::{TlsSession, TlsStream};
 pub use simulation::{Simulation, Surroundings, draw_seeded};

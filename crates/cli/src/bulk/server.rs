@@ -5,6 +5,7 @@ use super::verb::{CLOSING, signals};
 use crate::dial::http3::{self, Http3Server};
 use crate::knobs::describe;
 use crate::place::Listen;
+use crate::privileges::drop_capabilities;
 use crate::secure::{ServerTls, dtls_server};
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
@@ -145,6 +146,7 @@ impl Server {
                 }
             }
         }
+        drop_capabilities(false);
         complain(&format!("listening on {}", urls.join(" ")));
         let certificate = self.tls.as_ref().map(|tls| &tls.shown);
         certificate.into_iter().chain(&left_out).for_each(|line| complain(line));

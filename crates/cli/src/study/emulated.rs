@@ -112,8 +112,8 @@ pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
         say(&emulated::text(study, &sides))?;
         if let Some(directory) = &directory {
             let folder = directory.path.join(&study.definition.name);
-            files::reserve_directory(&folder)?;
-            files::write(&folder.join("emulated.csv"), emulated::csv(&sides).as_bytes())?;
+            files::reserve_own_directory(&folder)?;
+            files::write_own(&folder.join("emulated.csv"), emulated::csv(&sides).as_bytes())?;
         }
     }
     Ok(Done::Well)

@@ -7,7 +7,7 @@
 //! on `sweep.json`, so that two do not; whoever is killed leaves nothing that the next one cannot go on from.
 
 use crate::Failure;
-use crate::files::{self, Reserved};
+use crate::files::{self, Kind, Reserved};
 use crate::out;
 use anabranch_lab::plan::file;
 use anabranch_lab::results::{Expectation, Point};
@@ -33,7 +33,7 @@ pub struct Directory {
 /// What a directory says of itself, without a lock.
 pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     let name = path.join(manifest::NAME);
-    if !name.exists() {
+    if !files::has_own(&name, Kind::File)? {
         let why = if path.is_dir() { "has no sweep.json" } else { "is no directory" };
         return Err(Failure::Usage(format!("'{}' holds no sweep: it {why}", path.display())));
     }
@@ -50,7 +50,7 @@ pub fn is_free(path: &Path) -> bool {
 impl Directory {
     /// Begins a sweep. One that is finished, or has not begun, makes room for it; one under way does not.
     pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
-        if path.join(manifest::NAME).exists() {
+        if files::has_own(&path.join(manifest::NAME), Kind::File)? {
             let old = Self::open(path, true)?;
             if !path.join("results.json").exists() && old.numbers().any(|number| old.file(number).exists()) {
                 return Err(Failure::Usage(format!(
@@ -62,7 +62,7 @@ impl Directory {
         }
         files::reserve_directory(path)?;
         let points = path.join(POINTS);
-        files::reserve_directory(&points)?;
+        files::reserve_own_directory(&points)?;
         if !is_free(&points) {
             let what = "is not empty, and of no sweep; name another directory";
             return Err(Failure::Usage(format!("'{}' {what}", points.display())));
@@ -88,6 +88,7 @@ impl Directory {
         let part = manifest.part().map_err(|error| Failure::Usage(format!("{}: {error}", name.display())))?;
         let directory =
             Self { path: path.to_owned(), identity: manifest.identity(), manifest, part, _lock: lock };
+        directory.check_kinds()?;
         if writes {
             files::sweep_out(path)?;
             let points = directory.points();
@@ -98,6 +99,23 @@ impl Directory {
             }
         }
         Ok(directory)
+    }
+
+    /// Refuses links, and what is no file, under the names that are read and written here.
+    fn check_kinds(&self) -> Result<(), Failure> {
+        for name in ["results.json", "report.html"] {
+            files::has_own(&self.path.join(name), Kind::File)?;
+        }
+        let points = self.points();
+        if !files::has_own(&points, Kind::Directory)? {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&points).map_err(|error| cannot_read(&points, &error))? {
+            let entry = entry.map_err(|error| cannot_read(&points, &error))?;
+            let found = entry.file_type().map_err(|error| cannot_read(&entry.path(), &error))?;
+            files::check_kind(&entry.path(), found, Kind::File)?;
+        }
+        Ok(())
     }
 
     /// Where the points are.

@@ -6,9 +6,10 @@
 pub use crate::wait::*;
 
 use anabranch_emu::netns::Namespace;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -187,6 +188,13 @@ impl Scratch {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(&path, content).expect("a file");
+        path
+    }
+
+    /// A file that nobody but its owner may read or write, as keys have to be.
+    pub fn secret_file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name, content);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("ours");
         path
     }
 

@@ -3,22 +3,81 @@
 //! A recording is mostly headers, cookies, timings and the bodies themselves, and
 //! as values all that takes a dozen times the room it has in the file. What
 //! [`read`](super::read) and its parts look at is kept, the rest is parsed, so that what is
-//! wrong is reported as ever, and dropped on the way.
+//! wrong is reported as ever, and dropped on the way. What is kept has a bound: one character of a list may be a hundred bytes
+//! as a value.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use std::cell::Cell;
 use std::fmt;
+
+/// Why there are no values.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ParseError {
+    /// What is no JSON, kept or not.
+    #[error("not a HAR, not even JSON: {0}")]
+    Json(serde_json::Error),
+    /// More entries than this.
+    #[error("log.entries: more than {0} entries; split the recording into files of fewer")]
+    Entries(usize),
+    /// What is kept would take more than these bytes of memory.
+    #[error("its entries would take more than {} MiB of memory; split the recording into files of fewer", .0 >> 20)]
+    Memory(u64),
+}
+
+/// How much is kept at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Entries of all pages together.
+    pub(super) entries: usize,
+    /// Bytes of memory that values take, estimated.
+    pub(super) memory: u64,
+}
 
 /// The values of `text` that somebody reads.
 ///
 /// # Errors
-/// What is no JSON, kept or not.
-pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
+/// [`ParseError`]: it is no JSON, or larger than `limits`.
+pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
+    let budget = Budget { limits, left: Cell::new(limits.memory), exceeded: Cell::new(None) };
     let mut parser = serde_json::Deserializer::from_str(text);
-    let value = Keep(HarObject::Root).deserialize(&mut parser)?;
-    parser.end()?;
-    Ok(value)
+    let value = Keep(HarObject::Root, &budget).deserialize(&mut parser).and_then(|value| {
+        parser.end()?;
+        Ok(value)
+    });
+    value.map_err(|why| budget.exceeded.take().unwrap_or(ParseError::Json(why)))
 }
+
+/// The memory that values may still take.
+struct Budget {
+    limits: Limits,
+    left: Cell<u64>,
+    /// Why parsing ended, if a limit is the reason.
+    exceeded: Cell<Option<ParseError>>,
+}
+
+impl Budget {
+    fn end<E: Error>(&self, why: ParseError) -> E {
+        let line = why.to_string();
+        self.exceeded.set(Some(why));
+        E::custom(line)
+    }
+
+    fn take<E: Error>(&self, bytes: u64) -> Result<(), E> {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.ok_or_else(|| self.end(ParseError::Memory(self.limits.memory)))?);
+        Ok(())
+    }
+}
+
+/// Bytes that an element takes in a list that has just grown to twice its size.
+const ELEMENT: u64 = 2 * size_of::<Value>() as u64;
+/// Bytes that an object takes beside its members: a map begins with room for four.
+const OBJECT: u64 = 300;
+/// Bytes that a member takes beside its text: key, value, hash and place, and the room between.
+const MEMBER: u64 = 200;
+/// Bytes of an allocation beside its content.
+const ALLOCATION: u64 = 24;
 
 /// Where in a HAR an object stands, or a list of such.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +130,8 @@ impl HarObject {
                 | "fromDiskCache" | "_fromDiskCache",
             )
             | (Self::Content, "size" | "compression" | "mimeType")
-            | (Self::Initiator | Self::Frame, "url") => Self::Whole,
+            | (Self::Initiator | Self::Frame, "url")
+            | (Self::Whole, _) => Self::Whole,
             _ => return None,
         })
     }
@@ -84,20 +144,18 @@ impl HarObject {
 }
 
 /// Takes in a value that stands at this place.
-struct Keep(HarObject);
+#[derive(Clone, Copy)]
+struct Keep<'b>(HarObject, &'b Budget);
 
-impl<'de> DeserializeSeed<'de> for Keep {
+impl<'de> DeserializeSeed<'de> for Keep<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
-        match self.0 {
-            HarObject::Whole => Value::deserialize(parser),
-            _ => parser.deserialize_any(self),
-        }
+        parser.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Keep {
+impl<'de> Visitor<'de> for Keep<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,27 +183,40 @@ impl<'de> Visitor<'de> for Keep {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.1.take(value.len() as u64 + ALLOCATION)?;
         Ok(Value::String(value.to_owned()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let Self(place, budget) = self;
         let mut kept = Vec::new();
-        while let Some(element) = list.next_element_seed(Self(self.0))? {
-            if self.0.wants(&element) {
-                kept.push(element);
+        let mut before = budget.left.get();
+        while let Some(element) = list.next_element_seed(self)? {
+            if !place.wants(&element) {
+                budget.left.set(before);
+                continue;
             }
+            if place == HarObject::Entry && kept.len() >= budget.limits.entries {
+                return Err(budget.end(ParseError::Entries(budget.limits.entries)));
+            }
+            budget.take(ELEMENT)?;
+            before = budget.left.get();
+            kept.push(element);
         }
         kept.shrink_to_fit();
         Ok(Value::Array(kept))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let Self(place, budget) = self;
         let mut kept = Map::new();
+        budget.take(OBJECT)?;
         while let Some(key) = members.next_key::<String>()? {
-            match self.0.member(&key) {
+            match place.member(&key) {
                 Some(place) => {
+                    budget.take(MEMBER + key.len() as u64)?;
                     // Of two of the same name the last counts.
-                    kept.insert(key, members.next_value_seed(Keep(place))?);
+                    kept.insert(key, members.next_value_seed(Keep(place, budget))?);
                 }
                 None => {
                     members.next_value::<Skipped>()?;
@@ -211,6 +282,38 @@ impl<'de> Visitor<'de> for Skipped {
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits { entries: 10, memory: 1 << 20 };
+
+    #[test]
+    fn more_entries_than_the_limit_are_refused() {
+        let text = |count: usize| format!("{{\"log\":{{\"entries\":[{}]}}}}", vec!["{}"; count].join(","));
+        assert!(parse(&text(10), LIMITS).is_ok());
+        let why = parse(&text(11), LIMITS).expect_err("refused").to_string();
+        assert_eq!(why, "log.entries: more than 10 entries; split the recording into files of fewer");
+    }
+
+    /// Whatever is kept counts: elements, members, text, and values of any shape where one of a few is expected.
+    #[test]
+    fn what_takes_more_memory_than_the_limit_is_refused() {
+        let many = |one: &str| vec![one; 20_000].join(",");
+        let entry = |rest: &str| format!("{{\"log\":{{\"entries\":[{{{rest}}}]}}}}");
+        let texts = [
+            entry(&format!("\"fromCache\":[{}]", many("0"))),
+            entry(&format!("\"fromCache\":[{}]", many("[]"))),
+            entry(&format!("\"_initiator\":{{\"stack\":{{\"callFrames\":[{}]}}}}", many("{\"url\":\"\"}"))),
+            entry(&format!("\"request\":{{\"url\":\"{}\"}}", "a".repeat(1 << 20))),
+            format!("{{\"log\":{{\"pages\":[{}]}}}}", many("{\"id\":\"\"}")),
+        ];
+        for text in texts {
+            let why = parse(&text, LIMITS).expect_err("refused").to_string();
+            assert!(why.contains("more than 1 MiB of memory"), "{why}: {text:.80}");
+        }
+        // What is dropped does not.
+        let headers = many("{\"name\":\"Accept\",\"value\":\"*\"}");
+        let text = entry(&format!("\"request\":{{\"headers\":[{headers}]}}"));
+        assert!(parse(&text, LIMITS).is_ok());
+    }
+
     #[test]
     fn what_is_read_is_kept_and_nothing_else() {
         let text = r#"{"log":{"version":"1.2","creator":{"name":"us","version":"1"},"entries":[{"time":1.5,
@@ -223,7 +326,7 @@ mod tests {
             "response":{"status":304,"content":{"size":9}},
             "_initiator":{"stack":{"callFrames":[{"url":"u"}]}}}]}}"#;
         let kept: Value = serde_json::from_str(kept).expect("JSON");
-        assert_eq!(parse(text).expect("JSON"), kept);
+        assert_eq!(parse(text, LIMITS).expect("JSON"), kept);
     }
 
     /// Errors are reported in the same words, whether the value is dropped or kept.
@@ -244,7 +347,8 @@ mod tests {
                 format!("{{}} {broken}"),
             ] {
                 let whole = serde_json::from_str::<Value>(&text).expect_err("broken").to_string();
-                assert_eq!(parse(&text).expect_err("broken").to_string(), whole, "{text}");
+                let Err(ParseError::Json(why)) = parse(&text, LIMITS) else { panic!("{text}") };
+                assert_eq!(why.to_string(), whole, "{text}");
             }
         }
     }

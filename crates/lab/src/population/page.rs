@@ -4,6 +4,7 @@
 use super::data::Parameter;
 use super::tally::{Group, LOSSES, Shares, Tally, Why};
 use super::text;
+use crate::report::document;
 use crate::report::svg::escape;
 use crate::stats::decision::GAP;
 use std::fmt::Write;
@@ -30,10 +31,8 @@ const MAP: [(&str, u8, u8); 9] = [
 /// The page. `command` makes the same results again; `populations` are those of the plan.
 #[must_use]
 pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Item = &'a str>) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>Which transport is best for how many people?</title><style>{STYLE}{OWN_STYLE}</style></head><body>\n"
-    );
+    let styles = [("", STYLE), ("", OWN_STYLE)];
+    let mut out = document::head("Which transport is best for how many people?", &styles, None);
     out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n\
          <p class=\"note\">Simulated: each person's network and page are drawn from a population, and loaded over a virtual network, \
          alone, from an empty cache. Nobody's own page was measured. What the contestants are, what the population is made of, \

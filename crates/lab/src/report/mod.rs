@@ -15,6 +15,7 @@ pub mod contrast;
 mod course;
 mod delays;
 mod distributions;
+pub(crate) mod document;
 mod failover;
 mod fairness;
 mod first;
@@ -102,21 +103,13 @@ pub fn names(point: &Point) -> Vec<String> {
 /// The whole page.
 #[must_use]
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {
-    let mut out = String::with_capacity(400_000);
     let title = match race.points.as_slice() {
         [] => "No results".to_owned(),
         [point] => Standing::of(point).headline(point),
         points => overview::headline(points),
     };
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n<style id=\"svg-style\">\n{SVG_STYLE}</style></head>\n<body>\n\
-         <header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n",
-        escape(&title),
-        escape(&title)
-    );
+    let mut out = document::begin(&title);
+    let _ = write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", escape(&title));
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
@@ -199,12 +192,13 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     // Of the machine only what may have decided the result: a race in virtual time gives the same page everywhere.
     let kernel =
         race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<footer><p>{world} anabranch {}{kernel}. Results schema {}.</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
+        "<footer><p>{world} anabranch {}{kernel}. Results schema {}.</p></footer>",
         escape(&race.host.version),
         escape(&race.schema),
     );
+    document::end(&mut out);
     out
 }
 fn sections(out: &mut String, race: &Race, point: &Point) {

@@ -6,9 +6,9 @@
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark, Shape};
+use super::document;
 use super::svg::{bytes, count, escape, span};
 use super::words::{self, term};
-use super::{SCRIPT, STYLE, SVG_STYLE};
 use crate::capture::results::{Conversation, Decoded};
 use crate::capture::views::{View, Why};
 use std::fmt::Write;
@@ -264,24 +264,17 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
 /// A capture as a page of its own: `text` is what `decode` says of it in words.
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
-    let mut out = String::new();
     let file = decoded.file.rsplit('/').next().unwrap_or_default();
     let title = format!("{file}: {}", count(decoded.packets, "packet"));
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n<style id=\"svg-style\">\n{SVG_STYLE}</style></head>\n<body>\n\
-         <header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n",
-        escape(&title),
-        escape(&title)
-    );
+    let mut out = document::begin(&title);
+    let _ =
+        write!(out, "<header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n", escape(&title));
     if largest(decoded, 1).is_empty() {
         out.push_str("<p>No association or connection with data.</p>\n");
     }
     views(&mut out, decoded, "conversation", CONVERSATIONS);
     let _ = write!(out, "<h2>In words</h2>\n<pre class=\"csv tall\" tabindex=\"0\">{}</pre>\n", escape(text));
     words::glossary(&mut out);
-    let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
+    document::end(&mut out);
     out
 }

@@ -9,7 +9,7 @@ use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark, Shape};
 use super::contrast::{self, Contrast};
 use super::svg::{escape, shortened};
-use super::{SCRIPT, STYLE, SVG_STYLE, heat};
+use super::{document, heat};
 use std::fmt::Write;
 
 /// All that the page says.
@@ -108,14 +108,11 @@ pub struct Curve {
 /// The page.
 #[must_use]
 pub fn html(paper: &Paper) -> String {
-    let mut out = String::with_capacity(200_000);
+    let mut out = document::begin(&paper.title);
     let title = escape(&paper.title);
     let _ = write!(
         out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n<style id=\"svg-style\">\n{SVG_STYLE}</style></head>\n<body>\n\
-         <header><p class=\"over\">anabranch study</p>\n<h1>{title}</h1>\n<p class=\"meta\">{}</p>\n\
+        "<header><p class=\"over\">anabranch study</p>\n<h1>{title}</h1>\n<p class=\"meta\">{}</p>\n\
          <p class=\"lead\">{}</p></header>\n",
         escape(&paper.source),
         escape(&paper.question)
@@ -162,11 +159,12 @@ pub fn html(paper: &Paper) -> String {
     }
     let _ = write!(
         out,
-        "<h2>The same again</h2>\n<pre>{}</pre>\n<h2>To cite</h2>\n<p>{}</p>\n<footer><p>{}</p></footer>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
+        "<h2>The same again</h2>\n<pre>{}</pre>\n<h2>To cite</h2>\n<p>{}</p>\n<footer><p>{}</p></footer>\n",
         escape(&paper.command),
         escape(&paper.cite),
         escape(&paper.made)
     );
+    document::end(&mut out);
     out
 }
 

@@ -1,0 +1,106 @@
+//! The frame of every page: its head with styles and policy, and its script at the end.
+//!
+//! A page quotes names and texts of captures, HAR files and plans, which strangers may have written. They are escaped where
+//! they are quoted; should one ever not be, the Content Security Policy (CSP Level 3) keeps a browser from running it.
+
+use super::svg::escape;
+use super::{SCRIPT, STYLE, SVG_STYLE};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The head of a page with figures, to the beginning of its body.
+pub fn begin(title: &str) -> String {
+    head(title, &[("", STYLE), (" id=\"svg-style\"", SVG_STYLE)], Some(SCRIPT))
+}
+
+/// The script and the end of a page that [`begin`] began.
+pub fn end(out: &mut String) {
+    let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
+}
+
+/// The head of a page with these style sheets, each with the attributes of its element, and at most this script.
+pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{}</title>\n",
+        policy(styles, script),
+        escape(title)
+    );
+    for (attributes, text) in styles {
+        let _ = write!(out, "<style{attributes}>\n{text}</style>\n");
+    }
+    out.push_str("</head>\n<body>\n");
+    out
+}
+
+/// Nothing is loaded, and no script or style sheet is used but these. Elements have `style` attributes, for colours and
+/// lengths of data: they can do no more than look wrong.
+fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
+    let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
+    let script = script.map_or("'none'".to_owned(), source);
+    format!(
+        "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; style-src-elem{sheets}; \
+         style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    )
+}
+
+/// The hash of an element's text, as a policy names it. The text begins with a line break.
+fn source(text: &str) -> String {
+    let hash = Sha256::new().chain_update(b"\n").chain_update(text).finalize();
+    format!("'sha256-{}'", base64(&hash))
+}
+
+/// RFC 4648 §4.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits =
+            three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let six = (bits >> (18 - 6 * at)) as usize & 63;
+            text.push(if at <= three.len() { ALPHABET[six] as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    /// The texts of a page's elements of this name.
+    fn texts<'a>(page: &'a str, element: &str) -> Vec<&'a str> {
+        let (opens, closes) = (format!("<{element}"), format!("</{element}>"));
+        let rest = page.split(&opens).skip(1);
+        rest.filter_map(|rest| rest.split_once('>')?.1.split(&closes).next()).collect()
+    }
+
+    #[test]
+    fn the_policy_names_each_style_sheet_and_the_script_of_the_page() {
+        let mut page = begin("a & b");
+        end(&mut page);
+        assert!(page.contains("<title>a &amp; b</title>"), "{}", &page[..900]);
+        let policy = page.split("Content-Security-Policy\" content=\"").nth(1).expect("a policy");
+        let policy = policy.split('"').next().expect("its end");
+        let (styles, scripts) = (texts(&page, "style"), texts(&page, "script"));
+        assert_eq!((styles.len(), scripts.len()), (2, 1));
+        for text in styles.into_iter().chain(scripts) {
+            let hash = format!("'sha256-{}'", base64(&Sha256::digest(text)));
+            assert!(policy.contains(&hash), "{policy} without {hash} of {:.60}", text);
+        }
+        assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+        assert!(!policy.contains("script-src 'unsafe"), "{policy}");
+    }
+}

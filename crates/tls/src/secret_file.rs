@@ -1,0 +1,72 @@
+//! Files that hold secrets, and who may have access to them.
+//!
+//! One rule holds for private keys of certificates and for shared keys: the group of the file may read it, nobody else may,
+//! and only the owner may write it.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::Path;
+
+/// Reads a file that holds a secret: at most `max_bytes` of it, and only if nobody else has access to it.
+///
+/// The rule is for regular files: the mode of a pipe says nothing about its readers.
+///
+/// # Errors
+/// One line: why the file cannot be read, or who has access to it and how to mend that.
+pub fn read_secret_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|why| why.to_string())?;
+    let metadata = file.metadata().map_err(|why| why.to_string())?;
+    if metadata.is_dir() {
+        return Err("is a directory; expected a file".to_owned());
+    }
+    check_access(&metadata)?;
+    let mut secret = Vec::new();
+    file.take(max_bytes.saturating_add(1)).read_to_end(&mut secret).map_err(|why| why.to_string())?;
+    if secret.len() as u64 > max_bytes {
+        return Err(format!("more than {max_bytes} bytes"));
+    }
+    Ok(secret)
+}
+
+#[cfg(unix)]
+fn check_access(metadata: &Metadata) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = metadata.mode() & 0o777;
+    let who = match mode {
+        _ if !metadata.is_file() => return Ok(()),
+        _ if mode & 0o004 != 0 => "everybody can read it",
+        _ if mode & 0o002 != 0 => "everybody can write it",
+        _ if mode & 0o001 != 0 => "everybody can execute it",
+        _ if mode & 0o020 != 0 => "its group can write it",
+        _ => return Ok(()),
+    };
+    Err(format!("{who} (mode {mode:o}); run 'chmod 600' on it, or 'chmod 640' if its group has to read it"))
+}
+
+#[cfg(not(unix))]
+fn check_access(_: &Metadata) -> Result<(), String> {
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_that_others_have_access_to_is_refused() {
+        let path = std::env::temp_dir().join(format!("anabranch-secret-{}", std::process::id()));
+        fs::write(&path, b"secret").expect("written");
+        for mode in 0..0o1000 {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("ours");
+            let metadata = fs::metadata(&path).expect("there");
+            let checked = check_access(&metadata);
+            assert_eq!(checked.is_ok(), mode & 0o027 == 0, "{mode:o}: {checked:?}");
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("ours");
+        assert_eq!(read_secret_file(&path, 6).as_deref(), Ok(&b"secret"[..]));
+        assert_eq!(read_secret_file(&path, 5), Err("more than 5 bytes".to_owned()));
+        let _ = fs::remove_file(&path);
+    }
+}

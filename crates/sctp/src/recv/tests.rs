@@ -110,6 +110,54 @@ fn messages_survive_any_order_of_arrival() {
     }
 }
 
+/// A message, or a part of one, of 20 bytes.
+fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'static> {
+    Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
+}
+
+/// RFC 9260 §5.2.4 A: of a message that is handed out in parts the peer that has restarted sends no more.
+#[test]
+fn a_message_read_in_part_ends_with_the_peer() {
+    let mut config = Config::default();
+    config.partial_delivery = 8;
+    let mut before = RecvHalf::new(&config, 10, 4, 100);
+    before.on_data(&part(10, (1, 0), true, false)).expect("the first part");
+    before.packet_done();
+    let mut buffer = [0; 100];
+    assert!(before.read(1, &mut buffer).is_some_and(|read| read.bytes == 20 && !read.end_of_message));
+    let mut half = RecvHalf::new(&config, 70, 4, 100);
+    half.inherit(before);
+    let end = half.read(1, &mut buffer).expect("its end");
+    assert_eq!((end.bytes, end.end_of_message, end.incomplete), (0, true, true));
+    half.on_data(&part(70, (1, 0), true, true)).expect("number 0 again");
+    half.packet_done();
+    assert!(half.read(1, &mut buffer).is_some_and(|read| read.bytes == 20 && read.end_of_message));
+    assert_eq!(half.read(1, &mut buffer), None);
+}
+
+/// RFC 6458 §5: what becomes readable first on any stream is read first. A message that was dropped before anybody saw a part
+/// of it leaves no place to what comes later.
+#[test]
+fn messages_are_read_in_the_order_in_which_they_became_readable() {
+    let mut config = Config::default();
+    (config.partial_delivery, config.track_arrivals) = (8, true);
+    let mut half = RecvHalf::new(&config, 10, 4, 100);
+    half.on_data(&part(10, (1, 0), true, false)).expect("the first part");
+    half.packet_done();
+    let skipped = [anabranch_wire::sctp::Skipped { stream: 1, ssn: Ssn(0) }];
+    half.on_forward(Tsn(11), skipped.into_iter()).expect("a good peer");
+    for (tsn, at) in [(12, (2, 0)), (13, (1, 1))] {
+        half.on_data(&part(tsn, at, true, true)).expect("a good peer");
+        half.packet_done();
+    }
+    let mut buffer = [0; 100];
+    let mut order = Vec::new();
+    while let Some((stream, read)) = half.read_next(&mut buffer) {
+        order.push((stream, read.bytes));
+    }
+    assert_eq!(order, [(2, 20), (1, 20)]);
+}
+
 #[test]
 fn nonsense_is_a_violation_and_never_a_panic() {
     for seed in 0..2000 {

@@ -175,6 +175,14 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
+    /// Each byte is moved a few times at most, however small the pieces are that a ring is filled with.
+    #[test]
+    fn a_ring_that_fills_byte_by_byte_grows_seldom() {
+        let mut bytes = StreamBytes::default();
+        let grown = (0..DOUBLED).filter(|_| bytes.push(&[7], u64::MAX) > 0).count();
+        assert!(grown <= 17, "65536 is the 16th power of two: {grown}");
+    }
+
     #[test]
     fn agrees_with_a_plain_list_of_messages() {
         let byte = |place: u64| (place % 251) as u8;

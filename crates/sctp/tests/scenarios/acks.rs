@@ -2,9 +2,10 @@
 
 use crate::net::{A, B};
 use crate::script::Script;
+use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, RecvBatch};
-use anabranch_sctp::Message;
 use anabranch_sctp::testing::packets;
+use anabranch_sctp::{Config, Message};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
@@ -44,6 +45,26 @@ fn at_once() {
         2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
         2.025          B: received sid=0 len=100
         2.025  A ◄── B   SACK          cum=2 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §11.1.13: the delay may change while the association lives.
+#[test]
+fn turned_off_and_on_again() {
+    let mut script = Script::warm(&[]);
+    for delay in [0, 100] {
+        let (id, now) = (script.id(B), script.net.now);
+        let tuned = |config: &mut Config| config.delack = Duration::from_millis(delay);
+        assert!(script.net.end(B).engine.tune(now, id, tuned));
+        script.send(A, 0, 100).run(1_000);
+    }
+    script.check(expect![[r#"
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        2.025          B: received sid=0 len=100
+        2.025  A ◄── B   SACK          cum=2 rwnd=64k
+        3.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=100 BE
+        3.025          B: received sid=0 len=100
+        3.125  A ◄── B   SACK          cum=3 rwnd=64k
     "#]]);
 }
 

@@ -47,6 +47,7 @@ mod rules_of_skipping;
 mod rules_of_the_end;
 mod rules_of_transfer;
 mod scope;
+mod send_buffer;
 mod send_failure;
 mod shared_address;
 mod shutdown;

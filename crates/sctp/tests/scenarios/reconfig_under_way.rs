@@ -4,7 +4,7 @@
 use crate::net::{A, B};
 use crate::script::{Script, configured};
 use anabranch_base::time::Duration;
-use anabranch_sctp::{AssociationState, Direction};
+use anabranch_sctp::{AssociationState, Direction, Message, Reliability};
 use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes")];
@@ -139,4 +139,23 @@ fn a_request_lost_with_data_counts_once() {
         9.025  A ◄── B   RE-CONFIG response(#1 performed); SACK cum=2 rwnd=64k
         9.050          A: streams added: 1 out, 0 in
     "#]]);
+}
+
+/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that is kept back for a reset expires as any that is not sent, and what
+/// was given behind it begins the stream anew.
+#[test]
+fn what_is_kept_back_may_expire_before_the_stream_begins_anew() {
+    let on = [("partial_reliability", "yes")];
+    let mut script = with(&on, &on);
+    script.lose(B, "RE-CONFIG");
+    script.reset(A, Direction::Outgoing, &[1]).expect("taken");
+    let reliability = Reliability::Lifetime(Duration::from_millis(300));
+    script.send_message(A, Message { stream: 1, reliability, ..Message::default() }, 500);
+    script.send(A, 1, 60).run(5_000);
+    let drawn = script.net.ladder.take();
+    let place = |what: &str| drawn.find(what).unwrap_or_else(|| panic!("no {what} in {drawn}"));
+    let expired = place("A: gave up sid=1 len=500 context=3, unsent, by Lifetime");
+    assert!(expired < place("A: streams reset: Outgoing [1]"), "{drawn}");
+    assert!(place("A: streams reset") < place("DATA          tsn=2 sid=1 ssn=0 len=60 BE"), "{drawn}");
+    assert!(place("B: received sid=1 len=60") > 0);
 }

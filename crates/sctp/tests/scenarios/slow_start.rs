@@ -35,3 +35,17 @@ fn hystart_of_linux_leaves_shorter_paths_alone() {
     let ended = (98_684, 96_888);
     assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
 }
+
+/// RFC 9260 §7.2.1: the window grows when the Cumulative TSN Ack Point advances, not by gap blocks alone.
+#[test]
+fn gap_blocks_alone_do_not_open_the_window() {
+    let mut script = Script::established(&[("iw", "3"), ("max_burst", "0"), ("delack", "0")]);
+    let cwnd = |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("up").paths[0].cwnd;
+    let before = cwnd(&script);
+    script.delay(A, "DATA tsn=1 ", 20).send(A, 0, 20_000).run(55);
+    let drawn = script.net.ladder.take();
+    assert!(drawn.contains("cum=0 rwnd=62632 gaps=2-3"), "{drawn}");
+    assert_eq!(cwnd(&script), before);
+    script.run(20);
+    assert!(cwnd(&script) > before);
+}

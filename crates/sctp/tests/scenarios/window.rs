@@ -2,7 +2,9 @@
 
 use crate::net::{A, B};
 use crate::script::Script;
+use anabranch_base::Engine;
 use anabranch_base::time::Duration;
+use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_sctp::{AssociationState, Event, Message};
 use anabranch_wire::sctp::{Data, Tsn};
 use expect_test::expect;
@@ -33,6 +35,24 @@ fn zero_window_probe() {
          6.275  A ◄── B   SACK          cum=5 rwnd=3000
         11.075  A ◄── B   SACK          cum=5 rwnd=4000
     "#]]);
+}
+
+/// RFC 9260 §6.1 A: in a trace a probe stands apart from what the window lets go.
+#[test]
+fn a_probe_is_traced_as_such() {
+    let mut script = Script::established(&[("rcvbuf", "2000B")]);
+    script.app(B).reading_pause = Duration::from_secs(5);
+    script.net.end(A).engine.set_tracing(true);
+    script.send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(2_000);
+    let trace = script.net.end(A).engine.take_trace();
+    let causes: Vec<_> = trace
+        .iter()
+        .filter_map(|record| match record.event {
+            TraceEvent::Sent { cause, .. } => Some(cause),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(causes, [SendCause::New, SendCause::New, SendCause::Probe]);
 }
 
 /// RFC 9260 §6.2: reading opens the window; an update is sent when that is worth it.

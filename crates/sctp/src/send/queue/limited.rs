@@ -169,6 +169,25 @@ mod tests {
         assert_eq!(queue.message(first).mid, 0, "but takes no number");
     }
 
+    /// Else the send buffer would grow with every message that may be given up.
+    #[test]
+    fn memory_and_numbers_of_messages_that_are_gone_are_used_again() {
+        let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
+        let [delivered, abandoned] =
+            [100, 50].map(|bytes| give(&mut queue, Reliability::Retransmissions(0), bytes));
+        (send(&mut queue), send(&mut queue));
+        queue.release(delivered, 100);
+        queue.abandon(abandoned, 1);
+        assert_eq!([queue.take_gone(), queue.take_gone()], [Some(delivered), None]);
+        queue.release(abandoned, 50);
+        assert_eq!([queue.take_gone(), queue.take_gone()], [Some(abandoned), None]);
+        assert_eq!((queue.stored, queue.buffered), (0, 0));
+        for _ in 0..2 {
+            give(&mut queue, Reliability::Retransmissions(0), 10);
+        }
+        assert_eq!(queue.messages.len(), 2);
+    }
+
     /// RFC 6525 §5.1.2: what is kept back belongs to what comes after the reset, which is counted anew.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {

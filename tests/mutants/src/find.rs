@@ -1,0 +1,305 @@
+//! Finds all places of a source file that can be mutated, and what each would become.
+//!
+//! A mutant replaces a function body by a fixed value, swaps an operator, deletes a negation, a match arm or a call whose
+//! result is not used, or negates a condition. Code of tests, constants and `Debug` are left alone.
+
+use proc_macro2::Span;
+use std::ops::Range;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
+
+/// A piece of the text of a mutant.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// New text.
+    Text(String),
+    /// Bytes of the source file, with the mutants in them.
+    Source(Range<usize>),
+}
+
+/// How a mutant is written behind its switch.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// An expression, or this one in its place.
+    Instead(Vec<Piece>),
+    /// A statement, or nothing.
+    Nothing,
+    /// At the beginning of a function body: returns this value.
+    Return(String),
+    /// After the pattern of a match arm: it matches no more.
+    NoMatch,
+}
+
+/// One mutant.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// The bytes of the file that it replaces.
+    pub range: Range<usize>,
+    /// The line that it begins in, from 1.
+    pub line: usize,
+    /// What it is, for people.
+    pub what: String,
+    /// How it is written.
+    pub form: Form,
+}
+
+/// All mutants of a source file, in its order.
+pub fn mutants(source: &str) -> Result<Vec<Mutant>, syn::Error> {
+    let file = syn::parse_file(source)?;
+    let mut finder = Finder { source, function: String::new(), found: Vec::new() };
+    finder.visit_file(&file);
+    finder.found.sort_by_key(|mutant| (mutant.range.start, mutant.range.end));
+    Ok(finder.found)
+}
+
+/// How many lines of a file are code: neither empty, nor comments, nor tests at its bottom.
+pub fn lines_of_code(source: &str) -> usize {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
+struct Finder<'a> {
+    source: &'a str,
+    function: String,
+    found: Vec<Mutant>,
+}
+
+impl Finder<'_> {
+    fn add(&mut self, span: Span, what: String, form: Form) {
+        self.add_at(span.byte_range(), span.start().line, what, form);
+    }
+
+    fn add_at(&mut self, range: Range<usize>, line: usize, what: String, form: Form) {
+        let what = format!("{}: {what}", self.function);
+        self.found.push(Mutant { range, line, what, form });
+    }
+
+    /// The text of a span on one line, shortened.
+    fn text(&self, span: Span) -> String {
+        let text = self.source[span.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ");
+        let short: String = text.chars().take(60).collect();
+        if short.len() < text.len() { format!("{short}…") } else { short }
+    }
+
+    fn instead(&mut self, span: Span, pieces: Vec<Piece>, what: String) {
+        self.add(span, what, Form::Instead(pieces));
+    }
+
+    fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let before = std::mem::replace(&mut self.function, signature.ident.to_string());
+        let line = signature.ident.span().start().line;
+        if !block.stmts.is_empty() {
+            let inside = block.brace_token.span.open().byte_range().end;
+            for value in values(&signature.output) {
+                if !self.is_value(block, &value) {
+                    let what = format!("body -> {value}");
+                    self.add_at(inside..inside, line, what, Form::Return(value));
+                }
+            }
+        }
+        visit::visit_block(self, block);
+        self.function = before;
+    }
+
+    /// Whether a body does nothing but give this value.
+    fn is_value(&self, block: &syn::Block, value: &str) -> bool {
+        let unused = |statement: &Stmt| matches!(statement, Stmt::Local(local) if matches!(local.pat, syn::Pat::Wild(_)));
+        match block.stmts.split_last() {
+            Some((Stmt::Expr(last, None), before)) => {
+                self.text(last.span()) == value && before.iter().all(unused)
+            }
+            _ => value == "()" && block.stmts.iter().all(unused),
+        }
+    }
+
+    fn condition(&mut self, condition: &Expr) {
+        if !has_let(condition) && !matches!(condition, Expr::Unary(_)) {
+            let span = condition.span();
+            let pieces =
+                vec![Piece::Text("!(".into()), Piece::Source(span.byte_range()), Piece::Text(")".into())];
+            let what = format!("negate the condition `{}`", self.text(span));
+            self.instead(span, pieces, what);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        let debug = item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last());
+        if !is_test(&item.attrs) && debug.is_none_or(|name| name.ident != "Debug") {
+            visit::visit_item_impl(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        if !is_test(&item.attrs) && item.sig.constness.is_none() {
+            self.function(&item.sig, &item.block);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if !is_test(&item.attrs) && item.sig.constness.is_none() {
+            self.function(&item.sig, &item.block);
+        }
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(block) = &item.default
+            && !is_test(&item.attrs)
+        {
+            self.function(&item.sig, block);
+        }
+    }
+
+    // Constants cannot ask for the switch, and patterns are no expressions.
+    fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
+    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
+    fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
+    fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}
+    fn visit_type(&mut self, _: &'ast Type) {}
+    fn visit_pat(&mut self, _: &'ast syn::Pat) {}
+    fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
+    fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
+
+    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
+        self.visit_expr(&repeat.expr);
+    }
+
+    fn visit_stmt(&mut self, statement: &'ast Stmt) {
+        if let Stmt::Expr(expr @ (Expr::Call(_) | Expr::MethodCall(_)), Some(_)) = statement {
+            let what = format!("delete the call `{}`", self.text(expr.span()));
+            self.add(statement.span(), what, Form::Nothing);
+        }
+        visit::visit_stmt(self, statement);
+    }
+
+    fn visit_expr_if(&mut self, expr: &'ast syn::ExprIf) {
+        self.condition(&expr.cond);
+        visit::visit_expr_if(self, expr);
+    }
+
+    fn visit_expr_match(&mut self, expr: &'ast syn::ExprMatch) {
+        let catches = |arm: &syn::Arm| arm.guard.is_none() && matches!(arm.pat, syn::Pat::Wild(_));
+        let complete = expr.arms.iter().any(catches);
+        for arm in &expr.arms {
+            let pattern = self.text(arm.pat.span());
+            if let Some((_, guard)) = &arm.guard {
+                if !has_let(guard) {
+                    for value in ["true", "false"] {
+                        let what = format!("guard of `{pattern}` -> {value}");
+                        self.instead(guard.span(), vec![Piece::Text(value.into())], what);
+                    }
+                }
+            } else if complete && !catches(arm) {
+                let end = arm.pat.span().byte_range().end;
+                let line = arm.pat.span().start().line;
+                self.add_at(end..end, line, format!("delete the arm `{pattern}`"), Form::NoMatch);
+            }
+        }
+        visit::visit_expr_match(self, expr);
+    }
+
+    fn visit_expr_unary(&mut self, expr: &'ast syn::ExprUnary) {
+        if matches!(expr.op, UnOp::Not(_) | UnOp::Neg(_)) {
+            let what = format!("delete the sign of `{}`", self.text(expr.span()));
+            self.instead(expr.span(), vec![Piece::Source(expr.expr.span().byte_range())], what);
+        }
+        visit::visit_expr_unary(self, expr);
+    }
+
+    fn visit_expr_binary(&mut self, expr: &'ast syn::ExprBinary) {
+        let (left, right) = (expr.left.span().byte_range(), expr.right.span().byte_range());
+        if !has_let(&expr.left) && !has_let(&expr.right) {
+            for operator in swapped(&expr.op) {
+                let pieces = vec![
+                    Piece::Source(left.clone()),
+                    Piece::Text(format!(" {operator} ")),
+                    Piece::Source(right.clone()),
+                ];
+                let what = format!("`{}` with {operator}", self.text(expr.span()));
+                self.instead(expr.span(), pieces, what);
+            }
+        }
+        visit::visit_expr_binary(self, expr);
+    }
+}
+
+/// What stands in place of an operator.
+fn swapped(operator: &BinOp) -> &'static [&'static str] {
+    match operator {
+        BinOp::Lt(_) => &["<=", ">="],
+        BinOp::Le(_) => &["<", ">"],
+        BinOp::Gt(_) => &[">=", "<="],
+        BinOp::Ge(_) => &[">", "<"],
+        BinOp::Eq(_) => &["!="],
+        BinOp::Ne(_) => &["=="],
+        BinOp::And(_) => &["||"],
+        BinOp::Or(_) => &["&&"],
+        BinOp::Add(_) => &["-", "*"],
+        BinOp::Sub(_) => &["+"],
+        BinOp::Mul(_) => &["+", "/"],
+        BinOp::Div(_) => &["*"],
+        BinOp::Rem(_) => &["/"],
+        BinOp::BitAnd(_) => &["|"],
+        BinOp::BitOr(_) => &["&"],
+        BinOp::BitXor(_) => &["|"],
+        BinOp::Shl(_) => &[">>"],
+        BinOp::Shr(_) => &["<<"],
+        BinOp::AddAssign(_) => &["-="],
+        BinOp::SubAssign(_) => &["+="],
+        BinOp::MulAssign(_) => &["/="],
+        BinOp::DivAssign(_) => &["*="],
+        BinOp::BitAndAssign(_) => &["|="],
+        BinOp::BitOrAssign(_) => &["&="],
+        _ => &[],
+    }
+}
+
+/// Values that a function could return whatever it is asked.
+fn values(output: &ReturnType) -> Vec<String> {
+    let ReturnType::Type(_, output) = output else { return vec!["()".into()] };
+    let Type::Path(path) = &**output else { return Vec::new() };
+    let Some(last) = path.path.segments.last() else { return Vec::new() };
+    let texts: &[&str] = match last.ident.to_string().as_str() {
+        "bool" => &["true", "false"],
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => {
+            &["0", "1"]
+        }
+        "f32" | "f64" => &["0.0", "1.0"],
+        "Option" => &["None", "Some(Default::default())"],
+        "Result" => &["Ok(Default::default())"],
+        "Poll" => &["std::task::Poll::Pending"],
+        // What begins a value has no other to give.
+        "Self" => &[],
+        _ => &["Default::default()"],
+    };
+    texts.iter().map(|&text| text.into()).collect()
+}
+
+/// A part of a condition binds names, so that it cannot stand in parentheses.
+fn has_let(expr: &Expr) -> bool {
+    match expr {
+        Expr::Let(_) => true,
+        Expr::Binary(binary) => has_let(&binary.left) || has_let(&binary.right),
+        _ => false,
+    }
+}
+
+/// Compiled for tests alone.
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let tokens = match &attribute.meta {
+            syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string(),
+            meta => return meta.path().is_ident("test"),
+        };
+        tokens.contains("test")
+    })
+}

@@ -1,0 +1,126 @@
+//! Runs test programs on mutants, each in a process with bounded time and memory.
+
+use crate::scratch::{REACHED, SWITCH};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// How much longer than without a mutant a program may take, and on top of that. Of processor time it gets no more than it
+/// took without one: a machine that does other work lets it wait, and a mutant that loops is found soon.
+const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
+/// The least processor time that a program may take, in seconds.
+const LEAST_PROCESSOR_TIME: u64 = 10;
+/// KiB of address space that a program may have: a mutant may allocate without end.
+const MEMORY_KIB: u64 = 6 << 20;
+
+/// The test programs of a crate.
+#[derive(Debug)]
+pub struct Tests {
+    folder: PathBuf,
+    programs: Vec<Program>,
+    skip: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Program {
+    path: PathBuf,
+    /// How long it takes without a mutant.
+    took: Duration,
+    /// The mutants whose place it comes to.
+    reached: BTreeSet<usize>,
+}
+
+impl Tests {
+    /// Runs each program once without a mutant, which must pass.
+    pub fn new(folder: PathBuf, paths: Vec<PathBuf>, skip: &[String]) -> Result<Self, String> {
+        let mut tests = Self { folder, programs: Vec::new(), skip: skip.to_vec() };
+        for path in paths {
+            let numbers = path.with_extension("reached");
+            let begin = Instant::now();
+            let unlimited = Duration::from_secs(1800);
+            let child = tests.start(&path, unlimited, (REACHED, &numbers.to_string_lossy()))?;
+            if !passes(child, unlimited) {
+                return Err(format!("{} fails without a mutant", path.display()));
+            }
+            let took = begin.elapsed();
+            eprintln!("{}: {:.1} s", path.display(), took.as_secs_f64());
+            let reached = fs::read_to_string(&numbers).unwrap_or_default();
+            let reached = reached.lines().filter_map(|number| number.parse().ok()).collect();
+            tests.programs.push(Program { path, took, reached });
+        }
+        // The unit tests are first, and of the others the quickest.
+        if let Some((_, others)) = tests.programs.split_first_mut() {
+            others.sort_by_key(|program| program.took);
+        }
+        Ok(tests)
+    }
+
+    /// Whether any test comes to the place of a mutant.
+    pub fn reached(&self, number: usize) -> bool {
+        self.programs.iter().any(|program| program.reached.contains(&number))
+    }
+
+    /// Runs the tests on each of these mutants, `jobs` at a time, and returns those that no test kills.
+    pub fn survivors(&self, mutants: &[usize], jobs: usize) -> Vec<usize> {
+        let (next, survivors) = (Mutex::new(mutants.iter()), Mutex::new(BTreeSet::new()));
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    loop {
+                        let Some(&number) = next.lock().expect("no job panics").next() else { break };
+                        let killed = self.programs.iter().any(|program| self.kills(program, number));
+                        eprintln!("{number} {}", if killed { "is killed" } else { "survives" });
+                        if !killed {
+                            survivors.lock().expect("no job panics").insert(number);
+                        }
+                    }
+                });
+            }
+        });
+        survivors.into_inner().expect("no job panics").into_iter().collect()
+    }
+
+    fn kills(&self, program: &Program, number: usize) -> bool {
+        program.reached.contains(&number)
+            && !self
+                .start(&program.path, program.took, (SWITCH, &number.to_string()))
+                .is_ok_and(|child| passes(child, program.took * PATIENCE.0 + PATIENCE.1))
+    }
+
+    fn start(
+        &self,
+        program: &Path,
+        took: Duration,
+        (variable, value): (&str, &str),
+    ) -> Result<Child, String> {
+        let processor = took.as_secs() + LEAST_PROCESSOR_TIME;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -v {MEMORY_KIB}; ulimit -t {processor}; exec \"$0\" \"$@\"")]);
+        shell.arg(program).args(["--quiet", "--test-threads=1"]);
+        for name in &self.skip {
+            shell.args(["--skip", name]);
+        }
+        shell.current_dir(&self.folder).env(variable, value);
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))
+    }
+}
+
+/// Whether a program ends well within this time; ends it where it does not.
+fn passes(mut child: Child, limit: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if begin.elapsed() < limit => thread::sleep(Duration::from_millis(20)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
+}

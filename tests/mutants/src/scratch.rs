@@ -1,0 +1,199 @@
+//! A copy of the tree, in which one crate has all drawn mutants at once, and its test programs.
+//!
+//! A mutant that does not compile is found by the place of the error and left out: it is not viable.
+
+use crate::find::Mutant;
+use crate::write::{Written, write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fmt, fs, io};
+
+/// The variable with the number of the mutant that is switched on.
+pub const SWITCH: &str = "ANABRANCH_MUTANT";
+/// The variable with the name of the file that takes the numbers of all mutants that a run reaches.
+pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
+
+/// A drawn mutant.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// Its file, relative to the root of the tree.
+    pub file: PathBuf,
+    /// What it is.
+    pub mutant: Mutant,
+}
+
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file.display(), self.mutant.line, self.mutant.what)
+    }
+}
+
+/// The copy.
+#[derive(Debug)]
+pub struct Scratch {
+    /// Its root.
+    pub root: PathBuf,
+    /// The root of the tree that it is a copy of.
+    tree: PathBuf,
+    /// The folder that takes what is compiled.
+    target: PathBuf,
+}
+
+impl Scratch {
+    /// Copies all files of the tree at `tree` that git knows or would add, but those that `build` writes with mutants. Files
+    /// that are the same stay untouched, so that they are not compiled again.
+    pub fn copy(tree: &Path, name: &str, library: &Path, drawn: &[Drawn]) -> io::Result<Self> {
+        let target = tree.join("target/mutants").join(name);
+        let root = target.join("tree");
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(tree)
+            .output()?;
+        for name in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
+            let (from, to) = (tree.join(name), root.join(name));
+            let mutated =
+                name.ends_with("src/lib.rs") || drawn.iter().any(|drawn| drawn.file == Path::new(name));
+            if from.is_file() && !(mutated && to.is_file()) && fs::read(&to).ok() != Some(fs::read(&from)?) {
+                fs::create_dir_all(to.parent().unwrap_or(&root))?;
+                fs::copy(&from, &to)?;
+            }
+        }
+        Ok(Self { root, tree: tree.to_path_buf(), target })
+    }
+
+    /// Writes the mutants into the copy and compiles the tests of `package`, until all mutants that are left compile.
+    /// Returns the numbers of those, and the test programs.
+    pub fn build(
+        &self,
+        package: &str,
+        library: &Path,
+        drawn: &[Drawn],
+        targets: &[String],
+    ) -> Result<(BTreeSet<usize>, Vec<PathBuf>), String> {
+        // Those that did not compile the last time are not tried again.
+        let known = self.target.join("unviable");
+        let unviable = fs::read_to_string(&known).unwrap_or_default();
+        let mut unviable: BTreeSet<String> = unviable.lines().map(String::from).collect();
+        let mut viable: BTreeSet<usize> =
+            (0..drawn.len()).filter(|&number| !unviable.contains(&drawn[number].to_string())).collect();
+        let sources: BTreeMap<&Path, String> = drawn
+            .iter()
+            .map(|drawn| drawn.file.as_path())
+            .chain([library])
+            .map(|file| Ok((file, fs::read_to_string(self.tree.join(file))?)))
+            .collect::<io::Result<_>>()
+            .map_err(|error| format!("cannot read a source file: {error}"))?;
+        loop {
+            let mut written = BTreeMap::new();
+            for (&file, source) in &sources {
+                let here: Vec<_> = (viable.iter())
+                    .filter(|&&number| drawn[number].file == file)
+                    .map(|&number| (number, &drawn[number].mutant))
+                    .collect();
+                let mut text = write(source, &here);
+                if file == library {
+                    text.text.push_str(&switch(drawn.len()));
+                }
+                let at = self.root.join(file);
+                if fs::read_to_string(&at).ok().as_ref() != Some(&text.text) {
+                    fs::write(at, &text.text).map_err(|error| error.to_string())?;
+                }
+                written.insert(file, text);
+            }
+            let said = self.cargo(package, targets)?;
+            let programs: Vec<_> = said.lines().filter_map(|line| self.program(line)).collect();
+            if !programs.is_empty() {
+                return Ok((viable, programs));
+            }
+            let before = viable.len();
+            for (file, line, column) in said.lines().filter_map(error_place) {
+                if let Some(number) =
+                    written.get(Path::new(file)).and_then(|text| blamed(text, line, column, &viable))
+                {
+                    viable.remove(&number);
+                    unviable.insert(drawn[number].to_string());
+                }
+            }
+            let lines: String = unviable.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(&known, lines).map_err(|error| error.to_string())?;
+            eprintln!("{} mutants do not compile", drawn.len() - viable.len());
+            if viable.len() == before {
+                let errors: Vec<_> = said.lines().filter(|line| line.contains("error")).collect();
+                return Err(format!("no mutant is why the tests do not compile:\n{}", errors.join("\n")));
+            }
+        }
+    }
+
+    /// Compiles the tests and returns what cargo says of it.
+    fn cargo(&self, package: &str, targets: &[String]) -> Result<String, String> {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["test", "--no-run", "--message-format=short", "--package", package]);
+        for target in targets {
+            match target.as_str() {
+                "lib" => cargo.arg("--lib"),
+                name => cargo.args(["--test", name]),
+            };
+        }
+        let output = (cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target))
+            .stderr(Stdio::piped())
+            .output()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// The test program that a line of cargo's names.
+    fn program(&self, line: &str) -> Option<PathBuf> {
+        let (_, path) = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?;
+        Some(self.root.join(path.strip_suffix(')')?))
+    }
+}
+
+/// File, line and column of an error that rustc prints in its short form.
+fn error_place(line: &str) -> Option<(&str, usize, usize)> {
+    let place = line.split_once(": error")?.0;
+    let mut parts = place.rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let line = parts.next()?.parse().ok()?;
+    Some((parts.next()?, line, column))
+}
+
+/// The mutant that an error is of: the innermost around it, else the nearest in its file.
+fn blamed(written: &Written, line: usize, column: usize, viable: &BTreeSet<usize>) -> Option<usize> {
+    let begin: usize = written.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let inside: usize =
+        written.text[begin..].chars().take(column.saturating_sub(1)).map(char::len_utf8).sum();
+    let at = begin + inside;
+    let distance = |range: &std::ops::Range<usize>| {
+        if range.contains(&at) { 0 } else { range.start.abs_diff(at).min(range.end.abs_diff(at)) }
+    };
+    (written.places.iter())
+        .filter(|(number, _)| viable.contains(number))
+        .min_by_key(|(_, range)| (distance(range), range.len()))
+        .map(|(number, _)| *number)
+}
+
+/// The function that mutants ask.
+fn switch(count: usize) -> String {
+    format!(
+        r#"
+/// Whether this mutant is switched on.
+pub(crate) fn mutant(number: usize) -> bool {{
+    use std::io::Write;
+    use std::sync::atomic::{{AtomicBool, Ordering}};
+    static SWITCH: std::sync::OnceLock<(Option<usize>, Option<std::fs::File>)> = std::sync::OnceLock::new();
+    static SEEN: [AtomicBool; {count}] = [const {{ AtomicBool::new(false) }}; {count}];
+    let (on, reached) = SWITCH.get_or_init(|| {{
+        let on = std::env::var("{SWITCH}").ok().and_then(|number| number.parse().ok());
+        (on, std::env::var("{REACHED}").ok().and_then(|name| std::fs::File::create(name).ok()))
+    }});
+    if let Some(mut file) = reached.as_ref()
+        && !SEEN[number].swap(true, Ordering::Relaxed)
+    {{
+        let _ = writeln!(file, "{{number}}");
+    }}
+    *on == Some(number)
+}}
+"#
+    )
+}

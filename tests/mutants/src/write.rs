@@ -1,0 +1,107 @@
+//! Writes a source file with all of its mutants, each behind a switch.
+
+use crate::find::{Form, Mutant, Piece};
+use std::ops::Range;
+
+/// A file with its mutants, and where they are in it.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// The text of the file.
+    pub text: String,
+    /// The number of a mutant, and bytes of `text` that are there only because of it.
+    pub places: Vec<(usize, Range<usize>)>,
+}
+
+/// Writes `source` with these mutants of it, which are in its order.
+pub fn write(source: &str, mutants: &[(usize, &Mutant)]) -> Written {
+    let mut writer = Writer { source, written: Written::default() };
+    writer.range(0..source.len(), mutants, None);
+    writer.written
+}
+
+struct Writer<'a> {
+    source: &'a str,
+    written: Written,
+}
+
+impl Writer<'_> {
+    fn text(&mut self, text: &str) {
+        self.written.text.push_str(text);
+    }
+
+    /// Writes a part of the source with the mutants within it, but those of exactly the part `but`.
+    fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
+        let mut inside: Vec<_> = mutants
+            .iter()
+            .copied()
+            .filter(|(_, mutant)| part.start <= mutant.range.start && mutant.range.end <= part.end)
+            .filter(|(_, mutant)| Some(&mutant.range) != but)
+            .collect();
+        // The outermost first where several begin at one place; what is empty before all others.
+        inside.sort_by_key(|(_, mutant)| {
+            (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
+        });
+        let mut at = part.start;
+        let mut rest = &inside[..];
+        while let Some((_, first)) = rest.first() {
+            let range = &first.range;
+            let count = rest.iter().take_while(|(_, mutant)| mutant.range == *range).count();
+            let (same, later) = rest.split_at(count);
+            self.text(&self.source[at..range.start].to_owned());
+            self.choice(range, same, mutants);
+            at = range.end;
+            let within = later.iter().take_while(|(_, mutant)| mutant.range.start < at).count();
+            rest = &later[within..];
+        }
+        self.text(&self.source[at..part.end].to_owned());
+    }
+
+    /// Writes all mutants of one place.
+    fn choice(&mut self, range: &Range<usize>, same: &[(usize, &Mutant)], all: &[(usize, &Mutant)]) {
+        let begin = self.written.text.len();
+        let (nothing, instead): (Vec<_>, Vec<_>) =
+            same.iter().partition(|(_, mutant)| matches!(mutant.form, Form::Nothing));
+        for (number, _) in &nothing {
+            self.text(&format!("if !crate::mutant({number}) {{ "));
+        }
+        let parenthesis = instead.iter().any(|(_, mutant)| matches!(mutant.form, Form::Instead(_)));
+        if parenthesis {
+            self.text("(");
+        }
+        for (number, mutant) in &instead {
+            let begin = self.written.text.len();
+            match &mutant.form {
+                Form::Instead(pieces) => {
+                    self.text(&format!("if crate::mutant({number}) {{ "));
+                    for piece in pieces {
+                        match piece {
+                            Piece::Text(text) => self.text(text),
+                            Piece::Source(part) => self.range(part.clone(), all, Some(range)),
+                        }
+                    }
+                    self.text(" } else ");
+                }
+                Form::Return(value) => {
+                    self.text(&format!(" if crate::mutant({number}) {{ return {value}; }}"));
+                }
+                Form::NoMatch => self.text(&format!(" if !crate::mutant({number})")),
+                Form::Nothing => {}
+            }
+            self.written.places.push((*number, begin..self.written.text.len()));
+        }
+        if parenthesis {
+            self.text("{ ");
+        }
+        if !range.is_empty() {
+            self.range(range.clone(), all, Some(range));
+        }
+        if parenthesis {
+            self.text(" })");
+        }
+        for _ in &nothing {
+            self.text(" }");
+        }
+        let whole = begin..self.written.text.len();
+        self.written.places.extend(same.iter().map(|(number, _)| (*number, whole.clone())));
+    }
+}

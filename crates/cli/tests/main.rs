@@ -49,6 +49,7 @@ mod raw_sctp;
 mod running;
 mod secure;
 mod session_slots;
+mod slot_attacks;
 mod smuggling;
 mod stalled;
 mod study;

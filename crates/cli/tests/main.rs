@@ -39,6 +39,7 @@ mod names;
 mod network;
 mod old_servers;
 mod outputs;
+mod overdue;
 mod packages;
 mod peer;
 mod people;

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -160,7 +160,12 @@ impl Running {
     }
 
     pub fn still_runs(&mut self) -> bool {
-        self.child.try_wait().expect("known").is_none()
+        self.try_wait().is_none()
+    }
+
+    /// How it has ended, if it has.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("known")
     }
 }
 

@@ -82,7 +82,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let tls = shared.clone().map(Shared::server);
-            let mut servers = Servers::new(worker)?.with_tls(tls, dtls.clone());
+            let mut servers = Servers::new(worker, settings.grace)?.with_tls(tls, dtls.clone());
             if let Some(reload) = reload.clone() {
                 servers = servers.with_reload(reload)?;
             }

@@ -47,6 +47,8 @@ mod study;
 mod sweep;
 #[cfg(target_os = "linux")]
 mod threads;
+#[cfg(target_os = "linux")]
+mod watchdog;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -6,7 +6,7 @@ use crate::privileges::drop_capabilities;
 use crate::secure::{DtlsServer, dtls_server};
 use crate::serve::reason;
 use crate::threads::WorkerHandle;
-use crate::{Done, Failure, complain};
+use crate::{Done, Failure, complain, watchdog};
 use anabranch_dtls::DtlsLayer;
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
@@ -120,9 +120,12 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Nothing yet; signals no longer end the process from here on.
-    pub fn new(worker: WorkerHandle) -> Result<Self, Failure> {
+    /// Nothing yet; signals no longer end the process from here on, but in good order, or when `grace` is over.
+    pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        if worker.leads() {
+            watchdog::start(grace, 1)?;
+        }
         Ok(Self {
             worker,
             signals,

@@ -107,7 +107,7 @@ mod verb {
     use crate::place::Url;
     use crate::progress::Ticker;
     use crate::secure::Believing;
-    use crate::{Done, Failure, busy_poll, dry_run, qlog, say, secure};
+    use crate::{Done, Failure, busy_poll, dry_run, qlog, say, secure, watchdog};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_http::serve::Versions;
     use anabranch_load::generator::report::{self, Framing};
@@ -386,6 +386,7 @@ mod verb {
     ) -> Result<Done, Failure> {
         let Settings { plan, mut framing, quiet, .. } = settings;
         let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        watchdog::start(CLOSING, 130)?;
         let before = processor_time();
         let load = Load::new(world.clone(), connector, server, plan.clone());
         let mut ticker = Ticker::new(quiet);

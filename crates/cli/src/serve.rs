@@ -89,7 +89,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         settings.quic.memory = Some(memory.clone());
         let served = os::run(busy_poll::options(&matches), async |world| {
             let tls = shared.clone().map(Shared::server);
-            let mut servers = Servers::new(worker)?.with_tls(tls, dtls.clone());
+            let mut servers = Servers::new(worker, settings.grace)?.with_tls(tls, dtls.clone());
             let (config, logs) = (settings.quic.clone(), logs.clone());
             let http3 = http3.clone().map(Shared::server);
             servers = servers.with_http3(http3.map(|server| Http3Server { server, config, logs }));

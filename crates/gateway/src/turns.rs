@@ -127,6 +127,7 @@ const MAX_NEW: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_base::Rng;
 
     fn origin(port: u16) -> Authority {
         Authority { host: "a.example".to_owned(), port }
@@ -181,5 +182,54 @@ mod tests {
             over += 1;
         }
         assert!((1..=11).contains(&over), "{over}");
+    }
+
+    /// Counts are kept by hand. Here they are counted: from all turns there are, however they come and go.
+    #[test]
+    fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
+        let (turns, mut rng) = (Rc::<Turns>::default(), Rng::new(39));
+        let mut held: Vec<Turn> = Vec::new();
+        for step in 0..1_000_000_u64 {
+            // Thousands come, and most of them go again.
+            let comes = if step / 10_000 % 2 == 0 { 6 } else { 4 };
+            if held.is_empty() || rng.below(10) < comes {
+                held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
+            } else {
+                let ends = rng.below(held.len() as u64) as usize;
+                drop(held.swap_remove(ends));
+            }
+            if step % 5_000 > 1 {
+                continue;
+            }
+            for port in [80, 81] {
+                let of_origin = || held.iter().filter(|turn| turn.to == origin(port));
+                let is_granted = |turn: &&Turn| turn.place.granted.get();
+                let origins = turns.origins.borrow();
+                let Some(counted) = origins.get(&origin(port)) else {
+                    assert_eq!(of_origin().count(), 0, "{step}: {port}");
+                    continue;
+                };
+                assert_eq!(counted.new, of_origin().filter(is_granted).count(), "{step}: {port}");
+                assert!(counted.new <= MAX_NEW);
+                for last in 0..6 {
+                    let of_client = || of_origin().filter(|turn| turn.client == client(last));
+                    let all = of_client().count();
+                    let Some(line) = counted.clients.get(&client(last)) else {
+                        assert_eq!(all, 0, "{step}: {port}, {last}");
+                        continue;
+                    };
+                    let granted = of_client().filter(is_granted).count();
+                    assert_eq!(
+                        (line.new, line.waiting.len()),
+                        (granted, all - granted),
+                        "{step}: {port}, {last}"
+                    );
+                    let may = line.new < MAX_NEW - counted.new;
+                    assert!(!may || line.waiting.is_empty(), "{step}: {port}, {last} waits for nothing");
+                }
+            }
+        }
+        drop(held);
+        assert!(turns.origins.borrow().is_empty());
     }
 }

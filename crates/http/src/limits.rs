@@ -2,6 +2,7 @@
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
 //! - `slots`: the sessions of a server, and which of them ends when a newcomer finds no slot free
+//! - `wait_order`: their records, and the order in which they wait for a request
 //! - `admission`: newcomers, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
 //! - `memory`: the memory budget of a session
@@ -11,6 +12,7 @@ mod clients;
 mod memory;
 mod share;
 mod slots;
+mod wait_order;
 
 pub use admission::Admission;
 pub use clients::Client;

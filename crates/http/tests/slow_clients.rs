@@ -5,10 +5,15 @@ use crate::rig::sim::{Contestant, Rig, fetch_page, sctp_hosts, sctp_server, tcp_
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::End;
+use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::mapping::Choices;
-use anabranch_http::serve;
+use anabranch_http::observe::Unobserved;
+use anabranch_http::serve::{self, PageSite};
 use anabranch_transport::sctp::{Carrier, SctpConnector};
 use anabranch_transport::tcp::TcpConnector;
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use std::rc::Rc;
 
 fn impatient() -> serve::Options {
     serve::Options {
@@ -46,5 +51,57 @@ fn an_answer_that_is_under_way_is_not_idle() {
         let (outcome, _) = rig.network.run(run, Instant::MAX).expect_done();
         assert_eq!(outcome.end, End::Done, "{contestant:?}: {outcome:?}");
         assert!(outcome.elapsed() > Duration::from_secs(24), "{contestant:?}");
+    }
+}
+
+/// A client that reads next to nothing acknowledges the probes of its closed window (RFC 9260 §6.1 A), a segment each. That
+/// is no progress: it gives up its slot as soon as one that reads nothing at all would.
+#[test]
+fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
+    let mut expected = None;
+    for (size, pause) in [(200, 3600), (200, 1), (600, 1), (800, 1)] {
+        let pause = Duration::from_secs(pause);
+        let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
+        let page = page(100_000_000, &[]);
+        let run = async {
+            let (client, server) = sctp_hosts(&rig, "modern", 10, Carrier::Ip).await;
+            let listener = server.listen(80).expect("listening");
+            let options =
+                serve::Options { sessions: Some(ConcurrencyLimit::new(1)), ..serve::Options::default() };
+            let site = Rc::new(PageSite::new(&page));
+            let _server = rig
+                .server
+                .spawn("server", serve::run(rig.server.clone(), listener, site, options, Unobserved));
+            let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+            let world = rig.client.clone();
+            let ask = async |connector: &SctpConnector<_>| {
+                let session = connector.connect(0).expect("begun");
+                let mut stream = session.open(0).expect("a stream");
+                stream.write_all(b"GET /object-1 HTTP/1.1\r\nHost: a\r\n\r\n").await.ok()?;
+                let mut answer = [0; 12];
+                matches!(stream.read(&mut answer).await, Ok(12)).then_some(())?;
+                assert_eq!(&answer, b"HTTP/1.1 200");
+                Some(stream)
+            };
+            let mut slow = ask(&connector).await.expect("an answer");
+            let began = world.now();
+            let _reader = world.spawn("slow reader", {
+                let world = world.clone();
+                async move {
+                    while matches!(slow.read(&mut vec![0; size]).await, Ok(1..)) {
+                        world.sleep_until(world.now() + pause).await;
+                    }
+                }
+            });
+            loop {
+                world.sleep_until(world.now() + Duration::from_millis(500)).await;
+                if ask(&connector).await.is_some() {
+                    return world.now() - began;
+                }
+            }
+        };
+        let waited = rig.network.run(run, Instant::MAX).expect_done();
+        assert!(waited < Duration::from_secs(9), "{size} bytes every {pause:?}: {waited:?}");
+        assert_eq!(waited, *expected.get_or_insert(waited), "{size} bytes every {pause:?}");
     }
 }

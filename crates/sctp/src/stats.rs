@@ -265,6 +265,9 @@ pub struct AssociationInfo {
     pub outstanding: u64,
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
+    /// User bytes that the peer has acknowledged as probes of its closed window (RFC 9260 §6.1 A), since the window closed.
+    /// 0 while the window is open. A peer that never reads can acknowledge probes, so they are no sign that it reads.
+    pub probed: u64,
     /// Both sides agreed on ECN.
     pub extensions: crate::Extensions,
     /// The paths, in the order of their indices.

@@ -85,7 +85,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// An address of the peer.
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
-    /// Bytes that were written and not acknowledged.
+    /// Bytes that were written and not acknowledged. Acknowledged probes of a closed window count as not acknowledged until
+    /// the window opens: a peer that reads nothing can acknowledge them.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
     /// The streams that a new session asks for.

@@ -175,13 +175,16 @@ impl Server {
         })
         .await;
         if ended.is_ok() {
-            // The last session still has to be closed by its client.
-            for host in &hosts {
-                let _ = world.timeout(CLOSING, host.idle()).await;
-            }
-            for host in &quic {
-                let _ = world.timeout(CLOSING, host.idle()).await;
-            }
+            // The last sessions still have to be closed by their clients.
+            let idle = async {
+                for host in &hosts {
+                    host.idle().await;
+                }
+                for host in &quic {
+                    host.idle().await;
+                }
+            };
+            let _ = world.timeout(CLOSING, idle).await;
         }
         ended
     }

@@ -7,7 +7,7 @@ use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
 use crate::place::Url;
 use crate::secure::Spoken;
-use crate::{Done, Failure, dry_run, knobs, say, secure};
+use crate::{Done, Failure, dry_run, knobs, say, secure, watchdog};
 use anabranch_base::units::{Bytes, format_span, parse_span};
 use anabranch_load::throughput::report::Framing;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
@@ -192,7 +192,9 @@ fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> Strin
 
 /// What ends either end.
 pub(super) fn signals() -> Result<Signals, Failure> {
-    Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))
+    let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+    watchdog::start(CLOSING, 130)?;
+    Ok(signals)
 }
 
 /// How long the peer may take to agree that it is over.

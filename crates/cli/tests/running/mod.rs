@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -159,7 +159,12 @@ impl Running {
     }
 
     pub fn still_runs(&mut self) -> bool {
-        self.child.try_wait().expect("known").is_none()
+        self.try_wait().is_none()
+    }
+
+    /// How it has ended, if it has.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("known")
     }
 }
 
@@ -287,6 +292,15 @@ pub fn has(program: &str) -> bool {
         eprintln!("skipped: {missing}");
     }
     there
+}
+
+/// Whether tests run that take minutes: with `ANABRANCH_FULL=1`.
+pub fn full_ring() -> bool {
+    let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
+    if !full {
+        println!("skipped: takes minutes; ANABRANCH_FULL=1 runs it");
+    }
+    full
 }
 
 /// Bytes that repeat nowhere near.

@@ -86,6 +86,12 @@ impl ClientSlots {
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
 
+    /// Slots of `client`.
+    #[cfg(test)]
+    pub(super) fn slots_of(&self, client: Client) -> usize {
+        self.counts().slots.get(&client).copied().unwrap_or(0)
+    }
+
     /// Registers that `client` waits for a slot.
     pub(super) fn request_slot(&self, client: Client) {
         self.counts().waiting.push_back(client);

@@ -458,6 +458,7 @@ impl Association {
             peer_rwnd: self.send.peer_window(),
             outstanding: self.send.buffered_bytes() - self.send.unsent_bytes(),
             buffered: self.send.buffered_bytes(),
+            probed: self.send.probed_bytes(),
             extensions: *self.extensions.agreed(),
             paths: self.paths.iter().enumerate().map(|(i, path)| path.info(i == primary)).collect(),
         }

@@ -18,6 +18,8 @@ pub(super) struct Probing {
     answered: bool,
     /// Probes sent so far.
     sent: u32,
+    /// User bytes of probes that were acknowledged. The window has not opened since.
+    acked: u64,
 }
 
 /// What an expired T3-rtx speaks of.
@@ -69,7 +71,7 @@ impl SendHalf {
     #[cold]
     pub(super) fn record_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
-            *probing = Probing { allowed: false, answered: false, sent: probing.sent + 1 };
+            (probing.allowed, probing.answered, probing.sent) = (false, false, probing.sent + 1);
         }
     }
 
@@ -79,6 +81,21 @@ impl SendHalf {
             probing.answered = true;
         }
         self.turned_away = shut;
+    }
+
+    /// Bytes have left the send buffer because the peer has acknowledged them. While a closed window is probed these are
+    /// probes: nothing else is outstanding.
+    #[inline]
+    pub(super) fn count_acked_probe(&mut self, bytes: u64) {
+        if let Some(probing) = &mut self.probing {
+            probing.acked += bytes;
+        }
+    }
+
+    /// User bytes that the peer has acknowledged as probes of a window that is closed still. A peer that never reads can
+    /// acknowledge probes for ever.
+    pub(crate) fn probed_bytes(&self) -> u64 {
+        self.probing.map_or(0, |probing| probing.acked)
     }
 
     /// T3-rtx has run out.

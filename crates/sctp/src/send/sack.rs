@@ -48,6 +48,7 @@ impl SendHalf {
         outcome: &mut SackOutcome,
     ) -> Result<(), SackError> {
         let count = self.begin(sack.cumulative, outcome)?;
+        let before = self.queue.buffered_bytes();
         let mut newest = Newest::default();
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
         let blocks = reported + self.outstanding.runs.len();
@@ -80,6 +81,7 @@ impl SendHalf {
         let unreported = if self.outstanding.freed.is_some() { self.freed_unreported() } else { 0 };
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + unreported);
         self.on_answered(sack.window == 0);
+        self.count_acked_probe(before.saturating_sub(self.queue.buffered_bytes()));
         Ok(())
     }
 

@@ -174,3 +174,39 @@ fn a_window_of_zero_is_meant() {
         4.025  A ◄── B   SACK          cum=5 rwnd=0     ✗ lost
     "#]]);
 }
+
+/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges probes one by one, and its window stays closed. They are told apart
+/// from what it takes by an open window, until it opens.
+#[test]
+fn acknowledged_probes_are_told_apart_until_the_window_opens() {
+    let mut script = Script::established(&[("rcvbuf", "8000B")]);
+    script.net.drawing = false;
+    script.app(B).reading_pause = Duration::from_secs(1_000_000);
+    for _ in 0..24 {
+        script.send(A, 0, 500);
+    }
+    script.run(500);
+    let sent = |script: &mut Script| {
+        let id = script.id(A);
+        let info = script.net.end(A).engine.info(id).expect("it lives");
+        (info.buffered, info.probed)
+    };
+    let read = |script: &mut Script, messages: u32| {
+        let (id, now) = (script.id(B), script.net.now);
+        for _ in 0..messages {
+            let read = script.net.end(B).engine.recv(now, id, 0, &mut [0; 2_000]);
+            assert!(matches!(read, Ok(Some(received)) if received.bytes == 500));
+        }
+    };
+    assert_eq!(sent(&mut script), (4_000, 0));
+    // Room for a segment, but for less than is worth an update: a probe is taken, and the window stays closed.
+    read(&mut script, 2);
+    for probes in 1..=3 {
+        read(&mut script, 1);
+        script.run(120_000);
+        assert_eq!(sent(&mut script), (4_000 - probes * 500, probes * 500));
+    }
+    read(&mut script, 10);
+    script.run(60_000);
+    assert_eq!(sent(&mut script), (0, 0), "the window has opened");
+}

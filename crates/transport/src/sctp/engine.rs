@@ -193,7 +193,7 @@ impl SessionEngine for SctpEngine {
     }
 
     fn unacknowledged(&self, id: AssociationId) -> u64 {
-        self.endpoint.info(id).map_or(0, |info| info.buffered)
+        self.endpoint.info(id).map_or(0, |info| info.buffered + info.probed)
     }
 
     fn streams(&self) -> u64 {

@@ -1,0 +1,147 @@
+//! Programs that are asked to end while they are stuck: each ends nevertheless, a little after its time.
+//!
+//! They are stuck in a write to a pipe that nobody reads, as any thread may be in something that does not return.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{LONG, Running, Scratch, anabranch};
+use std::fs;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What the kernel lets a pipe hold, bytes.
+const PIPE: usize = 65_536;
+
+/// A pipe that is full, for as long as its reader lives.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = io::pipe().expect("a pipe");
+    let mut filler = writer.try_clone().expect("a handle");
+    let (told, full) = channel();
+    thread::spawn(move || {
+        let filled = filler.write_all(&[0; PIPE]);
+        let _ = told.send(filled.is_ok());
+    });
+    assert_eq!(full.recv_timeout(LONG), Ok(true), "a pipe holds {PIPE} bytes");
+    (reader, writer)
+}
+
+/// Waits until a thread of this process is blocked in a write to a pipe.
+fn wait_until_stuck(process: u32) {
+    let began = Instant::now();
+    let is_stuck = || {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).expect("running").flatten();
+        let mut waits = threads.filter_map(|thread| fs::read_to_string(thread.path().join("wchan")).ok());
+        waits.any(|wait| wait.contains("pipe_write"))
+    };
+    while !is_stuck() {
+        assert!(began.elapsed() < LONG, "it is not stuck");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Asks a process to end, and waits until it does.
+fn end(process: u32, mut try_wait: impl FnMut() -> Option<ExitStatus>) -> Option<i32> {
+    let asked = Command::new("kill").arg("-TERM").arg(process.to_string()).status();
+    assert!(asked.expect("kill").success());
+    let began = Instant::now();
+    loop {
+        if let Some(status) = try_wait() {
+            println!("it has ended after {:?}", began.elapsed());
+            return status.code();
+        }
+        assert!(began.elapsed() < LONG, "it does not end");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A program that is killed when its test is over.
+struct Program(Child);
+
+impl Program {
+    /// Waits until it is stuck, asks it to end, and gives its exit code.
+    fn end(mut self) -> Option<i32> {
+        wait_until_stuck(self.0.id());
+        end(self.0.id(), || self.0.try_wait().expect("known"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server whose log nobody reads, after a request that it would log.
+fn stuck_server(words: &[&str], ask: impl FnOnce(&mut TcpStream)) {
+    let (_reader, log) = full_pipe();
+    let mut command = anabranch();
+    command.args(words).args(["--listen", "tcp://127.0.0.1:0", "--grace", "1s"]);
+    let mut server = Running::start_as(command, Stdio::from(log));
+    let mut client = server.connect();
+    ask(&mut client);
+    wait_until_stuck(server.id());
+    let code = end(server.id(), || server.try_wait());
+    assert_eq!(code, Some(1), "{words:?}: exchanges did not finish");
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_ends_when_asked() {
+    let site = Scratch::new("overdue-serve");
+    site.file("index.html", "<p>home");
+    for threads in ["1", "2"] {
+        stuck_server(&["serve", site.text(), "--threads", threads], |client| {
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        });
+    }
+}
+
+#[test]
+fn so_does_a_gateway() {
+    let site = Scratch::new("overdue-gateway");
+    site.file("index.html", "<p>home");
+    let origin = Running::start(&["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let host = origin.tcp();
+    for threads in ["1", "2"] {
+        stuck_server(&["gateway", "--allow", "127.0.0.1", "--threads", threads], |client| {
+            let request = format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            client.write_all(request.as_bytes()).expect("sent");
+        });
+    }
+}
+
+#[test]
+fn so_do_load_and_bulk_whose_output_nobody_reads() {
+    let site = Scratch::new("overdue-load");
+    site.file("index.html", "<p>home");
+    let server = Running::start(&["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let peer = Running::start(&["bulk", "--listen", "tcp://127.0.0.1:0"]);
+    let load = ["load", server.url("http"), "--quiet", "--requests", "1"];
+    let bulk = ["bulk", peer.url("tcp"), "--for", "1s"];
+    for words in [&load[..], &bulk[..]] {
+        let (_reader, output) = full_pipe();
+        let mut command = anabranch();
+        command.args(words).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+        let code = Program(command.spawn().expect("started")).end();
+        assert_eq!(code, Some(130), "{words:?}");
+    }
+}
+
+/// The thread that ends it has a line to say. Nobody takes that either.
+#[test]
+fn programs_end_whose_errors_nobody_reads() {
+    let site = Scratch::new("overdue-errors");
+    let serve = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace", "1s"];
+    let bulk = ["bulk", "--listen", "tcp://127.0.0.1:0"];
+    for (words, expected) in [(&serve[..], 1), (&bulk[..], 130)] {
+        let (_reader, errors) = full_pipe();
+        let mut command = anabranch();
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        let code = Program(command.spawn().expect("started")).end();
+        assert_eq!(code, Some(expected), "{words:?}");
+    }
+}

@@ -1,0 +1,356 @@
+//! A client of HTTP/2 that resets connections while the server has frames of theirs to read, and then takes every slot.
+//!
+//! Each session that was reset ends before its streams do. What the streams report then must not reach the session that has
+//! the slot next. Frames are made by hand (RFC 9113 §4.1), over the loopback interface, of which each address is a client of
+//! its own: in the clear, over TLS, and within a tunnel of the gateway.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{LONG, Running, Scratch, anabranch, full_ring};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+use socket2::{Domain, SockRef, Socket, Type};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const ATTACKER: [u8; 4] = [127, 8, 0, 1];
+const HONEST: [u8; 4] = [127, 9, 9, 9];
+
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a client begins with that lets nothing of any answer come, and so many requests for much.
+fn opening(requests: u32) -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(SETTINGS, 0, 0, &window(0)));
+    // RFC 7541 Appendix A: GET, http, :path and :authority as literals.
+    let head = [&[0x82, 0x86, 0x04, 5], &b"/huge"[..], &[0x41, 1, b'a']].concat();
+    for at in 0..requests {
+        bytes.extend(frame(HEADERS, 5, 2 * at + 1, &head));
+    }
+    bytes
+}
+
+/// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
+fn window(bytes: u32) -> Vec<u8> {
+    [&[0, 4], &bytes.to_be_bytes()[..]].concat()
+}
+
+/// Small frames, of which one in 200 wants an answer: most of them can be read without a write that would fail.
+fn quiet_frames() -> Vec<u8> {
+    let mut frames = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(200);
+    frames.extend(frame(PING, 0, 0, &[0; 8]));
+    frames
+}
+
+/// Small frames that each want an answer, and let a little of every answer come.
+fn loud_frames() -> Vec<u8> {
+    [frame(SETTINGS, 0, 0, &window(0)), frame(SETTINGS, 0, 0, &window(1))].concat().repeat(2000)
+}
+
+/// How a client reaches the server.
+#[derive(Clone)]
+enum Route {
+    Clear(SocketAddr),
+    Tls(SocketAddr, Arc<ClientConfig>),
+    /// Through a gateway, to the server.
+    Tunnel(SocketAddr, SocketAddr),
+}
+
+trait Wire: Read + Write {
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Wire for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Wire for StreamOwned<ClientConnection, TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        &self.sock
+    }
+}
+
+impl Route {
+    /// Where its first connection goes.
+    fn first(&self) -> SocketAddr {
+        match self {
+            Self::Clear(to) | Self::Tls(to, _) | Self::Tunnel(to, _) => *to,
+        }
+    }
+
+    /// A connection of TCP from this address, on which nothing is said.
+    fn connect(&self, from: [u8; 4]) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((from, 0)).into())?;
+        socket.connect_timeout(&self.first().into(), LONG)?;
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(LONG))?;
+        stream.set_write_timeout(Some(LONG))?;
+        Ok(stream)
+    }
+
+    /// A connection to the server.
+    fn reach(&self, from: [u8; 4]) -> io::Result<Box<dyn Wire>> {
+        let mut stream = self.connect(from)?;
+        match self {
+            Self::Clear(_) => Ok(Box::new(stream)),
+            Self::Tls(_, config) => {
+                let name = ServerName::try_from("localhost").expect("a name");
+                let connection = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+                Ok(Box::new(StreamOwned::new(connection, stream)))
+            }
+            Self::Tunnel(_, to) => {
+                stream.write_all(format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes())?;
+                let (mut head, mut byte) = (Vec::new(), [0]);
+                while !head.ends_with(b"\r\n\r\n") {
+                    stream.read_exact(&mut byte)?;
+                    head.extend_from_slice(&byte);
+                }
+                if !head.starts_with(b"HTTP/1.1 200 ") {
+                    return Err(io::Error::other(String::from_utf8_lossy(&head).into_owned()));
+                }
+                Ok(Box::new(stream))
+            }
+        }
+    }
+
+    /// A session with requests under way: the server has begun to answer.
+    fn busy(&self, requests: u32) -> io::Result<Box<dyn Wire>> {
+        let mut wire = self.reach(ATTACKER)?;
+        wire.write_all(&opening(requests))?;
+        let mut head = [0; 9];
+        while head[3] != HEADERS {
+            wire.read_exact(&mut head)?;
+            let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            wire.read_exact(&mut vec![0; length])?;
+        }
+        Ok(wire)
+    }
+
+    /// The same, once there is a slot: sessions of the round before may not have ended yet.
+    fn busy_at_last(&self) -> Box<dyn Wire> {
+        let began = Instant::now();
+        loop {
+            match self.busy(1) {
+                Ok(wire) => return wire,
+                Err(why) => assert!(began.elapsed() < LONG, "{why}"),
+            }
+        }
+    }
+
+    /// An honest client is served, and has its connection.
+    fn is_served(&self, what: &str) -> Box<dyn Wire> {
+        let asked = || -> io::Result<Box<dyn Wire>> {
+            let mut wire = self.reach(HONEST)?;
+            wire.write_all(b"GET /small HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+            let mut status = [0; 13];
+            wire.read_exact(&mut status)?;
+            assert_eq!(&status, b"HTTP/1.1 200 ", "{what}");
+            Ok(wire)
+        };
+        let answered = asked();
+        assert!(answered.is_ok(), "{what}: {:?}", answered.err());
+        answered.expect("an answer")
+    }
+}
+
+/// Ends a connection by a RST: what is unread at the other end stays to be read.
+fn reset(wire: &dyn Wire) {
+    SockRef::from(wire.socket()).set_linger(Some(Duration::ZERO)).expect("set");
+}
+
+/// Trusts anybody: it is no honest client.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![
+            SignatureScheme::ECDSA_NISTP256_SHA256,
+            SignatureScheme::ED25519,
+            SignatureScheme::RSA_PSS_SHA256,
+        ]
+    }
+}
+
+fn anybody() -> Arc<ClientConfig> {
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+/// A server in the clear and over TLS, and a gateway with a server behind it that has slots for all.
+struct Target {
+    _site: Scratch,
+    server: Running,
+    gateway: Running,
+    origin: Running,
+}
+
+impl Target {
+    fn new(slots: usize, threads: usize) -> Self {
+        let site = Scratch::new("slot-attacks");
+        site.file("site/small", "small");
+        let huge = File::create(site.0.join("site/huge")).expect("a file");
+        huge.set_len(1 << 30).expect("a sparse file");
+        let (slots, threads) = (slots.to_string(), threads.to_string());
+        let limits = ["-q", "--connections", &slots, "--threads", &threads, "--listen", "tcp://127.0.0.1:0"];
+        let start = |words: &[&str]| {
+            let mut command = anabranch();
+            command.env("XDG_STATE_HOME", site.text()).args(words).args(limits);
+            Running::start_as(command, Stdio::null())
+        };
+        let root = format!("{}/site", site.text());
+        let server = start(&["serve", &root, "--listen", "https://127.0.0.1:0"]);
+        let gateway = start(&["gateway", "--allow", "127.0.0.1"]);
+        let origin = ["serve", &root, "-q", "--connections", "8192", "--listen", "tcp://127.0.0.1:0"];
+        let origin = Running::start(&origin);
+        Self { _site: site, server, gateway, origin }
+    }
+
+    fn routes(&self) -> [Route; 3] {
+        let tls = self.server.url("https").trim_start_matches("https://").trim_end_matches('/');
+        let tls = tls.parse().expect("an address");
+        [
+            Route::Clear(self.server.tcp()),
+            Route::Tls(tls, anybody()),
+            Route::Tunnel(self.gateway.tcp(), self.origin.tcp()),
+        ]
+    }
+
+    /// All end when they are asked to.
+    fn end(self) {
+        assert_eq!([self.server, self.gateway, self.origin].map(Running::end), [0; 3]);
+    }
+}
+
+/// The attacker has every slot, and requests under way. It resets one session in the middle of small frames. An honest
+/// client then comes again and again: it gets that slot, and those of the attacker's other sessions.
+#[test]
+fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
+    const SLOTS: usize = 16;
+    let target = Target::new(SLOTS, 1);
+    for route in target.routes() {
+        for round in 0..3 {
+            let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
+            let mut last = busy.pop().expect("one");
+            last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
+            // What does not fit any more is not waited for.
+            let _ = last.write_all(&quiet_frames().repeat(400));
+            reset(&*last);
+            drop(last);
+            let honest: Vec<_> = (0..4).map(|at| route.is_served(&format!("{round}, {at}"))).collect();
+            // It ends, and its sessions with it.
+            busy.iter().for_each(|wire| reset(&**wire));
+            drop((busy, honest));
+        }
+    }
+    target.end();
+}
+
+/// The attack at length: sessions with a hundred requests and frames without end are reset by dozens, and then more
+/// connections come than there are slots, on which nothing is said.
+fn attack(route: &Route, others: &[Route], slots: usize) {
+    const SESSIONS: usize = 24;
+    let frames = loud_frames();
+    for round in 0..6 {
+        for _ in 0..4 {
+            let mut sessions: Vec<_> = (0..SESSIONS).filter_map(|_| route.reach(ATTACKER).ok()).collect();
+            for wire in &mut sessions {
+                let _ = wire.write_all(&opening(100));
+                wire.socket().set_nonblocking(true).expect("set");
+            }
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(400) {
+                for wire in &mut sessions {
+                    let _ = wire.write(&frames);
+                }
+            }
+            sessions.iter().for_each(|wire| reset(&**wire));
+        }
+        let quiet: Vec<_> = (0..slots + 40).map_while(|_| route.connect(ATTACKER).ok()).collect();
+        for (at, other) in others.iter().enumerate() {
+            other.is_served(&format!("{slots} slots, round {round}, listener {at}"));
+        }
+        drop(quiet);
+    }
+}
+
+fn attacks(at: usize) {
+    if !full_ring() {
+        return;
+    }
+    anabranch_world::os::raise_open_files();
+    for slots in [16, 64, 1024] {
+        for threads in [1, 2] {
+            let target = Target::new(slots, threads);
+            let routes = target.routes();
+            attack(&routes[at], &routes, slots);
+            println!("{slots} slots, {threads} threads: every listener answers");
+            target.end();
+        }
+    }
+}
+
+#[test]
+fn every_listener_answers_throughout_the_attack() {
+    attacks(0);
+}
+
+#[test]
+fn every_listener_answers_throughout_the_attack_over_tls() {
+    attacks(1);
+}
+
+#[test]
+fn every_listener_answers_throughout_the_attack_through_a_gateway() {
+    attacks(2);
+}

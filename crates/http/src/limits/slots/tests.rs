@@ -1,0 +1,418 @@
+//! The sessions of a server against a naive model: who ends for whom, whatever is reported, and in whatever order.
+
+use super::super::share::{MIN_PROGRESS, STALL_TIME};
+use super::*;
+use anabranch_base::Rng;
+use anabranch_base::time::Duration;
+use anabranch_transport::{AnyStream, CloseReason, OpenError, StreamId};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+/// A session without a network.
+#[derive(Clone, Default)]
+struct Fake {
+    /// The last number of its client's address.
+    client: u8,
+    unacknowledged: Rc<Cell<u64>>,
+    aborted: Rc<Cell<u32>>,
+}
+
+impl Fake {
+    fn of(client: u8) -> Self {
+        Self { client, ..Self::default() }
+    }
+}
+
+impl Session for Fake {
+    type Stream = AnyStream;
+
+    fn id(&self) -> u64 {
+        0
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::from(([192, 0, 2, self.client], 1)))
+    }
+
+    fn poll_established(&self, _cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn early_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> u64 {
+        1
+    }
+
+    fn grow(&self, _more: u64) {}
+
+    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
+        Poll::Ready(1)
+    }
+
+    fn open(&self, _number: StreamId) -> Result<AnyStream, OpenError> {
+        Err(OpenError::Closed(CloseReason::Aborted))
+    }
+
+    fn poll_accept(&self, _cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
+        Poll::Pending
+    }
+
+    fn poll_closed(&self, _cx: &mut Context<'_>) -> Poll<CloseReason> {
+        Poll::Pending
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.unacknowledged.get()
+    }
+
+    fn close(&self) {}
+
+    fn abort(&self) {
+        self.aborted.set(self.aborted.get() + 1);
+    }
+}
+
+fn at(second: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(second)
+}
+
+#[test]
+fn reports_of_a_session_whose_slot_was_released_change_nothing() {
+    let slots = SessionSlots::new(ConcurrencyLimit::new(2));
+    let first = slots.acquire(&Fake::of(1), at(0)).expect("a slot");
+    let late = first.handle();
+    late.set_busy();
+    late.begin_server_turn();
+    drop(first);
+    // Its streams end one after the other, and later than its task.
+    late.set_waiting();
+    assert_eq!(slots.order.first(), None, "nobody waits");
+    let next = Fake::of(1);
+    let slot = slots.acquire(&next, at(1)).expect("the slot is free again");
+    late.set_busy();
+    assert_eq!(slots.order.first(), Some(slot.key), "the next one waits, whatever the last one says");
+    late.set_waiting();
+    late.end_server_turn();
+    late.add_bytes(1000);
+    assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
+    // More than there are slots: a walk over those who wait comes to an end.
+    let all: Vec<_> = (0..4).map(|_| slots.acquire(&Fake::of(1), at(2))).collect();
+    assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
+    assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
+    drop((slot, all));
+    assert!(!slots.any_taken() && slots.limit.available() == 2);
+}
+
+#[test]
+fn the_session_that_has_waited_longest_is_first() {
+    let order = WaitOrder::default();
+    let client = Client::at(None);
+    assert_eq!(order.first(), None);
+    let [one, two, three] = [(); 3].map(|()| order.join(client));
+    assert_eq!(order.first(), Some(one));
+    order.set_busy(one);
+    order.set_busy(one);
+    assert_eq!(order.first(), Some(two), "a busy session does not wait");
+    order.set_waiting(one);
+    order.set_waiting(one);
+    order.preempt(two);
+    order.set_waiting(two);
+    order.set_busy(two);
+    order.set_waiting(two);
+    assert_eq!(order.first(), Some(three), "a session that was ended does not wait again");
+    order.remove(three);
+    order.remove(three);
+    assert_eq!(order.first(), Some(one), "one that was busy waits anew");
+    let four = order.join(client);
+    assert_eq!((four.index, four == three), (three.index, false), "memory is used again, keys are not");
+    order.remove(one);
+    assert_eq!(order.first(), Some(four));
+    order.wait_anew(four);
+    assert_eq!(order.waiting(&|_| true, 9), [four]);
+    order.remove(four);
+    order.remove(two);
+    assert_eq!((order.first(), order.waiting(&|_| true, 9).len()), (None, 0));
+}
+
+#[test]
+fn a_session_that_its_client_stalls_is_found() {
+    let order = WaitOrder::default();
+    let keys = [(); 3].map(|()| order.join(Client::at(None)));
+    let [reads, stalls, waits] = keys;
+    for key in keys {
+        order.set_busy(key);
+        order.add_bytes(key, 1_000_000);
+    }
+    // The third waits for us; the first takes 300 bytes a second, and the second ten.
+    order.begin_server_turn(waits);
+    for second in 0..20 {
+        order.note(reads, 900_000 - 300 * second, at(second));
+        order.note(stalls, 900_000 - 10 * second, at(second));
+        order.note(waits, 0, at(second));
+        let expected = (second >= 5).then_some(stalls);
+        assert_eq!(order.longest_stalled(at(second), &|_| true), expected, "{second}");
+    }
+    order.preempt(stalls);
+    assert_eq!(order.longest_stalled(at(20), &|_| true), None);
+    let told = order.longest_stalled(at(30), &|_| true);
+    assert_eq!(told, Some(reads), "nothing is known of it for too long");
+    order.set_busy(reads);
+    assert_eq!(
+        order.longest_stalled(at(30), &|_| true),
+        Some(reads),
+        "one more request moves none before it"
+    );
+    order.set_waiting(reads);
+    order.set_busy(reads);
+    assert_eq!(order.longest_stalled(at(30), &|_| true), None, "a new request, a new time");
+}
+
+/// A session in the model, and what the tested code gave for it.
+struct Modelled {
+    number: u64,
+    session: Fake,
+    /// Until it is released.
+    slot: Option<Slot<Fake>>,
+    handle: SlotHandle,
+    busy: bool,
+    preempted: bool,
+    carried: u64,
+    turns: u32,
+    mark: Option<(u64, Instant)>,
+}
+
+impl Modelled {
+    /// It holds a slot of the limit.
+    fn holds(&self) -> bool {
+        self.slot.is_some() && !self.preempted
+    }
+
+    fn note(&mut self, now: Instant) {
+        let far = self.carried.saturating_sub(self.session.unacknowledged());
+        if self.turns > 0 || self.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
+            self.mark = Some((far, now));
+        }
+    }
+
+    fn is_stalled(&self, now: Instant) -> bool {
+        self.turns == 0 && self.mark.is_some_and(|(_, since)| since + STALL_TIME <= now)
+    }
+}
+
+const CLIENTS: std::ops::RangeInclusive<u8> = 1..=6;
+
+/// The same rules, written down plainly: lists that are searched from one end to the other.
+struct Model {
+    max: usize,
+    all: Vec<Modelled>,
+    /// Numbers of the sessions that wait, longest first.
+    waiting: Vec<u64>,
+    next: u64,
+}
+
+impl Model {
+    fn of(&mut self, number: u64) -> &mut Modelled {
+        self.all.iter_mut().find(|one| one.number == number).expect("known")
+    }
+
+    fn slots_of(&self, client: u8) -> usize {
+        self.all.iter().filter(|one| one.holds() && one.session.client == client).count()
+    }
+
+    fn held(&self) -> usize {
+        self.all.iter().filter(|one| one.holds()).count()
+    }
+
+    /// The session that ends for one of `newcomer`.
+    fn preempt(&mut self, now: Instant, newcomer: u8) -> Option<u64> {
+        let wanted = self.slots_of(newcomer) + 1;
+        let (most, greedy) = CLIENTS.map(|client| (self.slots_of(client), client)).max()?;
+        let is_greedy = most * 8 > self.max && most >= wanted * 2;
+        let anybody = !is_greedy && wanted * 8 <= self.max.max(8);
+        let gives = CLIENTS.filter(|client| match is_greedy {
+            true => *client == greedy,
+            false => anybody || *client == newcomer || self.slots_of(*client) >= wanted,
+        });
+        let gives: Vec<u8> = gives.collect();
+        // First those that wait, from the one that has waited longest.
+        let mut line = self.waiting.clone();
+        line.retain(|number| gives.contains(&self.of(*number).session.client));
+        for at in 0..LOOKS {
+            let looked = if anybody && !line.is_empty() { line.get(at % line.len()) } else { line.get(at) };
+            let Some(number) = looked.copied() else { break };
+            if self.of(number).session.unacknowledged() == 0 {
+                return Some(number);
+            }
+            self.waiting.retain(|other| *other != number);
+            self.waiting.push(number);
+        }
+        // Then those that are stalled.
+        let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
+        for _ in 0..LOOKS {
+            let stalled = self
+                .all
+                .iter_mut()
+                .filter(|one| one.holds() && one.is_stalled(now) && gives.contains(&one.session.client));
+            let longest = stalled.min_by_key(|one| (one.mark.map(|(_, since)| since), index(one)));
+            let Some(longest) = longest else { break };
+            longest.note(now);
+            if longest.is_stalled(now) {
+                return Some(longest.number);
+            }
+        }
+        // Then any of a client that has far too many.
+        let theirs = self.all.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
+        let since = |one: &Modelled| one.mark.map_or(now, |(_, since)| since);
+        theirs.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
+    }
+
+    /// Records that this session was ended for a newcomer, which no other was.
+    fn ended(&mut self, expected: Option<u64>) -> u64 {
+        let ended = self.all.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
+        let ended: Vec<u64> = ended.map(|one| one.number).collect();
+        assert_eq!(ended, Vec::from_iter(expected));
+        for number in &ended {
+            self.of(*number).preempted = true;
+            self.waiting.retain(|other| other != number);
+        }
+        ended.len() as u64
+    }
+
+    fn set_busy(&mut self, number: u64) {
+        let one = self.of(number);
+        one.handle.set_busy();
+        if one.holds() && !std::mem::replace(&mut one.busy, true) {
+            one.mark = None;
+            self.waiting.retain(|other| *other != number);
+        }
+    }
+
+    fn set_waiting(&mut self, number: u64) {
+        let one = self.of(number);
+        one.handle.set_waiting();
+        if one.holds() && std::mem::replace(&mut one.busy, false) {
+            self.waiting.push(number);
+        }
+    }
+}
+
+#[test]
+fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
+    let mut rng = Rng::new(39);
+    for max in [1, 3, 12, 80] {
+        let slots = SessionSlots::new(ConcurrencyLimit::new(max));
+        let mut model = Model { max, all: Vec::new(), waiting: Vec::new(), next: 0 };
+        let (mut ended, mut turned_away) = (0, 0);
+        for step in 0..250_000_u64 {
+            // No two steps at the same instant: who has been stalled longest is one.
+            let now = Instant::ZERO + Duration::from_millis(20 * step);
+            let client = [1, 1, 1, 1, 2, 2, 3, 4, 5, 6][rng.below(10) as usize];
+            let any = rng.below(model.all.len() as u64) as usize;
+            let number = model.all.get(any).map(|one| one.number);
+            // Where many are remembered, some end.
+            let drawn = if model.all.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
+            match (drawn, number) {
+                // A newcomer.
+                (0..14, _) | (_, None) => {
+                    let free = model.held() < max;
+                    let expected = if free { None } else { model.preempt(now, client) };
+                    let session = Fake::of(client);
+                    let slot = slots.acquire(&session, now);
+                    ended += model.ended(expected);
+                    assert_eq!(slot.is_some(), free || expected.is_some(), "{max}, {step}");
+                    turned_away += u64::from(slot.is_none());
+                    if let Some(slot) = slot {
+                        let (number, handle) = (model.next, slot.handle());
+                        model.next += 1;
+                        model.waiting.push(number);
+                        let slot = Some(slot);
+                        let new = Modelled {
+                            number,
+                            session,
+                            slot,
+                            handle,
+                            busy: false,
+                            preempted: false,
+                            carried: 0,
+                            turns: 0,
+                            mark: None,
+                        };
+                        model.all.push(new);
+                    }
+                }
+                // A newcomer in another thread, which takes the slot and gives it back at once.
+                (14..16, _) if model.held() == max => {
+                    let expected = model.preempt(now, client);
+                    if slots.preempt(now, Client::of(&Fake::of(client))) {
+                        slots.limit.release_slot();
+                    }
+                    ended += model.ended(expected);
+                }
+                (16..36, Some(number)) => model.set_busy(number),
+                (36..52, Some(number)) => model.set_waiting(number),
+                (52..64, Some(number)) => {
+                    let (bytes, one) = (rng.below(2000), model.of(number));
+                    one.handle.add_bytes(bytes as usize);
+                    one.carried += bytes;
+                    one.session.unacknowledged.set(if rng.below(2) == 0 { 0 } else { rng.below(3000) });
+                }
+                (64..80, Some(number)) => {
+                    let one = model.of(number);
+                    if let Some(slot) = one.slot.as_ref() {
+                        slots.order.note(slot.key, one.session.unacknowledged(), now);
+                        one.note(now);
+                    }
+                }
+                (80..84, Some(number)) => {
+                    let one = model.of(number);
+                    one.handle.begin_server_turn();
+                    one.turns += 1;
+                }
+                (84..90, Some(number)) => {
+                    let one = model.of(number);
+                    if one.turns > 0 {
+                        one.handle.end_server_turn();
+                        one.turns -= 1;
+                    }
+                }
+                // Its task ends, which releases the slot; its streams go on reporting.
+                (90..96, Some(number)) => {
+                    model.of(number).slot = None;
+                    model.waiting.retain(|other| *other != number);
+                }
+                // Its streams have ended, too.
+                (_, Some(number)) => {
+                    if model.of(number).slot.is_none() {
+                        model.all.swap_remove(any);
+                    }
+                }
+            }
+            let first = slots.order.first();
+            let expected = model.waiting.first().copied();
+            let expected = expected.and_then(|number| model.of(number).slot.as_ref()).map(|slot| slot.key);
+            assert_eq!(first, expected, "{max}, {step}");
+            assert_eq!(slots.limit.available(), max - model.held(), "{max}, {step}");
+            if step % 64 == 0 {
+                let line = slots.order.waiting(&|_| true, usize::MAX);
+                let keys = model.waiting.clone().into_iter().map(|number| {
+                    let slot = model.of(number).slot.as_ref();
+                    slot.expect("it waits").key
+                });
+                assert_eq!(line, keys.collect::<Vec<_>>(), "{max}, {step}");
+                assert_eq!(slots.sessions.borrow().len(), model.held());
+                for client in CLIENTS {
+                    let known = slots.limit.shared.clients.slots_of(Client::of(&Fake::of(client)));
+                    assert_eq!(known, model.slots_of(client), "{max}, {step}: client {client}");
+                }
+            }
+        }
+        println!("{max} slots: {ended} ended for newcomers, {turned_away} newcomers turned away");
+        assert!(ended > 1000 && (max == 80 || turned_away > 100));
+        model.all.clear();
+        assert!(!slots.any_taken() && slots.limit.available() == max && slots.order.first().is_none());
+    }
+}

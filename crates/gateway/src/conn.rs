@@ -221,14 +221,14 @@ impl<T: Stream> Conn<T> {
                 begins(held.rest()).map_err(NoHead::Refused)?;
                 if let Some(end) = end_of_head(held.rest(), &mut at).map_err(NoHead::Refused)? {
                     if end > limit {
-                        return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                        return Err(NoHead::Refused(too_large(&held.rest()[..end], limit)));
                     }
                     let head = held.rest()[..end].to_vec();
                     held.used(end);
                     return Ok(head);
                 }
                 if held.rest().len() > limit {
-                    return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                    return Err(NoHead::Refused(too_large(held.rest(), limit)));
                 }
                 if !held.admits_more() {
                     return Err(NoHead::Refused(Refusal::new(503, NO_MEMORY)));

@@ -20,6 +20,7 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -344,12 +345,14 @@ async fn carry(
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {
-            let origins = Origins::new(&world, None, rules.clone(), connect, begin_tls);
-            listen(&world, specs, &settings, Rc::new(origins), servers).await
+            let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, begin_tls));
+            let itself = origins.clone();
+            let heard = move |listening: &[SocketAddr]| itself.never_reach(listening);
+            listen(&world, specs, &settings, origins, heard, servers).await
         }
         Onward::Origin(url) if url.carrier.is_kernels() => {
             let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, begin_tls);
-            listen(&world, specs, &settings, Rc::new(origins), servers).await
+            listen(&world, specs, &settings, Rc::new(origins), |_| {}, servers).await
         }
         Onward::Origin(url) | Onward::Via(url, _) => {
             let (host, ways) = connector(settings.sctp(url)?).await?;
@@ -359,7 +362,7 @@ async fn carry(
             };
             servers.also_close(host);
             let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
-            listen(&world, specs, &settings, Rc::new(associations), servers).await
+            listen(&world, specs, &settings, Rc::new(associations), |_| {}, servers).await
         }
     }
 }
@@ -369,6 +372,8 @@ async fn listen<U: Upstream>(
     specs: Vec<ListenSpec>,
     settings: &Settings,
     upstream: Rc<U>,
+    // Told where connections of TCP are taken in.
+    heard: impl FnOnce(&[SocketAddr]),
     mut servers: Servers,
 ) -> Result<Done, Failure> {
     let stop = Stop::new();
@@ -401,6 +406,7 @@ async fn listen<U: Upstream>(
             }
         }
     }
+    heard(&servers.listening);
     servers.ready();
     servers.until_told(world, &stop, settings.grace).await
 }

@@ -22,6 +22,7 @@ mod gateway;
 mod gateway_answers;
 mod gateway_faults;
 mod gateway_limits;
+mod gateway_passes;
 mod gateway_tls;
 mod gateway_trust;
 mod get_json;

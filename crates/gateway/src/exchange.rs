@@ -222,6 +222,7 @@ fn distrust(why: &ReachError) -> Option<String> {
 fn unreached(why: &ReachError) -> Refusal {
     match why {
         ReachError::Forbidden => Refusal::new(403, "the target is not allowed"),
+        ReachError::Loop => Refusal::new(508, "the target is this gateway"),
         ReachError::Unresolved => Refusal::new(502, "the target's name does not resolve"),
         ReachError::Timeout | ReachError::Closed(CloseReason::TimedOut(_)) => {
             Refusal::new(504, "the target did not answer in time")

@@ -1,0 +1,85 @@
+//! What a gateway passes on beside requests and responses (WebSockets, trailers, the end of one direction), what it adds
+//! (Date) and what it keeps to itself (Alt-Svc, tunnels to where it listens).
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{LONG, Running, Scratch, noise};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+const TCP: &str = "tcp://127.0.0.1:0";
+const SCTP: &str = "sctp://127.0.0.1:0";
+
+/// An origin that does this with each connection.
+fn origin(act: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let act = act.clone();
+            thread::spawn(move || act(stream));
+        }
+    });
+    address
+}
+
+/// An origin that answers each request with these bytes, and then closes if they say so.
+fn answering(answer: &'static [u8]) -> SocketAddr {
+    origin(move |mut stream| {
+        while read_head(&mut stream).ends_with("\r\n\r\n") {
+            let _ = stream.write_all(answer);
+            if answer.windows(17).any(|part| part.eq_ignore_ascii_case(b"connection: close")) {
+                return;
+            }
+        }
+    })
+}
+
+/// A reverse gateway, and two of them with SCTP between.
+fn before(origin: SocketAddr) -> Vec<Running> {
+    let to = format!("http://{origin}");
+    let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);
+    let far = Running::start(&["gateway", "-q", "--listen", SCTP, "--origin", &to]);
+    let near = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", far.url("http+sctp")]);
+    vec![one, near, far]
+}
+
+fn read_head(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+        head.push(byte[0]);
+    }
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+#[test]
+fn a_gateway_opens_no_tunnel_to_itself() {
+    let gateway =
+        Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1", "--allow", "localhost"]);
+    let port = gateway.tcp().port();
+    for host in ["127.0.0.1", "localhost"] {
+        for request in [
+            format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"),
+            format!("GET http://{host}:{port}/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+        ] {
+            let answer = gateway.ask(&request);
+            assert!(answer.starts_with("HTTP/1.1 508 "), "{request}{answer}");
+        }
+    }
+    // What listens beside it is reached as ever.
+    let echo = origin(|mut stream| {
+        let mut all = Vec::new();
+        if stream.read_to_end(&mut all).is_ok() {
+            let _ = stream.write_all(&all);
+        }
+    });
+    let mut tunnel = gateway.connect();
+    tunnel.write_all(format!("CONNECT {echo} HTTP/1.1\r\nHost: {echo}\r\n\r\n").as_bytes()).expect("sent");
+    assert!(read_head(&mut tunnel).starts_with("HTTP/1.1 200 "));
+    tunnel.write_all(b"within").expect("sent");
+    tunnel.shutdown(Shutdown::Write).expect("half-closed");
+    let mut back = String::new();
+    tunnel.read_to_string(&mut back).expect("an echo");
+    assert_eq!(back, "within");
+}

@@ -4,7 +4,7 @@ use crate::dial::{SctpTarget, SecureTarget};
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::secure::{self, ServerTls, Spoken};
-use crate::serve::log;
+use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
 use anabranch_base::units::{Bytes, parse_span};
@@ -211,6 +211,7 @@ impl Settings {
             max_head: self.max_head,
             sessions,
             exchanges: self.exchanges.clone(),
+            wall_clock: Some(unix_seconds),
             memory: self.sctp.memory.clone(),
             log: self.log.clone(),
             faults: Some(Faults::new(complain)),

@@ -174,7 +174,7 @@ impl Settings {
         let options = Options {
             idle_timeout: Some(span("idle")?),
             head_timeout: Some(span("header-timeout")?),
-            wall_clock: Some(|| now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
+            wall_clock: Some(unix_seconds),
             max_head: Some(most_head),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             stop: Some(Stop::new()),
@@ -295,6 +295,11 @@ pub fn log(access: &Access) {
     let (version, status, bytes) = (access.version, access.status, access.bytes);
     // Whoever closed the log's pipe does not want it.
     let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} {version:?}\" {status} {bytes}\n"));
+}
+
+/// The date in Unix time.
+pub fn unix_seconds() -> u64 {
+    now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The date.

@@ -54,6 +54,31 @@ fn read_head(stream: &mut TcpStream) -> String {
 }
 
 #[test]
+fn an_answer_without_a_date_has_one_behind_the_gateway() {
+    let none = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nAlt-Svc: h3=\":443\"; ma=60\r\n\r\n");
+    let dated = answering(b"HTTP/1.1 204 No Content\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");
+    let get = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let dates = |answer: &str| answer.to_lowercase().matches("\r\ndate: ").count();
+    for gateway in &before(none)[..2] {
+        let answer = gateway.ask(get);
+        assert!(answer.starts_with("HTTP/1.1 200 ") && dates(&answer) == 1, "{answer}");
+        // What is said of the origin's ports is not true of the gateway's.
+        assert!(!answer.to_lowercase().contains("alt-svc"), "{answer}");
+        let own = gateway.ask("GET / HTTP/1.1\r\n\r\n");
+        assert!(own.starts_with("HTTP/1.1 400 ") && dates(&own) == 1, "{own}");
+        let own = gateway.ask("TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert!(own.starts_with("HTTP/1.1 405 ") && dates(&own) == 1, "{own}");
+    }
+    for gateway in &before(dated)[..2] {
+        let answer = gateway.ask(get);
+        assert!(
+            answer.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n") && dates(&answer) == 1,
+            "{answer}"
+        );
+    }
+}
+
+#[test]
 fn a_gateway_opens_no_tunnel_to_itself() {
     let gateway =
         Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1", "--allow", "localhost"]);

@@ -14,7 +14,7 @@ use super::watch::{Ended, SharedSessions, watched};
 use super::{Activity, Route, Service, tunnel};
 use anabranch_http::authority::Origin;
 use anabranch_http::framing::Framing;
-use anabranch_http::serve::Access;
+use anabranch_http::serve::{Access, Date};
 use anabranch_http::upstream::{Ending, Lease, ReachError, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -351,7 +351,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             }
             // RFC 9110 §15.2: HTTP/1.0 has no interim responses.
             if request.minor > 0 {
-                let mut head = response.back(Framing::Empty, false, name, None);
+                let mut head = response.back(Framing::Empty, false, name, None, None);
                 head.extend_from_slice(b"\r\n");
                 drop(response);
                 let _held = down.holding(head.len());
@@ -383,7 +383,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Route::Origin(origin) => Some(origin),
             Route::Any => None,
         };
-        let mut head = response.back(framing, close, name, origin);
+        let mut head = response.back(framing, close, name, origin, service.date.now().as_ref());
         head.extend_from_slice(b"\r\n");
         access.status = response.status;
         progress.begun.set(true);
@@ -440,7 +440,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     // RFC 9931: bytes after a refused CONNECT may be meant for the tunnel, so they are not read as a request.
     let complete = complete && !request.is_tunnel();
     let close = request.close || !complete;
-    let text = own_answer(refusal, close, request.method == "HEAD");
+    let text = own_answer(refusal, close, request.method == "HEAD", &service.date);
     match service.world.timeout(service.options.idle, down.write_all(&text)).await {
         Some(Ok(())) if !complete => After::Part,
         Some(Ok(())) if close => After::Close,
@@ -451,12 +451,15 @@ pub(super) async fn answer<W: World, U, D: Stream>(
 }
 
 /// The bytes of a response that the gateway makes itself.
-pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec<u8> {
+pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool, date: &Date) -> Vec<u8> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let reason = status.canonical_reason().unwrap_or("Error");
     let mut out = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
     let body = own_body(refusal);
-    write_field(&mut out, "Content-Type", b"text/plain");
+    if let Some(date) = date.now() {
+        write_field(&mut out, "Date", date.as_bytes());
+    }
+    write_field(&mut out, "Content-Type", b"text/plain; charset=utf-8");
     write_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
     if refusal.status == 405 {
         write_field(&mut out, "Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");

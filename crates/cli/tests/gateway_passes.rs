@@ -54,6 +54,38 @@ fn read_head(stream: &mut TcpStream) -> String {
 }
 
 #[test]
+fn a_client_that_half_closes_has_its_answer() {
+    let slow = origin(|mut stream| {
+        if read_head(&mut stream).is_empty() {
+            return;
+        }
+        thread::sleep(std::time::Duration::from_millis(20));
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    });
+    let gateways = before(slow);
+    for gateway in &gateways[..2] {
+        for _ in 0..30 {
+            let mut stream = gateway.connect();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+            stream.shutdown(Shutdown::Write).expect("half-closed");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an answer and an end");
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nhello"), "{answer}");
+        }
+    }
+    // And of a server, of which a large answer is on its way for long.
+    let site = Scratch::new("half-close");
+    site.file("site/big", noise(20_000_000));
+    let server = Running::start(&["serve", &format!("{}/site", site.text()), "-q", "--listen", TCP]);
+    let mut stream = server.connect();
+    stream.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    stream.shutdown(Shutdown::Write).expect("half-closed");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer and an end");
+    assert!(answer.len() > 20_000_000, "{}", answer.len());
+}
+
+#[test]
 fn an_answer_without_a_date_has_one_behind_the_gateway() {
     let none = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nAlt-Svc: h3=\":443\"; ma=60\r\n\r\n");
     let dated = answering(b"HTTP/1.1 204 No Content\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");

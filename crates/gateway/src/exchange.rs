@@ -300,14 +300,16 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     (result, up)
 }
 
-/// Waits until the client closes. Bytes that it sends meanwhile are kept, within bounds.
+/// Waits until the client is gone. Bytes that it sends meanwhile are kept, within bounds.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
         if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
-            Ok(0) => return Failed::Client(CloseReason::Finished),
+            // RFC 9112 §9.6: who says that nothing more comes may still want the response. Who does not resets the connection
+            // when it comes.
+            Ok(0) => return pending().await,
             Ok(_) => {}
             Err(reason) => return Failed::Client(reason),
         }

@@ -47,6 +47,7 @@ mod qlog;
 mod quoted;
 mod raw_ports;
 mod raw_sctp;
+mod requests;
 mod running;
 mod secure;
 mod session_slots;

@@ -97,7 +97,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     let refuse = async |refusal: Refusal, access: &mut Access| {
         answer(service, down, request, &refusal, request.framing == Framing::Empty, access).await
     };
-    let onward = match onward(service, request) {
+    let onward = match onward(service, request, others) {
         Ok(onward) => onward,
         Err(refusal) => return refuse(refusal, access).await,
     };
@@ -173,7 +173,11 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
 }
 
 /// Where `request` is forwarded to, or why it is refused.
-fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> Result<Onward<'a>, Refusal> {
+fn onward<'a, W, U: Upstream>(
+    service: &Service<W, U>,
+    request: &'a Request,
+    client: &Activity,
+) -> Result<Onward<'a>, Refusal> {
     if request.came_by(&service.options.name) {
         return Err(Refusal::new(508, "the request has passed this gateway before"));
     }
@@ -186,6 +190,12 @@ fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> 
     let onward = |to: &Origin, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
+        // RFC 9110 §7.4: what is meant to be secret did not come over a secured connection, nor from who had it so.
+        (Route::Origin(_), Target::Absolute(origin, _))
+            if origin.secure && !service.options.secure && !is_trusted(service, client) =>
+        {
+            Err(Refusal::new(400, "a resource of https is not served in the clear"))
+        }
         (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
             Ok(onward(origin, origin.host(), path.into()))
         }
@@ -206,6 +216,12 @@ fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> 
             Err(Refusal::new(400, "this is a proxy: send it http://HOST/PATH, https://HOST/PATH or CONNECT"))
         }
     }
+}
+
+/// Whether the client is a proxy that is trusted.
+fn is_trusted<W, U>(service: &Service<W, U>, client: &Activity) -> bool {
+    let ip = client.peer.map(|peer| peer.ip().to_canonical());
+    ip.is_some_and(|ip| service.options.trusted_proxies.iter().any(|proxy| proxy.contains(ip)))
 }
 
 /// Why there was nobody to believe, for who runs the gateway.

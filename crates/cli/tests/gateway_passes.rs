@@ -7,6 +7,7 @@ use crate::running::{LONG, Running, Scratch, noise};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
+use tungstenite::{Message, WebSocket};
 
 const TCP: &str = "tcp://127.0.0.1:0";
 const SCTP: &str = "sctp://127.0.0.1:0";
@@ -51,6 +52,64 @@ fn read_head(stream: &mut TcpStream) -> String {
         head.push(byte[0]);
     }
     String::from_utf8_lossy(&head).into_owned()
+}
+
+#[test]
+fn a_websocket_passes_one_gateway_and_two() {
+    let echo = origin(|stream| {
+        let Ok(mut socket) = tungstenite::accept(stream) else { return };
+        while let Ok(message) = socket.read() {
+            if !message.is_close() && socket.send(message).is_err() {
+                return;
+            }
+        }
+    });
+    let gateways = before(echo);
+    let blob = noise(300_000);
+    for gateway in &gateways[..2] {
+        // Twice each: the stream between the gateways is of use again.
+        for _ in 0..3 {
+            let url = format!("ws://{}/chat?room=1", gateway.tcp());
+            let (mut socket, answer): (WebSocket<TcpStream>, _) =
+                tungstenite::client(url, gateway.connect()).expect("a WebSocket");
+            assert_eq!(answer.status(), 101);
+            assert!(!answer.headers().contains_key("tunnel-framing"), "{answer:?}");
+            for message in [Message::text("hello"), Message::binary(blob.clone()), Message::text("")] {
+                socket.send(message.clone()).expect("sent");
+                assert_eq!(socket.read().expect("an echo"), message);
+            }
+            socket.close(None).expect("closed");
+            while socket.read().is_ok() {}
+        }
+    }
+    for gateway in gateways {
+        assert_eq!(gateway.end(), 0);
+    }
+}
+
+/// No other protocol than WebSocket: what a request becomes behind the gateway is for the gateway to see.
+#[test]
+fn other_upgrades_are_left_out() {
+    let told = origin(|mut stream| {
+        let head = read_head(&mut stream).to_lowercase();
+        let said =
+            format!("upgrade={} settings={}", head.contains("upgrade:"), head.contains("http2-settings"));
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len());
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    let gateways = before(told);
+    for gateway in &gateways[..2] {
+        for (fields, upgraded) in [
+            ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", false),
+            ("Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n", false),
+            ("Upgrade: websocket\r\n", false),
+            ("Connection: upgrade\r\nUpgrade: WebSocket\r\n", true),
+        ] {
+            let answer =
+                gateway.ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n"));
+            assert!(answer.ends_with(&format!("upgrade={upgraded} settings=false")), "{fields}{answer}");
+        }
+    }
 }
 
 #[test]

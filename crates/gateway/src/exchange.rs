@@ -75,8 +75,8 @@ pub(super) struct Progress {
 enum Got {
     /// A complete response. `reusable`: the peer's stream can carry another request.
     All { reusable: bool, after: After },
-    /// An open tunnel.
-    Tunnel,
+    /// An open tunnel, with this status and head for the client.
+    Tunnel(u16, Vec<u8>),
 }
 
 /// Where a request is forwarded to, and with which Host field and target.
@@ -120,8 +120,8 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         };
         let tunnel_here = request.is_tunnel() && !service.upstream.is_gateway();
         if tunnel_here {
-            return tunnel::relay(service, down, Conn::new(lease, others.memory.clone()), others, access)
-                .await;
+            let up = Conn::new(lease, others.memory.clone());
+            return tunnel::relay(service, down, up, (200, opened(service)), others, access).await;
         }
         let reused = lease.reused;
         let progress = Progress { movable: request.can_be_repeated() && !moved_on, ..Progress::default() };
@@ -133,7 +133,9 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
                 return after;
             }
             // Bytes behind the head belong to the tunnel.
-            Ok(Got::Tunnel) => return tunnel::relay(service, down, up, others, access).await,
+            Ok(Got::Tunnel(status, head)) => {
+                return tunnel::relay(service, down, up, (status, head), others, access).await;
+            }
             Err(failed) => failed,
         };
         up.into_stream().end(match failed {
@@ -170,6 +172,13 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         };
         return answer(service, down, request, &refusal, progress.up.done.get(), access).await;
     }
+}
+
+/// The head that tells the client of a tunnel, without its end.
+fn opened<W, U>(service: &Service<W, U>) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
+    write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
+    head
 }
 
 /// Where `request` is forwarded to, or why it is refused.
@@ -282,7 +291,12 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     });
     let name = &service.options.name;
     let mut head = request.onward(&onward.host, &onward.target, name, forwarded.as_ref());
-    if request.is_tunnel() && !service.upstream.half_close() {
+    let upgrade = upgrades(service, request);
+    if upgrade {
+        write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
+        write_field(&mut head, "Connection", b"Upgrade");
+    }
+    if (request.is_tunnel() || upgrade) && !service.upstream.half_close() {
         write_field(&mut head, TUNNEL_FRAMING, b"chunked");
         write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
     }
@@ -359,7 +373,17 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
-            return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
+            if !upgrades(service, request) || !response.says("upgrade", WEBSOCKET) {
+                return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
+            }
+            if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
+                return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
+            }
+            // RFC 9110 §7.8: the fields are those of this hop.
+            let mut head = response.back(Framing::Empty, false, name, None, None);
+            write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
+            write_field(&mut head, "Connection", b"Upgrade");
+            return Ok(Got::Tunnel(101, head));
         }
         if response.is_interim() {
             interim += 1;
@@ -380,7 +404,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         if request.is_tunnel() && (200..300).contains(&response.status) {
             let framed = service.upstream.half_close() || response.says(TUNNEL_FRAMING, "chunked");
             return if framed {
-                Ok(Got::Tunnel)
+                Ok(Got::Tunnel(200, opened(service)))
             } else {
                 Err(Failed::Answer("the next gateway does not support Tunnel-Framing"))
             };
@@ -395,7 +419,9 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         if framing == Framing::Close && !service.options.half_close {
             return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
         }
-        let parts = request.is_tunnel() || !progress.up.done.get();
+        // RFC 9931: what came ahead of an answer that opens no tunnel is no request.
+        let ahead = upgrades(service, request) && !down.is_clean();
+        let parts = request.is_tunnel() || ahead || !progress.up.done.get();
         let close = request.close || framing == Framing::Close || parts;
         let origin = match &service.options.route {
             Route::Origin(origin) => Some(origin),
@@ -423,6 +449,12 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Err(Stopped::Sink(reason)) => Err(Failed::Client(reason)),
         };
     }
+}
+
+/// Whether the request asks for a WebSocket (RFC 6455 §4.1) that can be carried. Of other protocols a request could be made
+/// that nobody on the way sees as one (h2c).
+fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
+    request.upgrades_to(WEBSOCKET) && (service.options.half_close || request.says(TUNNEL_FRAMING, "chunked"))
 }
 
 /// Runs both at once, until `receiving` is done or `sending` fails.
@@ -497,6 +529,8 @@ pub(super) fn own_body(refusal: &Refusal) -> String {
     format!("anabranch gateway: {}\n", refusal.why)
 }
 
+/// The one protocol that a request may change to.
+const WEBSOCKET: &str = "websocket";
 /// Interim responses before the final one; RFC 9110 §15.2 sets no limit, but every wait has an end.
 const MAX_INTERIM: u32 = 32;
 /// Bytes of those interim responses.

@@ -108,6 +108,41 @@ fn behind<T>(
 }
 
 #[test]
+fn a_websocket_is_carried_both_ways_to_both_ends() {
+    for gateways in [1, 2] {
+        let told = behind(
+            gateways,
+            async |_, stream| {
+                let asked = head(stream).await;
+                assert!(
+                    asked.contains("Upgrade: websocket\r\n") && asked.contains("Sec-WebSocket-Key: x\r\n")
+                );
+                assert!(!asked.to_lowercase().contains("tunnel-framing"), "{asked}");
+                let answer = "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\
+                              Sec-WebSocket-Accept: y\r\n\r\nearly";
+                stream.write_all(answer.as_bytes()).await.expect("answered");
+                let (heard, ended) = rest(stream).await;
+                stream.write_all(format!("{heard} {ended}").as_bytes()).await.expect("said");
+            },
+            async |_, mut stream| {
+                let asked = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                             Sec-WebSocket-Key: x\r\n\r\n";
+                stream.write_all(asked.as_bytes()).await.expect("asked");
+                let answer = head(&mut stream).await;
+                stream.write_all(b"hello").await.expect("said");
+                stream.finish();
+                (answer, rest(&mut stream).await)
+            },
+        );
+        let (answer, said) = told;
+        assert!(answer.starts_with("HTTP/1.1 101 ") && answer.contains("Upgrade: websocket\r\n"), "{answer}");
+        assert!(answer.contains("Connection: Upgrade\r\n") && answer.contains("Sec-WebSocket-Accept: y\r\n"));
+        assert!(!answer.to_lowercase().contains("tunnel-framing"), "{answer}");
+        assert_eq!(said, ("earlyhello true".to_owned(), true), "{gateways}");
+    }
+}
+
+#[test]
 fn a_client_that_half_closes_has_its_response() {
     for gateways in [1, 2] {
         let (answer, ended) = behind(

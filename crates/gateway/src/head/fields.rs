@@ -24,6 +24,11 @@ impl Field {
         self.name.eq_ignore_ascii_case(name)
     }
 
+    /// The members of a list (RFC 9110 §5.6.1).
+    pub(super) fn list(&self) -> impl Iterator<Item = &[u8]> {
+        self.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+    }
+
     /// It is none of those that say where a message ends, but who tells `-` from no other mark (RFC 3875 §4.1.18) takes it
     /// for one.
     pub(super) fn passes_for_framing(&self) -> bool {

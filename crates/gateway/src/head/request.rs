@@ -112,6 +112,19 @@ impl Request {
         says(&self.fields, name, value)
     }
 
+    /// The connection is to change to this protocol, and no other.
+    pub(crate) fn upgrades_to(&self, protocol: &str) -> bool {
+        let options = connection_options(&self.fields).unwrap_or_default();
+        let is_plain = self.minor > 0 && self.method == "GET" && self.framing == Framing::Empty;
+        is_plain && has(&options, "upgrade") && self.says("upgrade", protocol)
+    }
+
+    /// The client takes trailers (RFC 9110 §10.1.4).
+    pub(crate) fn takes_trailers(&self) -> bool {
+        let mut codings = self.fields.iter().filter(|field| field.is("te")).flat_map(|field| field.list());
+        self.minor > 0 && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
+    }
+
     /// A tunnel is asked for.
     pub(crate) fn is_tunnel(&self) -> bool {
         matches!(self.target, Target::Tunnel(_))

@@ -170,6 +170,28 @@ fn an_answer_without_a_date_has_one_behind_the_gateway() {
 }
 
 #[test]
+fn trailers_pass_where_the_client_takes_them() {
+    let origin = answering(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n3\r\nabc\r\n0\r\nDigest: x\r\n\
+          Content-Length: 7\r\nSet-Cookie: a=b\r\nTransfer_Encoding: chunked\r\n\r\n",
+    );
+    let gateways = before(origin);
+    for gateway in &gateways[..2] {
+        for (fields, version, end) in [
+            ("TE: trailers\r\nConnection: TE\r\n", "1.1", "0\r\nDigest: x\r\n\r\n"),
+            ("TE: gzip;q=0.5, Trailers\r\n", "1.1", "0\r\nDigest: x\r\n\r\n"),
+            ("", "1.1", "\r\n0\r\n\r\n"),
+            ("TE: trailers\r\n", "1.0", "\r\n\r\nabc"),
+        ] {
+            let request = format!("GET / HTTP/{version}\r\nHost: a\r\n{fields}Connection: close\r\n\r\n");
+            let answer = gateway.ask(request);
+            assert!(answer.ends_with(end), "{fields}{answer}");
+            assert_eq!(answer.contains("Trailer: Digest\r\n"), end.contains("Digest"), "{answer}");
+        }
+    }
+}
+
+#[test]
 fn a_gateway_opens_no_tunnel_to_itself() {
     let gateway =
         Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1", "--allow", "localhost"]);

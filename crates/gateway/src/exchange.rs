@@ -427,15 +427,21 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Route::Origin(origin) => Some(origin),
             Route::Any => None,
         };
+        let chunked = framing == Framing::Chunked;
+        // RFC 9110 §6.5.1: trailers are for those who say that they take them, and only chunks can carry them.
+        let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
         let mut head = response.back(framing, close, name, origin, service.date.now().as_ref());
+        if trailers {
+            response.announce_trailers(&mut head);
+        }
         head.extend_from_slice(b"\r\n");
         access.status = response.status;
         progress.begun.set(true);
         let state = (moved, &service.scratch, &progress.down);
-        let chunked = framing == Framing::Chunked;
         let (framing, reusable) = (response.framing, !response.close);
         drop(response);
-        return match Pump::new((up, down), state, head, framing, chunked).run().await {
+        let pump = Pump::new((up, down), state, head, framing, chunked);
+        return match pump.carrying_trailers(trailers).run().await {
             Ok(()) => {
                 let after = match close {
                     _ if parts => After::Part,

@@ -13,7 +13,8 @@ mod fields;
 mod request;
 mod response;
 
-pub(super) use fields::{Field, TUNNEL_FRAMING, write_field};
+pub(super) use anabranch_http::head::{Refusal, end_of_head, too_large};
+pub(super) use fields::{Field, TUNNEL_FRAMING, write_field, write_trailers};
 pub(super) use request::Request;
 pub(super) use response::{Response, begins_answer};
 

@@ -169,3 +169,30 @@ fn a_client_that_half_closes_has_its_response() {
         assert!(!answer.contains("Alt-Svc"), "{answer}");
     }
 }
+
+#[test]
+fn trailers_pass_to_who_takes_them() {
+    for gateways in [1, 2] {
+        for (fields, end) in [
+            ("TE: trailers\r\nConnection: TE\r\n", "3\r\nabc\r\n0\r\nDigest: x\r\n\r\n"),
+            ("", "3\r\nabc\r\n0\r\n\r\n"),
+        ] {
+            let (answer, _) = behind(
+                gateways,
+                async |_, stream| {
+                    head(stream).await;
+                    let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n3\r\nabc\r\n\
+                                  0\r\nDigest: x\r\nContent-Length: 7\r\nSet-Cookie: a\r\n\r\n";
+                    stream.write_all(answer.as_bytes()).await.expect("answered");
+                },
+                async |_, mut stream| {
+                    let asked = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n");
+                    stream.write_all(asked.as_bytes()).await.expect("asked");
+                    rest(&mut stream).await
+                },
+            );
+            assert!(answer.ends_with(end), "{gateways} {fields}{answer}");
+            assert_eq!(answer.contains("Trailer: Digest\r\n"), !fields.is_empty(), "{answer}");
+        }
+    }
+}

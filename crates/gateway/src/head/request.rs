@@ -76,6 +76,10 @@ impl Request {
             write_field(&mut out, "Max-Forwards", left.saturating_sub(1).to_string().as_bytes());
         }
         write_framing(&mut out, self.framing);
+        if self.takes_trailers() {
+            write_field(&mut out, "TE", b"trailers");
+            write_field(&mut out, "Connection", b"TE");
+        }
         write_field(&mut out, "Via", format!("1.{} {via}", self.minor).as_bytes());
         out
     }
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn what_was_for_this_hop_stays_here() {
         let head = "GET http://a/x HTTP/1.1\r\nHost: A:80\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\n\
-                    Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: trailers\r\n\
+                    Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: gzip\r\n\
                     Upgrade: h2c\r\nVia: 1.0 other\r\nAccept: */*\r\nMax-Forwards: 3\r\n\r\n";
         let read = request(head).expect("a request");
         assert!(read.close && read.came_by("other") && !read.came_by("me"));
@@ -238,6 +242,26 @@ mod tests {
         let read = request("OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 3\r\nContent-Length: 0\r\n\r\n");
         let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me", None)).expect("text");
         assert!(onward.contains("Max-Forwards: 2\r\nContent-Length: 0\r\nVia: 1.1 me\r\n"), "{onward}");
+    }
+
+    #[test]
+    fn what_is_agreed_on_for_the_next_hop_is_said_anew() {
+        let read =
+            |fields: &str| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).expect("a request");
+        let takes = read("TE: gzip;q=0.5, Trailers\r\nConnection: TE\r\n");
+        let onward = takes.onward("a", "/", "me", None);
+        assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\nVia: 1.1 me\r\n");
+        assert!(!read("TE: gzip\r\n").takes_trailers() && !read("X: trailers\r\n").takes_trailers());
+        assert!(read("Connection: Keep-Alive, Upgrade\r\nUpgrade: WebSocket\r\n").upgrades_to("websocket"));
+        for fields in [
+            "Upgrade: websocket\r\n",
+            "Connection: upgrade\r\n",
+            "Connection: upgrade\r\nUpgrade: websocket, h2c\r\n",
+            "Connection: upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket\r\n",
+            "Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n",
+        ] {
+            assert!(!read(fields).upgrades_to("websocket"), "{fields}");
+        }
     }
 
     #[test]

@@ -137,6 +137,13 @@ impl Response {
         out
     }
 
+    /// Adds what it says of its trailers (RFC 9110 §6.6.2).
+    pub(crate) fn announce_trailers(&self, out: &mut Vec<u8>) {
+        for field in self.fields.iter().filter(|field| field.is("trailer")) {
+            write_field(out, &field.name, &field.value);
+        }
+    }
+
     /// The path of a Location at the origin itself.
     fn at_home<'a>(&self, field: &'a Field, origin: Option<&Origin>) -> Option<&'a [u8]> {
         let url = std::str::from_utf8(&field.value).ok()?;

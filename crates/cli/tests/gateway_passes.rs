@@ -221,3 +221,42 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     tunnel.read_to_string(&mut back).expect("an echo");
     assert_eq!(back, "within");
 }
+
+/// An answer that was cut ends as one that was cut, whatever said where it would end and however many gateways there are:
+/// its head has come, and then the connection is reset.
+#[test]
+fn an_answer_that_was_cut_never_looks_whole() {
+    for (name, answer) in [
+        ("a length", &b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: close\r\n\r\nbegins"[..]),
+        (
+            "chunks",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n6\r\nbegins\r\n",
+        ),
+        ("a chunk", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nf\r\nbegins"),
+        (
+            "its last chunk",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n6\r\nbegins\r\n0\r\n",
+        ),
+    ] {
+        let gateways = before(answering(answer));
+        for (at, gateway) in gateways[..2].iter().enumerate() {
+            for version in ["1.1", "1.0"] {
+                for _ in 0..10 {
+                    let mut stream = gateway.connect();
+                    let request = format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n");
+                    stream.write_all(request.as_bytes()).expect("sent");
+                    stream.set_read_timeout(Some(LONG)).expect("a deadline");
+                    let mut got = Vec::new();
+                    let ended = stream.read_to_end(&mut got);
+                    let text = String::from_utf8_lossy(&got);
+                    let what = format!("{name}, HTTP/{version}, {} gateways: {ended:?} {text}", at + 1);
+                    assert!(text.starts_with("HTTP/1.1 200 "), "{what}");
+                    assert!(!text.ends_with("\r\n0\r\n\r\n"), "{what}");
+                    // Without a length or chunks only a reset says that there was to be more.
+                    let framed = text.contains("Content-Length: ") || text.contains("Transfer-Encoding: ");
+                    assert!(framed || ended.is_err(), "{what}");
+                }
+            }
+        }
+    }
+}

@@ -35,6 +35,8 @@ pub(super) enum After {
     Part,
     /// The stream is reset in the middle of an exchange; `true`: the client has cancelled it.
     Tear(bool),
+    /// The same, once the client has what came of a response that was cut.
+    Cut,
 }
 
 /// Why an exchange failed.
@@ -156,7 +158,10 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             return After::Tear(*reason == CloseReason::Cancelled);
         }
         if progress.begun.get() {
-            return After::Tear(false);
+            return match failed {
+                Failed::Peer(_) | Failed::Answer(_) => After::Cut,
+                _ => After::Tear(false),
+            };
         }
         let refusal = match failed {
             Failed::Body => Refusal::new(400, "the body of the request is malformed"),

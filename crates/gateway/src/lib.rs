@@ -386,6 +386,13 @@ async fn end<W: World, U, N: Session>(
     after: After,
 ) {
     let connection = service.options.half_close;
+    let after = match after {
+        After::Cut => {
+            service.world.timeout(LINGER, delivered(&service.world, &conn)).await;
+            After::Tear(false)
+        }
+        after => after,
+    };
     match after {
         After::Reuse | After::Tear(true) => {}
         After::Close | After::Part if connection => {
@@ -397,7 +404,7 @@ async fn end<W: World, U, N: Session>(
         After::Tear(_) if connection => session.abort(),
         // Whatever comes next on the stream is a request.
         After::Close if conn.is_clean() => {}
-        After::Close | After::Part | After::Tear(_) => {
+        After::Close | After::Part | After::Tear(_) | After::Cut => {
             // On a stream nothing but a reset parts what was from what comes; the answer goes out first.
             if after != After::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
@@ -410,6 +417,13 @@ async fn end<W: World, U, N: Session>(
                 session.abort();
             }
         }
+    }
+}
+
+/// Waits until the client has acknowledged all that was written.
+async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
+    while conn.unacknowledged() > 0 {
+        world.sleep_until(world.now() + LOOK_AGAIN).await;
     }
 }
 
@@ -465,6 +479,8 @@ async fn next_request<W: World, U, T: Stream>(
 const TIMES_LEFT: usize = 8;
 /// And all of a client's together: more than one of them, so that who is behind one address with others is not left out.
 const TIMES_LEFT_OF_ALL: usize = 31;
+/// How often it is looked whether the client has what was written.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a client that was refused may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.

@@ -196,3 +196,37 @@ fn trailers_pass_to_who_takes_them() {
         }
     }
 }
+
+/// Its head has come, and no end: the client cannot take it for whole.
+#[test]
+fn a_response_that_was_cut_does_not_end() {
+    for gateways in [1, 2] {
+        for (framing, body) in [
+            ("Content-Length: 100", "begins"),
+            ("Transfer-Encoding: chunked", "6\r\nbegins\r\n"),
+            ("Transfer-Encoding: chunked", "f\r\nbegins"),
+            ("Transfer-Encoding: chunked", "6\r\nbegins\r\n0\r\n"),
+        ] {
+            for version in ["1.1", "1.0"] {
+                let (answer, ended) = behind(
+                    gateways,
+                    async move |_, stream| {
+                        head(stream).await;
+                        let answer = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n{body}");
+                        stream.write_all(answer.as_bytes()).await.expect("answered");
+                    },
+                    async |_, mut stream| {
+                        let asked = format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n");
+                        stream.write_all(asked.as_bytes()).await.expect("asked");
+                        rest(&mut stream).await
+                    },
+                );
+                assert!(
+                    answer.starts_with("HTTP/1.1 200 ") && !ended,
+                    "{gateways} {framing} {answer:?} {ended}"
+                );
+                assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use crate::key_log::key_log;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::secure::{self, ServerTls, Spoken};
-use crate::serve::log;
+use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
 use anabranch_base::units::{Bytes, parse_span};
@@ -21,6 +21,7 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -211,6 +212,7 @@ impl Settings {
             max_head: self.max_head,
             sessions,
             exchanges: self.exchanges.clone(),
+            wall_clock: Some(unix_seconds),
             memory: self.sctp.memory.clone(),
             log: self.log.clone(),
             faults: Some(Faults::new(complain)),
@@ -347,12 +349,14 @@ async fn carry(
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {
-            let origins = Origins::new(&world, None, rules.clone(), connect, begin_tls);
-            listen(&world, specs, &settings, Rc::new(origins), servers).await
+            let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, begin_tls));
+            let itself = origins.clone();
+            let heard = move |listening: &[SocketAddr]| itself.never_reach(listening);
+            listen(&world, specs, &settings, origins, heard, servers).await
         }
         Onward::Origin(url) if url.carrier.is_kernels() => {
             let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, begin_tls);
-            listen(&world, specs, &settings, Rc::new(origins), servers).await
+            listen(&world, specs, &settings, Rc::new(origins), |_| {}, servers).await
         }
         Onward::Origin(url) | Onward::Via(url, _) => {
             let (host, ways) = connector(settings.sctp(url)?).await?;
@@ -362,7 +366,7 @@ async fn carry(
             };
             servers.also_close(host);
             let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
-            listen(&world, specs, &settings, Rc::new(associations), servers).await
+            listen(&world, specs, &settings, Rc::new(associations), |_| {}, servers).await
         }
     }
 }
@@ -372,6 +376,8 @@ async fn listen<U: Upstream>(
     specs: Vec<ListenSpec>,
     settings: &Settings,
     upstream: Rc<U>,
+    // Told where connections of TCP are taken in.
+    heard: impl FnOnce(&[SocketAddr]),
     mut servers: Servers,
 ) -> Result<Done, Failure> {
     let stop = Stop::new();
@@ -404,6 +410,7 @@ async fn listen<U: Upstream>(
             }
         }
     }
+    heard(&servers.listening);
     servers.ready();
     servers.until_told(world, &stop, settings.grace).await
 }

@@ -107,6 +107,8 @@ pub struct Servers {
     quic: Vec<QuicHost<OsWorld>>,
     /// URLs under which it is reached.
     pub urls: Vec<String>,
+    /// Where it takes in connections of the kernel.
+    pub listening: Vec<SocketAddr>,
     https_port: Option<u16>,
     http3_port: Option<u16>,
     /// Who it is to those who come over TLS.
@@ -133,6 +135,7 @@ impl Servers {
             hosts: Vec::new(),
             quic: Vec::new(),
             urls: Vec::new(),
+            listening: Vec::new(),
             https_port: None,
             http3_port: None,
             tls: None,
@@ -407,6 +410,9 @@ impl Servers {
 
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
         self.urls.push(format!("{}://{}/", carrier.scheme(), SocketAddr::new(ip, port)));
+        if carrier.is_kernels() {
+            self.listening.push(SocketAddr::new(ip, port));
+        }
         if carrier.is_secure() && carrier.is_kernels() {
             self.https_port.get_or_insert(port);
         }

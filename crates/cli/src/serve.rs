@@ -10,7 +10,7 @@ use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
-use anabranch_http::serve::{self, Access, Log, Options, Redirected, Stop, Versions};
+use anabranch_http::serve::{self, Access, Log, Names, Options, OwnOrigins, Redirected, Stop, Versions};
 use anabranch_tls::Shared;
 use anabranch_transport::ListenError;
 use anabranch_transport::sctp::Config;
@@ -79,6 +79,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let reload = tls.as_ref().and_then(ServerTls::reload);
     let (tls, http3, dtls) = tls.map_or((None, None, None), |tls| (tls.server, tls.http3, tls.dtls));
     let [shared, http3] = [tls, http3].map(|server| server.map(|server| server.shared()));
+    // A certificate that was made here is for whatever names a client has for this host.
+    let given = matches.get_one::<String>("cert").is_some();
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
@@ -87,6 +89,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         // One for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         settings.quic.memory = Some(memory.clone());
+        let own = Certified {
+            tls: shared.as_ref().filter(|_| given).map(names_of),
+            http3: http3.as_ref().filter(|_| given).map(names_of),
+            dtls: dtls
+                .clone()
+                .filter(|_| given)
+                .map(|dtls| Names::new(move |host| dtls.identity.names(host))),
+        };
         let served = os::run(busy_poll::options(&matches), async |world| {
             let tls = shared.clone().map(Shared::server);
             let mut servers = Servers::new(worker, settings.grace)?.with_tls(tls, dtls.clone());
@@ -96,7 +106,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             if let Some(reload) = reload.clone() {
                 servers = servers.with_reload(reload)?;
             }
-            serve(world, site, specs, settings, servers, redirects).await
+            serve(world, site, specs, settings, servers, own, redirects).await
         });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
@@ -164,7 +174,7 @@ impl Settings {
         let options = Options {
             idle_timeout: Some(span("idle")?),
             head_timeout: Some(span("header-timeout")?),
-            wall_clock: Some(|| now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
+            wall_clock: Some(unix_seconds),
             max_head: Some(most_head),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             stop: Some(Stop::new()),
@@ -209,13 +219,16 @@ async fn serve(
     specs: Vec<ListenSpec>,
     settings: Settings,
     mut servers: Servers,
+    own: Certified,
     redirects: bool,
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let stop = settings.options.stop.clone().unwrap_or_default();
     let mut opened = Vec::new();
     for spec in specs {
-        opened.extend(servers.open(&world, spec, &settings.sctp, settings.sctp_port).await?);
+        let is_secure = spec.is_secure();
+        let here = servers.open(&world, spec, &settings.sctp, settings.sctp_port).await?;
+        opened.extend(here.into_iter().map(|opened| (opened, is_secure)));
     }
     let https = if redirects { servers.https_port() } else { None };
     let site = Rc::new(site);
@@ -223,8 +236,19 @@ async fn serve(
     // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3.
     let secure = Rc::new(Redirected { site: site.clone(), https: None, http3: servers.http3_port() });
     let site = Rc::new(Redirected { site, https: None, http3: None });
-    for opened in opened {
-        let options = |limit: ConcurrencyLimit| Options { sessions: Some(limit), ..settings.options.clone() };
+    for (opened, is_secure) in opened {
+        let names = match &opened {
+            _ if !is_secure => None,
+            Opened::Kernel(..) | Opened::Secure(..) => own.tls.clone(),
+            Opened::Http3(..) => own.http3.clone(),
+            Opened::Ours(..) => own.dtls.clone(),
+        };
+        let own_origins = Some(OwnOrigins { secure: is_secure, names });
+        let options = |limit: ConcurrencyLimit| Options {
+            sessions: Some(limit),
+            own_origins: own_origins.clone(),
+            ..settings.options.clone()
+        };
         match opened {
             Opened::Kernel(listener, limit) => {
                 let server = serve::run(world.clone(), listener, clear.clone(), options(limit), Unobserved);
@@ -249,6 +273,18 @@ async fn serve(
     servers.until_told(&world, &stop, settings.grace).await
 }
 
+/// The hosts that the certificate names which was given, for each way to come.
+struct Certified {
+    tls: Option<Names>,
+    http3: Option<Names>,
+    dtls: Option<Names>,
+}
+
+fn names_of(shared: &Shared) -> Names {
+    let names = shared.names();
+    Names::new(move |host| names.include(host))
+}
+
 /// One line in the Common Log Format.
 pub fn log(access: &Access) {
     let peer = access.peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string());
@@ -259,6 +295,11 @@ pub fn log(access: &Access) {
     let (version, status, bytes) = (access.version, access.status, access.bytes);
     // Whoever closed the log's pipe does not want it.
     let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} {version:?}\" {status} {bytes}\n"));
+}
+
+/// The date in Unix time.
+pub fn unix_seconds() -> u64 {
+    now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The date.

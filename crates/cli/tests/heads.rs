@@ -40,7 +40,7 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     assert_eq!(code, 0, "{lines:?}");
     let log = fs::read_to_string(&log).expect("the log");
     let logged = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    assert_eq!((logged(" 431 0"), logged("\" 400 "), logged("\"- - HTTP/1.1\"")), (1, 7, 3), "{log}");
+    assert_eq!((logged("\" 431 "), logged("\" 400 "), logged("\"- - HTTP/1.1\"")), (1, 7, 8), "{log}");
     assert_eq!(logged("\"GET / HTTP/1.0\" 200 "), 1, "{log}");
 }
 

@@ -140,7 +140,7 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     assert!(
         said(&[b"P", b"UT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]).starts_with("HTTP/1.1 405")
     );
-    assert!(said(&[b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n"]).starts_with("HTTP/1.1 400"));
+    assert!(said(&[b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n"]).starts_with("HTTP/1.1 505"));
     assert_eq!(said(&[b"PRI * HT"]), "", "it has not gone on");
     // A frame that is none: an answer in frames at most, and the end.
     let garbage = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0xff; 64]].concat();

@@ -287,6 +287,32 @@ fn floods_of_small_frames_starve_nobody() {
     target.has_borne("floods", 20_000, f64::INFINITY);
 }
 
+/// Trailers that never end, and other frames that are allowed and by which nothing is asked or taken: they keep a connection for
+/// a while, not for ever.
+#[test]
+fn frames_that_accomplish_nothing_end_the_connection() {
+    let target = Target::new("http2-fruitless", &["--idle", "10min"]);
+    let unended = frame(HEADERS, END_HEADERS, 1, &head("/"));
+    let trailers = frame(HEADERS, END_HEADERS, 1, &[0, 1, b'x', 1, b'y']);
+    for (name, first, more) in [
+        ("trailers", unended.clone(), trailers),
+        ("empty DATA", unended.clone(), frame(DATA, 0, 1, &[])),
+        ("PING", Vec::new(), frame(PING, 0, 0, &[1; 8])),
+        ("of an unknown kind", Vec::new(), frame(99, 0, 0, &[])),
+    ] {
+        let mut stream = target.connect(&[]);
+        let mut reader = stream.try_clone().expect("a handle");
+        let reading = thread::spawn(move || read_all(&mut reader));
+        let mut said = stream.write_all(&first);
+        for _ in 0..400 {
+            said = said.and_then(|()| stream.write_all(&more.repeat(100)));
+        }
+        let (_, code) = reading.join().expect("read");
+        assert!(code.is_none_or(|code| code > 0), "{name}: {code:?} {said:?}");
+    }
+    target.has_borne("frames that accomplish nothing", 20_000, 20.0);
+}
+
 /// Requests for much, from clients who let nothing come: by windows of nothing (CVE-2019-9517), by a window of everything
 /// and a socket that is not read, and by one byte at a time.
 #[test]

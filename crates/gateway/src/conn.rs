@@ -4,7 +4,7 @@
 //! A pump reads on only when it has written all that it has read. So a slow reader costs one read's worth of memory,
 //! and its sender is slowed down.
 
-use super::head::{Refusal, begins_answer, end_of_head};
+use super::head::{Refusal, begins_answer, end_of_head, too_large, write_trailers};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::framing::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use anabranch_http::limits::{HeldBytes, SessionMemory, SlotHandle};
@@ -221,14 +221,14 @@ impl<T: Stream> Conn<T> {
                 begins(held.rest()).map_err(NoHead::Refused)?;
                 if let Some(end) = end_of_head(held.rest(), &mut at).map_err(NoHead::Refused)? {
                     if end > limit {
-                        return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                        return Err(NoHead::Refused(too_large(&held.rest()[..end], limit)));
                     }
                     let head = held.rest()[..end].to_vec();
                     held.used(end);
                     return Ok(head);
                 }
                 if held.rest().len() > limit {
-                    return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                    return Err(NoHead::Refused(too_large(held.rest(), limit)));
                 }
                 if !held.admits_more() {
                     return Err(NoHead::Refused(Refusal::new(503, NO_MEMORY)));
@@ -305,6 +305,8 @@ pub(super) struct Pump<'a, W, S, D> {
     decoder: Decoder,
     /// Whether to write chunks.
     chunked: bool,
+    /// Whether to carry trailers.
+    trailers: bool,
     /// Bytes to write before reading on.
     out: Vec<u8>,
     at: usize,
@@ -364,11 +366,21 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             progress,
             decoder,
             chunked,
+            trailers: false,
             out: head,
             at: 0,
             counted: 0,
             ended: false,
         }
+    }
+
+    /// The same, which carries trailers if it is to and both sides are in chunks.
+    pub(super) fn carrying_trailers(mut self, carried: bool) -> Self {
+        self.trailers = carried;
+        if carried {
+            self.decoder.keep_trailers();
+        }
+        self
     }
 
     /// Runs until the whole body has been written.
@@ -397,7 +409,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             }
             if self.decoder.is_done() {
                 self.ended = true;
-                if self.chunked {
+                if self.trailers {
+                    self.out.extend_from_slice(b"0\r\n");
+                    let written = write_trailers(&mut self.out, self.decoder.trailers());
+                    written.map_err(|()| Stopped::Framing)?;
+                    self.out.extend_from_slice(b"\r\n");
+                } else if self.chunked {
                     self.out.extend_from_slice(LAST_CHUNK);
                 }
                 continue;

@@ -14,7 +14,7 @@ use super::watch::{Ended, SharedSessions, watched};
 use super::{Activity, Route, Service, tunnel};
 use anabranch_http::authority::Origin;
 use anabranch_http::framing::Framing;
-use anabranch_http::serve::Access;
+use anabranch_http::serve::{Access, Date};
 use anabranch_http::upstream::{Ending, Lease, ReachError, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -35,6 +35,8 @@ pub(super) enum After {
     Part,
     /// The stream is reset in the middle of an exchange; `true`: the client has cancelled it.
     Tear(bool),
+    /// The same, once the client has what came of a response that was cut.
+    Cut,
 }
 
 /// Why an exchange failed.
@@ -75,8 +77,8 @@ pub(super) struct Progress {
 enum Got {
     /// A complete response. `reusable`: the peer's stream can carry another request.
     All { reusable: bool, after: After },
-    /// An open tunnel.
-    Tunnel,
+    /// An open tunnel, with this status and head for the client.
+    Tunnel(u16, Vec<u8>),
 }
 
 /// Where a request is forwarded to, and with which Host field and target.
@@ -97,7 +99,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     let refuse = async |refusal: Refusal, access: &mut Access| {
         answer(service, down, request, &refusal, request.framing == Framing::Empty, access).await
     };
-    let onward = match onward(service, request) {
+    let onward = match onward(service, request, others) {
         Ok(onward) => onward,
         Err(refusal) => return refuse(refusal, access).await,
     };
@@ -120,8 +122,8 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         };
         let tunnel_here = request.is_tunnel() && !service.upstream.is_gateway();
         if tunnel_here {
-            return tunnel::relay(service, down, Conn::new(lease, others.memory.clone()), others, access)
-                .await;
+            let up = Conn::new(lease, others.memory.clone());
+            return tunnel::relay(service, down, up, (200, opened(service)), others, access).await;
         }
         let reused = lease.reused;
         let progress = Progress { movable: request.can_be_repeated() && !moved_on, ..Progress::default() };
@@ -133,7 +135,9 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
                 return after;
             }
             // Bytes behind the head belong to the tunnel.
-            Ok(Got::Tunnel) => return tunnel::relay(service, down, up, others, access).await,
+            Ok(Got::Tunnel(status, head)) => {
+                return tunnel::relay(service, down, up, (status, head), others, access).await;
+            }
             Err(failed) => failed,
         };
         up.into_stream().end(match failed {
@@ -154,7 +158,10 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             return After::Tear(*reason == CloseReason::Cancelled);
         }
         if progress.begun.get() {
-            return After::Tear(false);
+            return match failed {
+                Failed::Peer(_) | Failed::Answer(_) => After::Cut,
+                _ => After::Tear(false),
+            };
         }
         let refusal = match failed {
             Failed::Body => Refusal::new(400, "the body of the request is malformed"),
@@ -172,8 +179,19 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     }
 }
 
+/// The head that tells the client of a tunnel, without its end.
+fn opened<W, U>(service: &Service<W, U>) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
+    write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
+    head
+}
+
 /// Where `request` is forwarded to, or why it is refused.
-fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> Result<Onward<'a>, Refusal> {
+fn onward<'a, W, U: Upstream>(
+    service: &Service<W, U>,
+    request: &'a Request,
+    client: &Activity,
+) -> Result<Onward<'a>, Refusal> {
     if request.came_by(&service.options.name) {
         return Err(Refusal::new(508, "the request has passed this gateway before"));
     }
@@ -186,6 +204,12 @@ fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> 
     let onward = |to: &Origin, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
+        // RFC 9110 §7.4: what is meant to be secret did not come over a secured connection, nor from who had it so.
+        (Route::Origin(_), Target::Absolute(origin, _))
+            if origin.secure && !service.options.secure && !is_trusted(service, client) =>
+        {
+            Err(Refusal::new(400, "a resource of https is not served in the clear"))
+        }
         (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
             Ok(onward(origin, origin.host(), path.into()))
         }
@@ -208,6 +232,12 @@ fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> 
     }
 }
 
+/// Whether the client is a proxy that is trusted.
+fn is_trusted<W, U>(service: &Service<W, U>, client: &Activity) -> bool {
+    let ip = client.peer.map(|peer| peer.ip().to_canonical());
+    ip.is_some_and(|ip| service.options.trusted_proxies.iter().any(|proxy| proxy.contains(ip)))
+}
+
 /// Why there was nobody to believe, for who runs the gateway.
 fn distrust(why: &ReachError) -> Option<String> {
     match why {
@@ -222,6 +252,7 @@ fn distrust(why: &ReachError) -> Option<String> {
 fn unreached(why: &ReachError) -> Refusal {
     match why {
         ReachError::Forbidden => Refusal::new(403, "the target is not allowed"),
+        ReachError::Loop => Refusal::new(508, "the target is this gateway"),
         ReachError::Unresolved => Refusal::new(502, "the target's name does not resolve"),
         ReachError::Timeout | ReachError::Closed(CloseReason::TimedOut(_)) => {
             Refusal::new(504, "the target did not answer in time")
@@ -265,7 +296,12 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     });
     let name = &service.options.name;
     let mut head = request.onward(&onward.host, &onward.target, name, forwarded.as_ref());
-    if request.is_tunnel() && !service.upstream.half_close() {
+    let upgrade = upgrades(service, request);
+    if upgrade {
+        write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
+        write_field(&mut head, "Connection", b"Upgrade");
+    }
+    if (request.is_tunnel() || upgrade) && !service.upstream.half_close() {
         write_field(&mut head, TUNNEL_FRAMING, b"chunked");
         write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
     }
@@ -299,14 +335,16 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     (result, up)
 }
 
-/// Waits until the client closes. Bytes that it sends meanwhile are kept, within bounds.
+/// Waits until the client is gone. Bytes that it sends meanwhile are kept, within bounds.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
         if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
-            Ok(0) => return Failed::Client(CloseReason::Finished),
+            // RFC 9112 §9.6: who says that nothing more comes may still want the response. Who does not resets the connection
+            // when it comes.
+            Ok(0) => return pending().await,
             Ok(_) => {}
             Err(reason) => return Failed::Client(reason),
         }
@@ -340,7 +378,17 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
-            return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
+            if !upgrades(service, request) || !response.says("upgrade", WEBSOCKET) {
+                return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
+            }
+            if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
+                return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
+            }
+            // RFC 9110 §7.8: the fields are those of this hop.
+            let mut head = response.back(Framing::Empty, false, name, None, None);
+            write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
+            write_field(&mut head, "Connection", b"Upgrade");
+            return Ok(Got::Tunnel(101, head));
         }
         if response.is_interim() {
             interim += 1;
@@ -350,7 +398,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             }
             // RFC 9110 §15.2: HTTP/1.0 has no interim responses.
             if request.minor > 0 {
-                let mut head = response.back(Framing::Empty, false, name, None);
+                let mut head = response.back(Framing::Empty, false, name, None, None);
                 head.extend_from_slice(b"\r\n");
                 drop(response);
                 let _held = down.holding(head.len());
@@ -361,7 +409,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         if request.is_tunnel() && (200..300).contains(&response.status) {
             let framed = service.upstream.half_close() || response.says(TUNNEL_FRAMING, "chunked");
             return if framed {
-                Ok(Got::Tunnel)
+                Ok(Got::Tunnel(200, opened(service)))
             } else {
                 Err(Failed::Answer("the next gateway does not support Tunnel-Framing"))
             };
@@ -376,21 +424,29 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         if framing == Framing::Close && !service.options.half_close {
             return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
         }
-        let parts = request.is_tunnel() || !progress.up.done.get();
+        // RFC 9931: what came ahead of an answer that opens no tunnel is no request.
+        let ahead = upgrades(service, request) && !down.is_clean();
+        let parts = request.is_tunnel() || ahead || !progress.up.done.get();
         let close = request.close || framing == Framing::Close || parts;
         let origin = match &service.options.route {
             Route::Origin(origin) => Some(origin),
             Route::Any => None,
         };
-        let mut head = response.back(framing, close, name, origin);
+        let chunked = framing == Framing::Chunked;
+        // RFC 9110 §6.5.1: trailers are for those who say that they take them, and only chunks can carry them.
+        let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
+        let mut head = response.back(framing, close, name, origin, service.date.now().as_ref());
+        if trailers {
+            response.announce_trailers(&mut head);
+        }
         head.extend_from_slice(b"\r\n");
         access.status = response.status;
         progress.begun.set(true);
         let state = (moved, &service.scratch, &progress.down);
-        let chunked = framing == Framing::Chunked;
         let (framing, reusable) = (response.framing, !response.close);
         drop(response);
-        return match Pump::new((up, down), state, head, framing, chunked).run().await {
+        let pump = Pump::new((up, down), state, head, framing, chunked);
+        return match pump.carrying_trailers(trailers).run().await {
             Ok(()) => {
                 let after = match close {
                     _ if parts => After::Part,
@@ -404,6 +460,12 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Err(Stopped::Sink(reason)) => Err(Failed::Client(reason)),
         };
     }
+}
+
+/// Whether the request asks for a WebSocket (RFC 6455 §4.1) that can be carried. Of other protocols a request could be made
+/// that nobody on the way sees as one (h2c).
+fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
+    request.upgrades_to(WEBSOCKET) && (service.options.half_close || request.says(TUNNEL_FRAMING, "chunked"))
 }
 
 /// Runs both at once, until `receiving` is done or `sending` fails.
@@ -439,7 +501,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     // RFC 9931: bytes after a refused CONNECT may be meant for the tunnel, so they are not read as a request.
     let complete = complete && !request.is_tunnel();
     let close = request.close || !complete;
-    let text = own_answer(refusal, close, request.method == "HEAD");
+    let text = own_answer(refusal, close, request.method == "HEAD", &service.date);
     match service.world.timeout(service.options.idle, down.write_all(&text)).await {
         Some(Ok(())) if !complete => After::Part,
         Some(Ok(())) if close => After::Close,
@@ -450,12 +512,15 @@ pub(super) async fn answer<W: World, U, D: Stream>(
 }
 
 /// The bytes of a response that the gateway makes itself.
-pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec<u8> {
+pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool, date: &Date) -> Vec<u8> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let reason = status.canonical_reason().unwrap_or("Error");
     let mut out = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
     let body = own_body(refusal);
-    write_field(&mut out, "Content-Type", b"text/plain");
+    if let Some(date) = date.now() {
+        write_field(&mut out, "Date", date.as_bytes());
+    }
+    write_field(&mut out, "Content-Type", b"text/plain; charset=utf-8");
     write_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
     if refusal.status == 405 {
         write_field(&mut out, "Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
@@ -475,6 +540,8 @@ pub(super) fn own_body(refusal: &Refusal) -> String {
     format!("anabranch gateway: {}\n", refusal.why)
 }
 
+/// The one protocol that a request may change to.
+const WEBSOCKET: &str = "websocket";
 /// Interim responses before the final one; RFC 9110 §15.2 sets no limit, but every wait has an end.
 const MAX_INTERIM: u32 = 32;
 /// Bytes of those interim responses.

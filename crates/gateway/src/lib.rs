@@ -42,7 +42,7 @@ use anabranch_http::closing::{self, AckProgress, CLOSING, reset_done};
 use anabranch_http::limits::{
     Admission, Client, ConcurrencyLimit, ExchangePermit, HeldBytes, SessionMemory, Share, Slot, SlotHandle,
 };
-use anabranch_http::serve::{Access, Log, Stop, Waiting};
+use anabranch_http::serve::{Access, Date, Log, Stop, Waiting};
 use anabranch_http::upstream::Upstream;
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
@@ -116,6 +116,9 @@ pub struct Options {
     /// holds at most eight times what is available, and one client (an IPv4 address, or an IPv6 /64) 31 times. When next to
     /// nothing is available, an exchange that its client has stalled for 5 s ends for each that was refused.
     pub exchanges: ConcurrencyLimit,
+    /// The wall clock, Unix time in seconds, for responses that come without Date and those of the gateway itself; `None`:
+    /// they go without.
+    pub wall_clock: Option<fn() -> u64>,
     /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
     /// while no memory is available.
     pub memory: Option<Budget>,
@@ -133,6 +136,7 @@ struct Service<W, U> {
     upstream: Rc<U>,
     options: Options,
     scratch: Scratch,
+    date: Date,
     /// The share of each client in [`Options::exchanges`].
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
 }
@@ -186,6 +190,7 @@ where
     let service = Rc::new(Service {
         world: world.clone(),
         upstream,
+        date: Date::new(options.wall_clock),
         options,
         scratch: conn::scratch(),
         clients: RefCell::default(),
@@ -361,7 +366,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 if let Some(log) = &service.options.log {
                     log.write(&access);
                 }
-                let told = own_answer(&refusal, true, false);
+                let told = own_answer(&refusal, true, false, &service.date);
                 let sent = service.world.timeout(CLOSING, conn.write_all(&told)).await;
                 break if sent.is_some_and(|sent| sent.is_ok()) { After::Part } else { After::Tear(false) };
             }
@@ -381,6 +386,13 @@ async fn end<W: World, U, N: Session>(
     after: After,
 ) {
     let connection = service.options.half_close;
+    let after = match after {
+        After::Cut => {
+            service.world.timeout(LINGER, delivered(&service.world, &conn)).await;
+            After::Tear(false)
+        }
+        after => after,
+    };
     match after {
         After::Reuse | After::Tear(true) => {}
         After::Close | After::Part if connection => {
@@ -392,7 +404,7 @@ async fn end<W: World, U, N: Session>(
         After::Tear(_) if connection => session.abort(),
         // Whatever comes next on the stream is a request.
         After::Close if conn.is_clean() => {}
-        After::Close | After::Part | After::Tear(_) => {
+        After::Close | After::Part | After::Tear(_) | After::Cut => {
             // On a stream nothing but a reset parts what was from what comes; the answer goes out first.
             if after != After::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
@@ -405,6 +417,13 @@ async fn end<W: World, U, N: Session>(
                 session.abort();
             }
         }
+    }
+}
+
+/// Waits until the client has acknowledged all that was written.
+async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
+    while conn.unacknowledged() > 0 {
+        world.sleep_until(world.now() + LOOK_AGAIN).await;
     }
 }
 
@@ -460,6 +479,8 @@ async fn next_request<W: World, U, T: Stream>(
 const TIMES_LEFT: usize = 8;
 /// And all of a client's together: more than one of them, so that who is behind one address with others is not left out.
 const TIMES_LEFT_OF_ALL: usize = 31;
+/// How often it is looked whether the client has what was written.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a client that was refused may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.

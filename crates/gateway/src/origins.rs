@@ -16,7 +16,7 @@ use anabranch_world::names::Names;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 
@@ -37,6 +37,8 @@ struct Pool<W: KernelTcp + Names> {
     /// Whom the gateway stands before; else only what is allowed.
     configured: Option<Origin>,
     rules: Rules,
+    /// Where the gateway itself takes connections of TCP in.
+    listening: RefCell<Vec<SocketAddr>>,
     lookups: Rc<Lookups<W>>,
     turns: Rc<Turns>,
     timeout: Duration,
@@ -64,6 +66,7 @@ impl<W: KernelTcp + Names> Origins<W> {
             world: world.clone(),
             configured,
             rules,
+            listening: RefCell::default(),
             lookups,
             turns,
             timeout,
@@ -75,6 +78,12 @@ impl<W: KernelTcp + Names> Origins<W> {
         let swept = Rc::downgrade(&pool);
         let sweeper = world.spawn("gateway sweeper", sweep(world.clone(), swept));
         Self { pool, _sweeper: sweeper }
+    }
+
+    /// Refuses to reach the gateway itself, which takes connections in there: a tunnel within a tunnel within a tunnel takes
+    /// connections of its own for each, and no `Via` tells.
+    pub fn never_reach(&self, listening: &[SocketAddr]) {
+        self.pool.listening.borrow_mut().extend_from_slice(listening);
     }
 }
 
@@ -200,6 +209,12 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }
+        let listening = pool.listening.borrow();
+        addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, &own)));
+        drop(listening);
+        if addresses.is_empty() {
+            return Err(ReachError::Loop);
+        }
         let turn = pool.world.timeout(pool.timeout, pool.turns.next(authority, client)).await;
         let turn = turn.ok_or(ReachError::Timeout)?;
         let count = addresses.len();
@@ -221,9 +236,46 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
     }
 }
 
+/// Whether a connection to `address` is one to what listens at `ours`, on a host with the addresses `own`.
+fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
+    let (to, at) = (address.ip().to_canonical(), ours.ip().to_canonical());
+    // Who connects to no address connects to this host.
+    let here = to.is_unspecified() || to.is_loopback() || own.contains(&to);
+    let same = to == at || (to.is_unspecified() && at.is_loopback()) || (at.is_unspecified() && here);
+    address.port() == ours.port() && same
+}
+
 /// How long a connection waits for another exchange.
 const KEPT_FOR: Duration = Duration::from_secs(20);
 /// How long a connection on which the origin has said nothing counts as new.
 const NEW_FOR: Duration = Duration::from_secs(1);
 /// Connections that wait at a time.
 const MAX_KEPT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leads_to_the_gateway_itself_is_known_by_address_and_port() {
+        let own = ["192.0.2.1".parse().expect("an address"), "2001:db8::1".parse().expect("an address")];
+        let leads = |to: &str, ours: &str| {
+            leads_to(to.parse().expect("an address"), ours.parse().expect("an address"), &own)
+        };
+        for to in
+            ["127.0.0.1:80", "127.1.2.3:80", "0.0.0.0:80", "192.0.2.1:80", "[::1]:80", "[2001:db8::1]:80"]
+        {
+            assert!(leads(to, "0.0.0.0:80") && leads(to, "[::]:80"), "{to}");
+        }
+        assert!(leads("127.0.0.1:80", "127.0.0.1:80") && leads("0.0.0.0:80", "127.0.0.1:80"));
+        assert!(leads("[::ffff:127.0.0.1]:80", "127.0.0.1:80") && leads("[::]:80", "[::1]:80"));
+        for (to, ours) in [
+            ("127.0.0.1:81", "127.0.0.1:80"),
+            ("127.0.0.2:80", "127.0.0.1:80"),
+            ("192.0.2.2:80", "0.0.0.0:80"),
+            ("192.0.2.1:80", "127.0.0.1:80"),
+        ] {
+            assert!(!leads(to, ours), "{to} {ours}");
+        }
+    }
+}

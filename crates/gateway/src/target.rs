@@ -1,8 +1,9 @@
 //! What a request asks for, and of whom.
 //!
-//! Home of RFC 9112 §3.2 (request target) and RFC 9110 §4.2.1 as far as a gateway reads them.
+//! Home of RFC 9112 §3.2 (request target) as far as a gateway tells hosts apart.
 
 use anabranch_http::authority::{Authority, Origin, default_port};
+use anabranch_http::head::Form;
 
 /// The target of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,46 +19,41 @@ pub enum Target {
 }
 
 impl Target {
-    /// Reads the target of a request with `method`.
+    /// The target that has this form.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn parse(method: &str, text: &str) -> Result<Self, &'static str> {
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('#') {
-            return Err("the request target has an invalid character");
+    pub(super) fn of(form: Form<'_>, method: &str) -> Result<Self, &'static str> {
+        let no_host = "the request target has no valid host";
+        match form {
+            Form::Origin(path) => Ok(Self::Origin(path.to_owned())),
+            Form::Asterisk => Ok(Self::Server),
+            Form::Authority(text) => Authority::parse(text, None).map(Self::Tunnel).ok_or(no_host),
+            Form::Absolute { secure, authority, path } => {
+                let authority = Authority::parse(authority, Some(default_port(secure))).ok_or(no_host)?;
+                let path = match path {
+                    "" if method == "OPTIONS" => "*".to_owned(),
+                    path if path.starts_with('/') => path.to_owned(),
+                    path => format!("/{path}"),
+                };
+                Ok(Self::Absolute(Origin::new(authority, secure), path))
+            }
         }
-        if method == "CONNECT" {
-            // RFC 9110 §9.3.6: the port is always written.
-            return Authority::parse(text, None).map(Self::Tunnel).ok_or("CONNECT needs HOST:PORT");
-        }
-        if text == "*" {
-            return if method == "OPTIONS" { Ok(Self::Server) } else { Err("* is for OPTIONS") };
-        }
-        if text.starts_with('/') {
-            return Ok(Self::Origin(text.to_owned()));
-        }
-        let (scheme, rest) =
-            text.split_once("://").ok_or("the request target is neither a path nor a URL")?;
-        let secure = scheme.eq_ignore_ascii_case("https");
-        if !secure && !scheme.eq_ignore_ascii_case("http") {
-            return Err("the gateway forwards http:// and https:// only; CONNECT opens a tunnel");
-        }
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let authority =
-            Authority::parse(authority, Some(default_port(secure))).ok_or("the URL has no valid host")?;
-        let path = match path {
-            "" if method == "OPTIONS" => "*".to_owned(),
-            path if path.starts_with('/') => path.to_owned(),
-            path => format!("/{path}"),
-        };
-        Ok(Self::Absolute(Origin::new(authority, secure), path))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_http::head::{Head, Judged, MAX_FIELDS};
+
+    /// The target of a request with this line.
+    fn parse(method: &str, text: &str) -> Result<Target, ()> {
+        let head = format!("{method} {text} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let head = Head::parse(head.as_bytes(), Judged::Strictly, &mut room).map_err(|_| ())?;
+        Target::of(head.form, method).map_err(|_| ())
+    }
 
     fn authority(host: &str, port: u16) -> Authority {
         Authority { host: host.to_owned(), port }
@@ -69,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_four_forms_are_read() {
-        let read = |method, text| Target::parse(method, text).expect("a target");
+        let read = |method, text| parse(method, text).expect("a target");
         assert_eq!(read("GET", "/a?b"), Target::Origin("/a?b".to_owned()));
         assert_eq!(
             read("GET", "HTTP://Example.COM"),
@@ -116,7 +112,7 @@ mod tests {
             ("CONNECT", "http://x:80/"),
             ("CONNECT", "x:80/"),
         ] {
-            assert!(Target::parse(method, text).is_err(), "{method} {text}");
+            assert!(parse(method, text).is_err(), "{method} {text}");
         }
     }
 }

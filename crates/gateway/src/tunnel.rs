@@ -5,7 +5,9 @@
 //! one empty. Gateways agree on that by a field of CONNECT and of its response.
 //! The stream can be used again afterwards.
 //!
-//! Home of RFC 9110 §9.3.6.
+//! A WebSocket travels the same way (RFC 6455 §4).
+//!
+//! Home of RFC 9110 §9.3.6 and §7.8.
 
 use super::conn::{Conn, Moved, Pump, Stopped};
 use super::exchange::{After, Progress};
@@ -20,11 +22,12 @@ use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Tells the client that the tunnel is open, and carries bytes in both directions until it ends.
+/// Tells the client by `head`, which lacks its end, that the tunnel is open, and carries bytes in both directions until it ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     up: Conn<Lease<U::Stream>>,
+    (status, mut head): (u16, Vec<u8>),
     others: &Activity,
     access: &mut Access,
 ) -> After {
@@ -32,14 +35,12 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     let window = up.shared_window();
     let moved = Moved::new(&service.world);
     let progress = Progress::default();
-    let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
-    write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
     if !near {
         write_field(&mut head, TUNNEL_FRAMING, b"chunked");
         write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
     }
     head.extend_from_slice(b"\r\n");
-    access.status = 200;
+    access.status = status;
     let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
     let upward = async {
         let state = (&moved, &service.scratch, &progress.up);

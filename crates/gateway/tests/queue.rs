@@ -279,6 +279,7 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
             max_head: 16 << 10,
             sessions: ConcurrencyLimit::new(100),
             exchanges: ConcurrencyLimit::new(30_000),
+            wall_clock: None,
             memory: None,
             log: None,
             faults: None,

@@ -30,7 +30,7 @@ impl Authority {
                     None => (text, None),
                     Some((host, written)) => (host, Some(written)),
                 };
-                if host.is_empty() || host.len() > 253 || !host.bytes().all(is_name_byte) {
+                if host.is_empty() || host.len() > MAX_NAME || !host.bytes().all(is_name_byte) {
                     return None;
                 }
                 (host, written)
@@ -114,6 +114,61 @@ impl FromStr for Authority {
         Self::parse(text, None).ok_or_else(|| format!("'{text}' is not HOST:PORT"))
     }
 }
+
+/// Whether this is a host and perhaps a port, without a user: RFC 3986 §3.2 and RFC 9110 §7.2. A comma, which the RFC has
+/// among the marks of a name, is refused: it stands between two fields that somebody has joined.
+#[must_use]
+pub fn is_authority(text: &str) -> bool {
+    let (host, port) = if let Some(literal) = text.strip_prefix('[') {
+        let Some((address, rest)) = literal.split_once(']') else { return false };
+        let future = |address: &str| {
+            let (version, rest) = address.strip_prefix(['v', 'V'])?.split_once('.')?;
+            let hex = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let marks = |byte: u8| is_name_byte(byte) || b"~!$&'()*+;=:".contains(&byte);
+            (hex && !rest.is_empty() && rest.bytes().all(marks)).then_some(())
+        };
+        if address.parse::<Ipv6Addr>().is_err() && future(address).is_none() {
+            return false;
+        }
+        ("", rest)
+    } else {
+        text.split_at(text.find(':').unwrap_or(text.len()))
+    };
+    let mut bytes = host.bytes();
+    let is_hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
+    while let Some(byte) = bytes.next() {
+        let good = match byte {
+            b'%' => is_hex(bytes.next()) && is_hex(bytes.next()),
+            _ => is_name_byte(byte) || b"~!$&'()*+;=".contains(&byte),
+        };
+        if !good {
+            return false;
+        }
+    }
+    // A port without a host is none (RFC 9110 §4.2.1).
+    let named = text.starts_with('[') || (!host.is_empty() && host.len() <= MAX_NAME);
+    let port = match port.strip_prefix(':') {
+        None => port.is_empty(),
+        // RFC 3986 §3.2.3: a colon without digits is the default.
+        Some("") => true,
+        Some(digits) => {
+            digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse().is_ok_and(|port: u16| port > 0)
+        }
+    };
+    named && port
+}
+
+/// The host of an authority, without brackets.
+#[must_use]
+pub fn host_of(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(literal) => literal.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// The longest name of a host, in bytes (RFC 1035 §2.3.4, without its root).
+const MAX_NAME: usize = 253;
 
 /// What a name of a host is made of.
 #[must_use]

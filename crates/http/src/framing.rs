@@ -1,8 +1,8 @@
 //! Where a body ends: read in the framing of one side, written in that of the other.
 //!
 //! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on and a server looks for
-//! the next head (hyper and [`crate::fetch`] read bodies themselves). Chunks are taken apart and made anew, extensions and trailers left out, so nothing that
-//! is odd about them reaches anybody else.
+//! the next head (hyper and [`crate::fetch`] read bodies themselves). Chunks are taken apart and made anew without their
+//! extensions, so nothing that is odd about them reaches anybody else. Trailers are left out unless they are asked for.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub struct Decoder {
     line: Vec<u8>,
     /// Bytes of trailers so far.
     trailers: usize,
+    /// The lines of the trailers, where they are wanted.
+    kept: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +56,18 @@ impl Decoder {
             Framing::Chunked => DecoderState::Size,
             Framing::Close => DecoderState::ToTheEnd,
         };
-        Self { state, line: Vec::new(), trailers: 0 }
+        Self { state, line: Vec::new(), trailers: 0, kept: None }
+    }
+
+    /// Keeps trailers from here on.
+    pub fn keep_trailers(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// The lines of the trailers as they came, each with its CR LF; empty where they are not kept.
+    #[must_use]
+    pub fn trailers(&self) -> &[u8] {
+        self.kept.as_deref().unwrap_or_default()
     }
 
     /// All of the body has been taken.
@@ -134,6 +147,9 @@ impl Decoder {
         if self.state == DecoderState::Trailer {
             if line.is_empty() {
                 self.state = DecoderState::Done;
+            } else if let Some(kept) = &mut self.kept {
+                kept.extend_from_slice(line);
+                kept.extend_from_slice(b"\r\n");
             }
             return Ok(());
         }
@@ -229,6 +245,20 @@ mod tests {
         assert!(
             Decoder::new(Framing::Length(1)).end().is_err() && Decoder::new(Framing::Chunked).end().is_err()
         );
+    }
+
+    #[test]
+    fn trailers_are_kept_where_they_are_wanted() {
+        let body = b"3\r\nabc\r\n0\r\nT: v\r\nU:w \r\n\r\nGET";
+        for (wanted, kept) in [(true, &b"T: v\r\nU:w \r\n"[..]), (false, b"")] {
+            let mut decoder = Decoder::new(Framing::Chunked);
+            if wanted {
+                decoder.keep_trailers();
+            }
+            let mut input = &body[..];
+            while !decoder.step(&mut input).expect("chunks").is_empty() {}
+            assert_eq!((decoder.trailers(), input, decoder.is_done()), (kept, &b"GET"[..], true));
+        }
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! - `io`: a stream as h2 reads and writes it, and the frames that pass
 //! - `priority`: urgencies, and whose turn it is
 //! - `heads`: heads of a page's size
+//! - `faults`: the codes of errors that h2 tells as others
 //! - `client`: exchanges of a fetch; the server's side is `serve`'s
 
 pub(crate) mod client;
+pub(crate) mod faults;
 pub(crate) mod heads;
 pub(crate) mod io;
 pub mod priority;

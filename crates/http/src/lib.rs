@@ -12,7 +12,7 @@
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
 //! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
 //! | [`http3`] | HTTP/3: h3 on the streams of a session |
-//! | [`framing`] | where a body ends |
+//! | [`head`], [`framing`] | how the head of a request is read, and where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
 //! | [`observe`] | what happened when, at both ends |
 //! | [`beneath`] | files in a directory, and in no other |
@@ -30,6 +30,7 @@ pub mod fetch;
 pub mod framing;
 pub mod get;
 pub mod har;
+pub mod head;
 pub mod http2;
 pub mod http3;
 pub mod limits;

@@ -6,7 +6,7 @@
 //! server starts on a request, and when the first byte of an answer leaves.
 //! Clocks are the world's: hyper's own timers and its Date are off.
 //!
-//! - `site`: what there is to serve; [`files`]: a directory of files
+//! - `site`: what there is to serve; `origin`: for whom; [`files`]: a directory of files
 //! - `access`, `stop`: the log, and the end in good order
 //! - `fifo_lock`: one request at a time; `idle_buffers`: what streams hold between requests
 //! - `stream`: hyper's view of a stream, and the answer to one request; `exchanges`: those of a stream
@@ -25,6 +25,7 @@ mod http2;
 mod http3;
 mod idle_buffers;
 mod opening;
+mod origin;
 mod redirect;
 mod reply;
 mod screen;
@@ -35,12 +36,15 @@ mod stop;
 mod stream;
 
 pub use access::{Access, Log};
+pub use date::Date;
+pub use origin::{Names, OwnOrigins};
 pub use redirect::Redirected;
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
 pub use stream::least_head;
 
 use crate::closing::{AckProgress, CLOSING};
+use crate::head::Judged;
 use crate::http2::io::Scratch;
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
 use crate::observe::Observer;
@@ -49,9 +53,9 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, Timer, World};
 use bytes::Bytes;
-use date::Date;
 use idle_buffers::IdleBuffers;
 use opening::Spoken;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -77,6 +81,10 @@ pub struct Options {
     pub wall_clock: Option<fn() -> u64>,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
+    /// Which origins the server answers for; `None`: for all that it is asked for.
+    pub own_origins: Option<OwnOrigins>,
+    /// How strictly requests are read.
+    pub judged: Judged,
     /// Limit on sessions, of all servers that have a clone of it. When a newcomer finds all slots taken, the session ends
     /// that has waited longest for a request or the rest of its head; where all have requests under way, the one whose
     /// client has been stalled longest, for at least 5 s. If no session may end, the newcomer is turned away.
@@ -170,6 +178,22 @@ struct Service<W, S, O> {
     date: Date,
     /// What sessions of HTTP/2 read into.
     scratch: Scratch,
+}
+
+impl<W, S: Site, O> Service<W, S, O> {
+    /// The answer to a request, whose target has this scheme if it has one.
+    fn answer(&self, asked: &Asked<'_>, scheme: Option<&str>) -> Answer {
+        let own = self.options.own_origins.as_ref();
+        let elsewhere = own.and_then(|own| own.refuse(scheme, asked.host));
+        elsewhere.unwrap_or_else(|| self.site.answer(asked))
+    }
+}
+
+/// Path and query of what is asked for.
+fn target_of(uri: &http::Uri) -> Cow<'_, str> {
+    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    // RFC 9112 §3.2.1: an empty path is that of the root.
+    if target.starts_with('?') { format!("/{target}").into() } else { target.into() }
 }
 
 /// State that the streams of a session share with its watch.

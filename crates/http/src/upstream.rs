@@ -44,6 +44,9 @@ pub enum ReachError {
     /// The target is not allowed.
     #[error("the target is not allowed")]
     Forbidden,
+    /// The target is the gateway itself.
+    #[error("the target is this gateway")]
+    Loop,
     /// The name does not resolve.
     #[error("the target's name does not resolve")]
     Unresolved,

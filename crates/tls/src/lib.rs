@@ -7,7 +7,7 @@
 //! - `session`: a session and its stream, handshake, records, the end
 //! - `connector`: opening and taking in such sessions
 //! - `client`, `server`: what each end is set to
-//! - `identity`: certificates and keys, from files or made here
+//! - `identity`: certificates and keys, from files or made here; `names`: the hosts that a certificate is for
 //! - `secret_file`: files that hold secrets, and who may have access to them
 //! - `trust`: whom a client believes; `distrust`: why it did not
 //! - `simulation`: the source of secrets in virtual time, which fails outside it
@@ -21,6 +21,7 @@ mod distrust;
 mod fault;
 mod host;
 mod identity;
+mod names;
 mod pair;
 mod secret_file;
 mod server;
@@ -37,6 +38,7 @@ pub use distrust::Distrust;
 pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
+pub use names::CertificateNames;
 pub use pair::{Ends, Pair, Secrets, Visits};
 pub use rustls::pki_types::CertificateDer;
 pub use secret_file::read_secret_file;

@@ -179,9 +179,15 @@ impl Server {
 #[derive(Debug)]
 pub(crate) struct Shown(RwLock<Arc<CertifiedKey>>);
 
+impl Shown {
+    pub(crate) fn current(&self) -> Arc<CertifiedKey> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.current())
     }
 }
 

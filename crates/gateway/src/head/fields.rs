@@ -24,6 +24,11 @@ impl Field {
         self.name.eq_ignore_ascii_case(name)
     }
 
+    /// The members of a list (RFC 9110 §5.6.1).
+    pub(super) fn list(&self) -> impl Iterator<Item = &[u8]> {
+        self.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+    }
+
     /// It is none of those that say where a message ends, but who tells `-` from no other mark (RFC 3875 §4.1.18) takes it
     /// for one.
     pub(super) fn passes_for_framing(&self) -> bool {
@@ -90,6 +95,57 @@ pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
+
+/// Appends trailers that came as these lines. Those that would say what only a head may say (RFC 9110 §6.5.1: where the
+/// message ends, who asks or answers, what the content is) are left out.
+pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> {
+    let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let block = [lines, b"\r\n"].concat();
+    if is_folded(&block) || block.starts_with(b" ") || block.starts_with(b"\t") {
+        return Err(());
+    }
+    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(&block, &mut room) else {
+        return Err(());
+    };
+    let of_heads = |field: &Field| {
+        is_hop_by_hop(field, &[])
+            || field.passes_for_framing()
+            || HEADS_ALONE.iter().any(|name| field.is(name))
+            || field.name.to_ascii_lowercase().starts_with("content-")
+    };
+    for field in fields_of(parsed).iter().filter(|field| !of_heads(field)) {
+        write_field(out, &field.name, &field.value);
+    }
+    Ok(())
+}
+
+/// Fields that mean nothing, or harm, where they come behind the content.
+const HEADS_ALONE: [&str; 24] = [
+    "age",
+    "alt-svc",
+    "authorization",
+    "cache-control",
+    "cookie",
+    "date",
+    "expect",
+    "expires",
+    "forwarded",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "location",
+    "max-forwards",
+    "pragma",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "vary",
+    "via",
+    "www-authenticate",
+];
 
 pub(super) fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     match framing {

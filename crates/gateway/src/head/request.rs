@@ -1,16 +1,16 @@
 //! Heads of requests: read strictly, and written anew for the next hop.
 //!
-//! Home of RFC 9112 §3 and §6.3, and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as a gateway obeys them in requests.
+//! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as a gateway obeys them in requests.
 
 use super::fields::{
-    Field, MAX_FIELDS, connection_options, fields_of, has, is_folded, length_of, number, says, write_field,
-    write_fields, write_framing,
+    Field, connection_options, fields_of, has, number, says, write_field, write_fields, write_framing,
 };
 use super::{Refusal, bad};
 use crate::forwarded::Forwarded;
 use crate::target::Target;
 use anabranch_http::authority::{Authority, default_port};
 use anabranch_http::framing::Framing;
+use anabranch_http::head::{self, Head, Judged};
 
 /// The head of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,32 +35,15 @@ impl Request {
     /// # Errors
     /// How the request is to be answered.
     pub(crate) fn parse(head: &[u8], secure: bool) -> Result<Self, Refusal> {
-        if is_folded(head) {
-            return Err(bad("a field is folded"));
-        }
-        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let mut parsed = httparse::Request::new(&mut room);
-        match parsed.parse(head) {
-            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(bad("the head is malformed")),
-            Err(httparse::Error::TooManyHeaders) => {
-                return Err(Refusal::new(431, "the request has too many fields"));
-            }
-            Err(httparse::Error::Version) => {
-                return Err(Refusal::new(505, "the gateway supports HTTP/1.0 and HTTP/1.1 only"));
-            }
-            Err(_) => return Err(bad("the head is malformed")),
-        }
-        let (Some(method), Some(text), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-            return Err(bad("the request line is malformed"));
-        };
-        let target = Target::parse(method, text).map_err(bad)?;
-        let fields = fields_of(parsed.headers);
+        let mut room = [httparse::EMPTY_HEADER; head::MAX_FIELDS];
+        let read = Head::parse(head, Judged::Strictly, &mut room)?;
+        let Head { method, target: text, minor, framing, .. } = read;
+        let target = Target::of(read.form, method).map_err(bad)?;
+        let fields = fields_of(read.fields);
         if fields.iter().any(Field::passes_for_framing) {
             return Err(bad("a field name can be mistaken for another"));
         }
-        let framing = request_framing(&fields, minor)?;
-        let host = host_of(&fields, minor, &target, secure)?;
+        let host = host_of(read.host, &target, secure)?;
         // RFC 9110 §9.3.6: nothing is said of what a tunnel's request would carry.
         if matches!(target, Target::Tunnel(_)) && framing != Framing::Empty {
             return Err(bad("CONNECT has no body"));
@@ -93,6 +76,10 @@ impl Request {
             write_field(&mut out, "Max-Forwards", left.saturating_sub(1).to_string().as_bytes());
         }
         write_framing(&mut out, self.framing);
+        if self.takes_trailers() {
+            write_field(&mut out, "TE", b"trailers");
+            write_field(&mut out, "Connection", b"TE");
+        }
         write_field(&mut out, "Via", format!("1.{} {via}", self.minor).as_bytes());
         out
     }
@@ -129,6 +116,19 @@ impl Request {
         says(&self.fields, name, value)
     }
 
+    /// The connection is to change to this protocol, and no other.
+    pub(crate) fn upgrades_to(&self, protocol: &str) -> bool {
+        let options = connection_options(&self.fields).unwrap_or_default();
+        let is_plain = self.minor > 0 && self.method == "GET" && self.framing == Framing::Empty;
+        is_plain && has(&options, "upgrade") && self.says("upgrade", protocol)
+    }
+
+    /// The client takes trailers (RFC 9110 §10.1.4).
+    pub(crate) fn takes_trailers(&self) -> bool {
+        let mut codings = self.fields.iter().filter(|field| field.is("te")).flat_map(|field| field.list());
+        self.minor > 0 && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
+    }
+
     /// A tunnel is asked for.
     pub(crate) fn is_tunnel(&self) -> bool {
         matches!(self.target, Target::Tunnel(_))
@@ -141,40 +141,15 @@ impl Request {
     }
 }
 
-/// RFC 9112 §6.3: how the body of a request ends.
-fn request_framing(fields: &[Field], minor: u8) -> Result<Framing, Refusal> {
-    let coded: Vec<_> = fields.iter().filter(|field| field.is("transfer-encoding")).collect();
-    let length = length_of(fields).map_err(|()| bad("Content-Length is not one number"))?;
-    match (coded.as_slice(), length) {
-        ([], None) => Ok(Framing::Empty),
-        ([], Some(0)) => Ok(Framing::Length(0)),
-        ([], Some(length)) => Ok(Framing::Length(length)),
-        (_, Some(_)) => Err(bad("the request has a length and a transfer coding")),
-        ([one], None) if minor == 1 && one.value.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
-            Ok(Framing::Chunked)
-        }
-        (_, None) if minor == 0 => Err(bad("HTTP/1.0 has no transfer codings")),
-        ([_], None) => Err(Refusal::new(501, "the gateway supports no transfer coding but chunked")),
-        _ => Err(bad("the request has several transfer codings")),
-    }
-}
-
-/// RFC 9112 §3.2: exactly one Host, well-formed. Of whom something is asked, the target says where it names one.
-fn host_of(fields: &[Field], minor: u8, target: &Target, secure: bool) -> Result<Option<Authority>, Refusal> {
-    let mut hosts = fields.iter().filter(|field| field.is("host"));
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => return Err(bad("the request has several Host fields")),
-        (None, _) if minor == 1 => return Err(bad("the request has no Host field")),
-        (None, _) => return Ok(None),
-        (Some(field), None) => std::str::from_utf8(&field.value).ok().map(str::trim),
-    };
+/// Of whom something is asked, as Host says it; the target says it where it names one.
+fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<Authority>, Refusal> {
+    let Some(host) = host else { return Ok(None) };
     // RFC 9110 §7.2: empty where the target has no authority.
-    if host == Some("") && matches!(target, Target::Origin(_) | Target::Server) {
+    if host.is_empty() && matches!(target, Target::Origin(_) | Target::Server) {
         return Ok(None);
     }
     let default = if let Target::Tunnel(authority) = target { authority.port } else { default_port(secure) };
-    let host = host.and_then(|host| Authority::parse(host, Some(default)));
-    let host = host.ok_or_else(|| bad("the Host field is malformed"))?;
+    let host = Authority::parse(host, Some(default)).ok_or_else(|| bad("the Host field is malformed"))?;
     match target {
         // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and sends on the URL's.
         Target::Absolute(origin, _) => Ok(Some(origin.authority.clone())),
@@ -190,6 +165,7 @@ const FIELD: usize = size_of::<Field>() + 32;
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::MAX_FIELDS;
     use super::*;
     use anabranch_http::authority::Origin;
 
@@ -210,7 +186,7 @@ mod tests {
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", 400),
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 1\r\n\r\n", 400),
-            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501),
+            ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 400),
             ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
             (
                 "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n",
@@ -257,7 +233,7 @@ mod tests {
     #[test]
     fn what_was_for_this_hop_stays_here() {
         let head = "GET http://a/x HTTP/1.1\r\nHost: A:80\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\n\
-                    Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: trailers\r\n\
+                    Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: gzip\r\n\
                     Upgrade: h2c\r\nVia: 1.0 other\r\nAccept: */*\r\nMax-Forwards: 3\r\n\r\n";
         let read = request(head).expect("a request");
         assert!(read.close && read.came_by("other") && !read.came_by("me"));
@@ -266,6 +242,26 @@ mod tests {
         let read = request("OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 3\r\nContent-Length: 0\r\n\r\n");
         let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me", None)).expect("text");
         assert!(onward.contains("Max-Forwards: 2\r\nContent-Length: 0\r\nVia: 1.1 me\r\n"), "{onward}");
+    }
+
+    #[test]
+    fn what_is_agreed_on_for_the_next_hop_is_said_anew() {
+        let read =
+            |fields: &str| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).expect("a request");
+        let takes = read("TE: gzip;q=0.5, Trailers\r\nConnection: TE\r\n");
+        let onward = takes.onward("a", "/", "me", None);
+        assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\nVia: 1.1 me\r\n");
+        assert!(!read("TE: gzip\r\n").takes_trailers() && !read("X: trailers\r\n").takes_trailers());
+        assert!(read("Connection: Keep-Alive, Upgrade\r\nUpgrade: WebSocket\r\n").upgrades_to("websocket"));
+        for fields in [
+            "Upgrade: websocket\r\n",
+            "Connection: upgrade\r\n",
+            "Connection: upgrade\r\nUpgrade: websocket, h2c\r\n",
+            "Connection: upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket\r\n",
+            "Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n",
+        ] {
+            assert!(!read(fields).upgrades_to("websocket"), "{fields}");
+        }
     }
 
     #[test]

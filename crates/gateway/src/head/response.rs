@@ -9,6 +9,7 @@ use super::fields::{
 use super::{Refusal, bad};
 use anabranch_http::authority::{Authority, Origin, default_port};
 use anabranch_http::framing::Framing;
+use http::HeaderValue;
 
 /// The head of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,15 +96,30 @@ impl Response {
     }
 
     /// The answer as it goes back, with this framing. Where `origin` names itself in Location, it becomes a path.
-    pub(crate) fn back(&self, framing: Framing, close: bool, via: &str, origin: Option<&Origin>) -> Vec<u8> {
+    /// Where it has no Date, it gets this one.
+    pub(crate) fn back(
+        &self,
+        framing: Framing,
+        close: bool,
+        via: &str,
+        origin: Option<&Origin>,
+        date: Option<&HeaderValue>,
+    ) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         write_fields(&mut out, &self.fields, |field| {
-            field.is("content-length") || (field.is("location") && self.at_home(field, origin).is_some())
+            // RFC 7838 §2.1: what is said of the origin's host and port is not true of the gateway's.
+            field.is("content-length")
+                || field.is("alt-svc")
+                || (field.is("location") && self.at_home(field, origin).is_some())
         });
         for field in self.fields.iter().filter(|field| field.is("location")) {
             if let Some(path) = self.at_home(field, origin) {
                 write_field(&mut out, "Location", path);
             }
+        }
+        // RFC 9110 §6.6.1: who passes a response on without Date adds when it came.
+        if let Some(date) = date.filter(|_| !self.fields.iter().any(|field| field.is("date"))) {
+            write_field(&mut out, "Date", date.as_bytes());
         }
         match framing {
             // What HEAD would have brought, and what a 304 stands for.
@@ -119,6 +135,13 @@ impl Response {
         }
         write_field(&mut out, "Via", format!("1.{} {via}", self.minor).as_bytes());
         out
+    }
+
+    /// Adds what it says of its trailers (RFC 9110 §6.6.2).
+    pub(crate) fn announce_trailers(&self, out: &mut Vec<u8>) {
+        for field in self.fields.iter().filter(|field| field.is("trailer")) {
+            write_field(out, &field.name, &field.value);
+        }
     }
 
     /// The path of a Location at the origin itself.
@@ -167,7 +190,8 @@ mod tests {
         let back = |location: &str| {
             let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
             let read = response(&head, "GET").expect("a response");
-            let back = String::from_utf8(read.back(read.framing, false, "me", Some(&origin))).expect("text");
+            let back =
+                String::from_utf8(read.back(read.framing, false, "me", Some(&origin), None)).expect("text");
             back.split("Location: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map(str::to_owned)
         };
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
@@ -251,19 +275,26 @@ mod tests {
     #[test]
     fn answers_go_back_with_their_own_fields_only() {
         let head = "HTTP/1.1 301 Moved\r\nContent-Length: 5\r\nConnection: x-hop\r\nX-Hop: 1\r\nKeep-Alive: 1\r\n\
-                    Location: http://O:81/there?a\r\nServer: s\r\n\r\n";
+                    Location: http://O:81/there?a\r\nAlt-Svc: h3=\":443\"\r\nServer: s\r\n\r\n";
         let read = response(head, "GET").expect("a response");
         let origin = Origin::new(Authority { host: "o".to_owned(), port: 81 }, false);
-        let back = String::from_utf8(read.back(read.framing, true, "me", Some(&origin))).expect("text");
+        let back = String::from_utf8(read.back(read.framing, true, "me", Some(&origin), None)).expect("text");
         assert_eq!(
             back,
             "HTTP/1.1 301 Moved\r\nServer: s\r\nLocation: /there?a\r\nContent-Length: 5\r\nConnection: close\r\nVia: 1.1 me\r\n"
         );
-        let back = String::from_utf8(read.back(Framing::Chunked, false, "me", None)).expect("text");
+        let back = String::from_utf8(read.back(Framing::Chunked, false, "me", None, None)).expect("text");
         assert!(
             back.contains("Location: http://O:81/there?a\r\n")
                 && back.contains("Transfer-Encoding: chunked\r\n")
         );
         assert!(!back.contains("Content-Length"), "{back}");
+        let date = HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT");
+        let back = String::from_utf8(read.back(read.framing, false, "me", None, Some(&date))).expect("text");
+        assert!(back.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{back}");
+        let dated = response("HTTP/1.1 204 No Content\r\ndate: then\r\n\r\n", "GET").expect("a response");
+        let back =
+            String::from_utf8(dated.back(dated.framing, false, "me", None, Some(&date))).expect("text");
+        assert_eq!(back, "HTTP/1.1 204 No Content\r\ndate: then\r\nVia: 1.1 me\r\n");
     }
 }

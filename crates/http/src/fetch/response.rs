@@ -229,6 +229,7 @@ impl ResponseParser {
             }
             return Ok(None);
         }
+        unfold(&mut self.held);
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
         let complete = response.parse(&self.held).map_err(ResponseError::Head)?.is_complete();
@@ -341,6 +342,20 @@ fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
+/// RFC 9112 §5.2: a line that begins with white space goes on with the field before; what parts them is replaced by spaces.
+/// Behind the status line there is no field yet.
+fn unfold(head: &mut [u8]) {
+    let first = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
+    for at in first + 1..head.len().saturating_sub(1) {
+        if head[at] == b'\n' && matches!(head[at + 1], b' ' | b'\t') {
+            head[at] = b' ';
+            if head[at - 1] == b'\r' {
+                head[at - 1] = b' ';
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,6 +381,32 @@ mod tests {
     const TWO: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
         HTTP/1.1 404 Not Found\r\ntransfer-encoding: Chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: v\r\n\r\n\
         HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: foo, Close\r\n\r\n";
+
+    #[test]
+    fn folded_fields_are_unfolded() {
+        let unfolded = |head: &str| {
+            let mut bytes = head.as_bytes().to_vec();
+            unfold(&mut bytes);
+            String::from_utf8(bytes).expect("text")
+        };
+        assert_eq!(
+            unfolded("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\td\r\nE: f\n g\r\n\r\n"),
+            "HTTP/1.1 200 OK\r\nA: b   c  \td\r\nE: f  g\r\n\r\n"
+        );
+        let first = "HTTP/1.1 200 OK\r\n A: b\r\n\r\n";
+        assert_eq!(unfolded(first), first);
+        for fields in ["X: a\r\n b\r\nContent-Length: 5", "Content-Length:\r\n 5", "Content-Length: 5\r\n\t"]
+        {
+            let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nabcde");
+            for piece in [1, 7, 999] {
+                assert_eq!(read(answer.as_bytes(), piece).map(|_| ()), Ok(()), "{fields}");
+            }
+        }
+        for fields in ["Content-Length: 5\r\n 6", "Content-Length\r\n : 5"] {
+            let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nabcde");
+            assert!(read(answer.as_bytes(), 999).is_err(), "{fields}");
+        }
+    }
 
     #[test]
     fn responses_are_read_however_they_are_cut() {

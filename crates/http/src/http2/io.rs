@@ -1,8 +1,10 @@
 //! A stream as h2 reads and writes it, and the frames that pass on their way out.
 
 use super::PREFACE;
+use super::faults::Inspector;
 use anabranch_transport::Stream;
 use bytes::Bytes;
+use h2::Reason;
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -36,6 +38,8 @@ pub(crate) struct Io<T> {
     watch: Watch,
     on_frame: OnFrame,
     counted: Option<Counted>,
+    /// Of a server: the frames that come.
+    inward: Option<Rc<RefCell<Inspector>>>,
     client: bool,
     scratch: Scratch,
 }
@@ -70,7 +74,7 @@ impl Counted {
             let traffic = into.get();
             into.set(Traffic { data: traffic.data + frame.data.unwrap_or(0), ..traffic });
         };
-        Self { traffic, inward: Watch { at: 0, skip: 0, header: Vec::new() }, on_frame: Box::new(on_frame) }
+        Self { traffic, inward: Watch::new(0, 0), on_frame: Box::new(on_frame) }
     }
 
     fn sent(&self, bytes: usize) {
@@ -81,7 +85,7 @@ impl Counted {
     fn received(&mut self, bytes: &[u8]) {
         let traffic = self.traffic.get();
         self.traffic.set(Traffic { received: traffic.received + bytes.len() as u64, ..traffic });
-        self.inward.pass(bytes, &mut self.on_frame);
+        self.inward.pass(bytes, &mut *self.on_frame);
     }
 }
 
@@ -142,8 +146,20 @@ impl<T: Stream> Io<T> {
         let skip = if client { PREFACE.len() as u64 } else { 0 };
         let outward = Outward { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ, drained: None };
         let out = Rc::new(RefCell::new(outward));
-        let watch = Watch { at, skip, header: Vec::new() };
-        (Self { out: out.clone(), ahead, watch, on_frame, counted: None, client, scratch }, Out(out))
+        let watch = Watch::new(at, skip);
+        let io =
+            Self { out: out.clone(), ahead, watch, on_frame, counted: None, inward: None, client, scratch };
+        (io, Out(out))
+    }
+
+    /// Looks from now on at the frames that come from a client, which begins with its preface. Where h2 ends the connection
+    /// because of one, it says so by the code that the inspector has for it.
+    pub(crate) fn inspect(&mut self) -> Rc<RefCell<Inspector>> {
+        let mut inspector = Inspector::new(PREFACE.len());
+        inspector.pass(&self.ahead);
+        let inspector = Rc::new(RefCell::new(inspector));
+        self.inward = Some(inspector.clone());
+        inspector
     }
 
     /// Counts from now on what passes.
@@ -182,6 +198,9 @@ impl<T: Stream> AsyncRead for Io<T> {
         if let Some(counted) = &mut this.counted {
             counted.received(&scratch[..read]);
         }
+        if let Some(inspector) = &this.inward {
+            inspector.borrow_mut().pass(&scratch[..read]);
+        }
         into.put_slice(&scratch[..read]);
         Poll::Ready(Ok(()))
     }
@@ -216,10 +235,22 @@ impl<T: Stream> AsyncWrite for Io<T> {
             let part = &slice[..left.min(slice.len())];
             left -= part.len();
             out.waiting.extend_from_slice(part);
-            this.watch.pass(part, &mut this.on_frame);
+            this.watch.pass(part, &mut *this.on_frame);
         }
         if let Some(counted) = &this.counted {
             counted.sent(room - left);
+        }
+        let fault = this.inward.as_ref().and_then(|inspector| inspector.borrow().fault());
+        if let (Some(at), Some(fault)) = (this.watch.goaway.take(), fault) {
+            // RFC 9113 §6.8: the code lies behind the last stream.
+            let behind = (this.watch.at - at) as usize - HEADER;
+            let end = out.waiting.len();
+            let code =
+                end.checked_sub(behind).and_then(|payload| out.waiting.get_mut(payload + 4..payload + 8));
+            if let Some(code) = code.filter(|code| **code == u32::from(Reason::PROTOCOL_ERROR).to_be_bytes())
+            {
+                code.copy_from_slice(&u32::from(fault).to_be_bytes());
+            }
         }
         Poll::Ready(Ok(room - left))
     }
@@ -255,10 +286,16 @@ struct Watch {
     skip: u64,
     /// What has passed of a header.
     header: Vec<u8>,
+    /// Where a GOAWAY begins.
+    goaway: Option<u64>,
 }
 
 impl Watch {
-    fn pass(&mut self, mut bytes: &[u8], on_frame: &mut OnFrame) {
+    const fn new(at: u64, skip: u64) -> Self {
+        Self { at, skip, header: Vec::new(), goaway: None }
+    }
+
+    fn pass(&mut self, mut bytes: &[u8], on_frame: &mut dyn FnMut(Frame)) {
         while !bytes.is_empty() {
             let skipped = self.skip.min(bytes.len() as u64);
             self.skip -= skipped;
@@ -274,6 +311,9 @@ impl Watch {
                 let stream = u64::from(u32::from_be_bytes([d, e, f, g]) & (u32::MAX >> 1));
                 let start = self.at - HEADER as u64;
                 self.skip = length;
+                if kind == GOAWAY {
+                    self.goaway = Some(start);
+                }
                 let last = kind != CONTINUATION && flags & END_STREAM != 0;
                 let data = (kind == DATA).then_some(length);
                 if [DATA, HEADERS, CONTINUATION].contains(&kind) {
@@ -288,6 +328,7 @@ impl Watch {
 const HEADER: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 
@@ -320,9 +361,10 @@ mod tests {
             let found = Rc::new(RefCell::new(Vec::new()));
             let into = found.clone();
             let mut on_frame: OnFrame = Box::new(move |frame| into.borrow_mut().push(frame));
-            let mut watch = Watch { at: 0, skip: PREFACE.len() as u64, header: Vec::new() };
-            bytes.chunks(cut).for_each(|part| watch.pass(part, &mut on_frame));
-            assert_eq!((&*found.borrow(), watch.at), (&expected, bytes.len() as u64), "{cut}");
+            let mut watch = Watch::new(0, PREFACE.len() as u64);
+            bytes.chunks(cut).for_each(|part| watch.pass(part, &mut *on_frame));
+            let passed = (&*found.borrow(), watch.at);
+            assert_eq!(passed, (&expected, bytes.len() as u64), "{cut}");
         }
     }
 }

@@ -1,23 +1,39 @@
-//! The Date of answers (RFC 9110 §6.6.1), written once a second.
+//! The dates of answers: Date (RFC 9110 §6.6.1), written once a second, and that no file was changed later.
 
-use http::HeaderValue;
+use http::header::{DATE, LAST_MODIFIED};
+use http::{HeaderMap, HeaderValue};
 use std::cell::RefCell;
 
 /// The wall clock, and what it said last.
 #[derive(Debug)]
-pub(super) struct Date {
+pub struct Date {
     wall_clock: Option<fn() -> u64>,
     last: RefCell<Option<(u64, HeaderValue)>>,
 }
 
 impl Date {
     /// Of this clock, Unix time in seconds; without one there is no Date.
-    pub(super) const fn new(wall_clock: Option<fn() -> u64>) -> Self {
+    #[must_use]
+    pub const fn new(wall_clock: Option<fn() -> u64>) -> Self {
         Self { wall_clock, last: RefCell::new(None) }
     }
 
-    /// The field's value at this moment.
-    pub(super) fn now(&self) -> Option<HeaderValue> {
+    /// Adds Date to an answer, where there is a clock.
+    pub(super) fn mark(&self, fields: &mut HeaderMap) {
+        let Some(date) = self.now() else { return };
+        let of = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
+        // RFC 9110 §8.8.2.1: what was changed in the future, was changed now.
+        if let Some(modified) = fields.get_mut(LAST_MODIFIED)
+            && of(modified) > of(&date)
+        {
+            modified.clone_from(&date);
+        }
+        fields.insert(DATE, date);
+    }
+
+    /// The field's value at this moment; `None`: there is no clock.
+    #[must_use]
+    pub fn now(&self) -> Option<HeaderValue> {
         let seconds = self.wall_clock?();
         let mut last = self.last.borrow_mut();
         if let Some((_, value)) = last.as_ref().filter(|(of, _)| *of == seconds) {
@@ -60,6 +76,24 @@ mod tests {
         assert_eq!(imf_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(imf_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
         assert_eq!(imf_date(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 GMT");
+    }
+
+    #[test]
+    fn no_answer_was_changed_after_it_was_made() {
+        let date = Date::new(Some(|| 784_111_777));
+        let modified = |at: &'static str| {
+            let mut fields = HeaderMap::new();
+            fields.insert(LAST_MODIFIED, HeaderValue::from_static(at));
+            date.mark(&mut fields);
+            assert_eq!(fields[DATE], "Sun, 06 Nov 1994 08:49:37 GMT");
+            fields[LAST_MODIFIED].to_str().expect("text").to_owned()
+        };
+        for past in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sat, 05 Nov 1994 08:49:37 GMT"] {
+            assert_eq!(modified(past), past);
+        }
+        for future in ["Sun, 06 Nov 1994 08:49:38 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+            assert_eq!(modified(future), "Sun, 06 Nov 1994 08:49:37 GMT");
+        }
     }
 
     #[test]

@@ -60,7 +60,8 @@ fn poll_drain<T: Stream>(
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(true),
             Poll::Ready(Ok(read)) if screen.left().is_some() => {
-                if screen.pass(&buffer[..read]).is_ok() && screen.is_between() {
+                screen.pass(&buffer[..read], |_| {});
+                if screen.is_between() {
                     return Poll::Ready(true);
                 }
             }

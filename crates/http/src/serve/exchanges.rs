@@ -6,6 +6,7 @@
 
 use super::Activity;
 use crate::fetch::pipeline::first_after;
+use crate::head::Refusal;
 use crate::observe::ExchangeId;
 use anabranch_transport::Stream;
 use std::cell::{Cell, RefCell};
@@ -37,6 +38,8 @@ pub(super) struct Log {
     held: Cell<usize>,
     /// What an answer that is about to be written asks of the transport's order.
     pub(super) rank: Cell<Option<u32>>,
+    /// Why the last head on the stream was refused, until it is answered.
+    pub(super) refusal: RefCell<Option<Refusal>>,
     /// An answer that may not go on before the transport has taken some of them.
     waiting: RefCell<Option<Waker>>,
 }
@@ -60,6 +63,7 @@ impl Log {
                 plain: Cell::new(false),
                 held: Cell::new(0),
                 rank: Cell::new(None),
+                refusal: RefCell::default(),
                 waiting: RefCell::default(),
             })
         });

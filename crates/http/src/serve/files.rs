@@ -177,7 +177,7 @@ impl Site for FileSite {
 
     fn answer(&self, asked: &Asked<'_>) -> Answer {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
-            return Answer::method_not_allowed();
+            return Answer::refuse_method(asked.method);
         }
         if let Some((whole, validators, content_type)) = self.known(asked_path(asked.target)) {
             return typed(validators.choose(asked, whole), content_type);
@@ -199,7 +199,7 @@ impl Site for FileSite {
                 return answer;
             }
         };
-        let (identity, content_type) = (file.identity(), content_type(&below));
+        let (identity, content_type) = (file.identity(), served_type(&below));
         let validators = Rc::new(Validators::new(identity));
         let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
         // Where a link leads is found out each time.
@@ -223,6 +223,17 @@ fn typed(mut answer: Answer, content_type: &str) -> Answer {
         content_type.clone_into(&mut answer.resource.content_type);
     }
     answer
+}
+
+/// The media type of a file, and of text its charset: without it, clients guess.
+fn served_type(file: &Path) -> &'static str {
+    match content_type(file) {
+        "text/html" => "text/html; charset=utf-8",
+        "text/css" => "text/css; charset=utf-8",
+        "text/javascript" => "text/javascript; charset=utf-8",
+        "text/plain" => "text/plain; charset=utf-8",
+        other => other,
+    }
 }
 
 fn not_found() -> Answer {
@@ -414,7 +425,8 @@ fn part(range: &[u8], length: u64) -> Part {
         Some((Some(first), Some(last))) if last < first => Part::Whole,
         Some((Some(first), last)) => Part::Bytes { first, last: last.unwrap_or(u64::MAX).min(length - 1) },
         Some((None, Some(0))) => Part::Beyond,
-        Some((None, Some(_))) if length == 0 => Part::Beyond,
+        // All of nothing, which no Content-Range can say (RFC 9110 §14.1.2).
+        Some((None, Some(_))) if length == 0 => Part::Whole,
         Some((None, Some(last))) => Part::Bytes { first: length.saturating_sub(last), last: length - 1 },
         Some((None, None)) | None => Part::Whole,
     }

@@ -8,6 +8,8 @@
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
 use super::{Activity, ExchangePermit, Service};
+use crate::authority::{Authority, default_port};
+use crate::head::{Judged, is_host, is_path_and_query};
 use crate::http2::client::noting;
 use crate::http2::io::{Frame, Io};
 use crate::http2::priority::{Priority, Turns};
@@ -19,7 +21,8 @@ use anabranch_world::{Tasks, World};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
-use http::Request;
+use http::header::{HOST, HeaderValue};
+use http::{Method, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -46,8 +49,12 @@ pub(super) async fn serve<W, S, O, N>(
     let id = session.id();
     // When the session's task was last woken: what it does then happens at once.
     let woken = Rc::new(Cell::new(service.world.now()));
+    // Frames of answers that have left; and how many of either way there were when something was last accomplished.
+    let gone = Rc::new(Cell::new(0_u64));
+    let (mut seen_gone, mut seen_came, mut calmed) = (0, 0, false);
     let on_frame = {
         let (activity, writer, woken) = (activity.clone(), writer.clone(), woken.clone());
+        let gone = gone.clone();
         let observed = service.clone();
         let mut note = noting(move |stream, piece, first| {
             if first {
@@ -58,11 +65,13 @@ pub(super) async fn serve<W, S, O, N>(
         });
         move |frame: Frame| {
             note(&frame);
+            gone.set(gone.get() + 1);
             writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
             activity.moved(woken.get(), (frame.span.end - frame.span.start) as usize);
         }
     };
-    let (io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
+    let (mut io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
+    let inspector = io.inspect();
     activity.memory.hold(STATE);
     let mut builder = Builder::new();
     builder
@@ -86,15 +95,30 @@ pub(super) async fn serve<W, S, O, N>(
             connection.graceful_shutdown();
         }
         out.begin();
+        inspector.borrow_mut().begin();
         woken.set(service.world.now());
         // What is added in this go is written in it.
         writer.borrow_mut().waker = None;
         loop {
             // What is done is forgotten.
             let _ = tasks.poll_idle(cx);
+            if gone.get() != seen_gone {
+                (seen_gone, seen_came) = (gone.get(), inspector.borrow().frames());
+            }
+            if inspector.borrow().frames() - seen_came > MOST_FRUITLESS
+                && !std::mem::replace(&mut calmed, true)
+            {
+                // RFC 9113 §10.5: frames that are allowed, and too many of them.
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            }
             match connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
+                Poll::Ready(Some(Ok((request, mut respond)))) => {
                     activity.moved(woken.get(), 0);
+                    if service.options.judged == Judged::Strictly && is_malformed(&request) {
+                        // RFC 9113 §8.1.1.
+                        respond.send_reset(Reason::PROTOCOL_ERROR);
+                        continue;
+                    }
                     let answer =
                         answer(service.clone(), activity.clone(), writer.clone(), id, request, respond);
                     // Most are there at once, and need no task.
@@ -121,6 +145,47 @@ pub(super) async fn serve<W, S, O, N>(
     activity.memory.release(STATE);
     session.close();
 }
+
+/// What of RFC 9113 §8.2.1 and §8.3.1 h2 leaves to us: values that begin or end with white space; a target that is none of a
+/// URL; an `:authority` with a user in it, or another than Host.
+fn is_malformed<B>(request: &Request<B>) -> bool {
+    let padded = |value: &HeaderValue| {
+        let value = value.as_bytes();
+        value.first().into_iter().chain(value.last()).any(|byte| matches!(byte, b' ' | b'\t'))
+    };
+    if request.headers().values().any(padded) {
+        return true;
+    }
+    let uri = request.uri();
+    let target = uri.path_and_query().map(http::uri::PathAndQuery::as_str);
+    let asterisk = target == Some("*") && request.method() == Method::OPTIONS;
+    let is_path = |target: &str| target.starts_with('/') && is_path_and_query(target);
+    if !asterisk && !target.is_none_or(is_path) {
+        return true;
+    }
+    let authority = uri.authority().map(http::uri::Authority::as_str);
+    // RFC 9113 §8.5: it says what to connect to.
+    if request.method() == Method::CONNECT && authority.is_none() {
+        return true;
+    }
+    if authority.is_some_and(|authority| !is_host(authority)) {
+        return true;
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let Some(host) = hosts.next() else { return false };
+    let Some(host) = host.to_str().ok().filter(|host| is_host(host)) else { return true };
+    let port = default_port(uri.scheme_str() == Some("https"));
+    hosts.next().is_some() || authority.is_some_and(|authority| !is_same(authority, host, port))
+}
+
+/// Whether two authorities are the same, where `port` is that of the scheme.
+fn is_same(one: &str, other: &str, port: u16) -> bool {
+    let read = |text| Authority::parse(text, Some(port));
+    one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
+}
+
+/// Frames of a client that may come while nothing is asked and nothing leaves of an answer.
+const MOST_FRUITLESS: u64 = 20_000;
 
 /// What h2 holds of a session, about: its buffers either way, and tables of heads.
 const STATE: usize = 64 * 1024;
@@ -273,6 +338,47 @@ impl Writer {
         self.turns.remove(stream);
         if let Some(body) = self.bodies.remove(&stream) {
             self.unsent -= body.unsent;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_h2_lets_through_is_malformed_all_the_same() {
+        let malformed = |uri: &str, fields: &[(&str, &str)]| {
+            let mut request = Request::get(uri);
+            for (name, value) in fields {
+                request = request.header(*name, *value);
+            }
+            is_malformed(&request.body(()).expect("a request"))
+        };
+        for (uri, fields) in [
+            ("https://a.example/x?y", &[("x", "a b"), ("y", "")][..]),
+            ("https://a.example/", &[("host", "A.example:443")]),
+            ("http://a.example:80/", &[("host", "a.example")]),
+            ("http://[::1]:8080/", &[("host", "[::1]:8080")]),
+            ("/", &[("host", "a.example")]),
+            ("/", &[]),
+        ] {
+            assert!(!malformed(uri, fields), "{uri} {fields:?}");
+        }
+        for (uri, fields) in [
+            ("https://a.example/", &[("x", " a")][..]),
+            ("https://a.example/", &[("x", "a\t")]),
+            ("https://a.example/", &[("x", " ")]),
+            ("https://a.example/", &[("host", "b.example")]),
+            ("https://a.example/", &[("host", "a.example:80")]),
+            ("https://a.example/", &[("host", "a.example"), ("host", "a.example")]),
+            ("https://a.example/", &[("host", "")]),
+            ("/", &[("host", "user@a.example")]),
+            ("/", &[("host", "[::1")]),
+            ("https://user@a.example/", &[]),
+            ("https://a.example/%zz", &[]),
+        ] {
+            assert!(malformed(uri, fields), "{uri} {fields:?}");
         }
     }
 }

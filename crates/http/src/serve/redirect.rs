@@ -33,7 +33,7 @@ impl<S: Site> Site for Redirected<S> {
             return answer;
         };
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
-            return Answer::method_not_allowed();
+            return Answer::refuse_method(asked.method);
         }
         // The client knows under which name it has come.
         let host = asked.host.and_then(|host| Authority::parse(host, Some(port)));

@@ -4,14 +4,14 @@ use super::access::{Access, Entry};
 use super::fifo_lock::FifoGuard;
 use super::site::{Answer, Asked, Content, Site};
 use super::stream::{Serving, head_size};
-use super::{Activity, Service};
+use super::{Activity, Service, target_of};
 use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
 use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
 use crate::page::bounded_head;
 use anabranch_world::{Work, World};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderValue};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use std::rc::Rc;
 
@@ -84,13 +84,14 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let host = request.uri().authority().map(http::uri::Authority::as_str);
+    let target = &*target_of(request.uri());
+    let named = request.uri().authority().map(http::uri::Authority::as_str);
+    let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
     // RFC 8470 §5.2: what a copy of a request could change is asked for once more, when it can be no copy.
     let Answer { status, fields, resource } = match early && !request.method().is_safe() {
         true => Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"),
-        false => service.site.answer(&asked),
+        false => service.answer(&asked, request.uri().scheme_str()),
     };
     let mut response = Response::new(());
     *response.status_mut() = status;
@@ -104,9 +105,7 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
             fields.insert(CONTENT_TYPE, kind);
         }
     }
-    if let Some(date) = service.date.now() {
-        fields.insert(DATE, date);
-    }
+    service.date.mark(fields);
     if let Some(head) = resource.head {
         let least = head_size(status, fields);
         fill(fields, (bounded_head(head) as usize).saturating_sub(least));

@@ -19,7 +19,7 @@ pub trait Site: 'static {
     /// conditions, redirections) has its own.
     fn answer(&self, asked: &Asked<'_>) -> Answer {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
-            return Answer::method_not_allowed();
+            return Answer::refuse_method(asked.method);
         }
         match self.find(asked.target) {
             Some(resource) => Answer { status: StatusCode::OK, fields: HeaderMap::new(), resource },
@@ -58,15 +58,28 @@ impl Answer {
     pub fn said(status: StatusCode, text: &'static str) -> Self {
         let resource = Resource {
             content: Content::Bytes(Bytes::from_static(text.as_bytes())),
-            content_type: "text/plain".to_owned(),
+            content_type: "text/plain; charset=utf-8".to_owned(),
             head: None,
         };
         Self { status, fields: HeaderMap::new(), resource }
     }
 
-    /// Refuses all but GET and HEAD.
+    /// Refuses a method, which is neither GET nor HEAD.
     #[must_use]
-    pub fn method_not_allowed() -> Self {
+    pub fn refuse_method(method: &Method) -> Self {
+        // RFC 9110 §9.1: 405 for methods that are known and not allowed, 501 for others.
+        let known = [
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+            Method::TRACE,
+            Method::CONNECT,
+        ];
+        if !known.contains(method) {
+            return Self::said(StatusCode::NOT_IMPLEMENTED, "this method is not known here\n");
+        }
         let mut answer = Self::said(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here\n");
         answer.fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         answer

@@ -4,11 +4,12 @@ use super::access::{Access, Entry};
 use super::drain::drain;
 use super::exchanges::{Answering, Log};
 use super::fifo_lock::FifoGuard;
-use super::screen::{POISON, Screen};
+use super::screen::{STAND_IN_METHOD, Screen};
 use super::site::{Answer, Asked, Content, PATTERN_TYPE, PIECE, Site};
-use super::{Activity, ExchangePermit, Service};
+use super::{Activity, ExchangePermit, Service, target_of};
 use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
+use crate::head::Refusal;
 use crate::http2::priority::Priority;
 use crate::limits::SlotHandle;
 use crate::observe::{ExchangeId, Observer};
@@ -16,10 +17,10 @@ use crate::page::bounded_head;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::{Work, World};
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, HeaderName, HeaderValue, SERVER};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, SERVER};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1::{self, Parts};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -52,7 +53,7 @@ pub(super) async fn serve<W, S, O, N>(
     let exchanges = log.clone();
     let mut io = Io {
         stream,
-        screen: Screen::default(),
+        screen: Screen::new(limits.0, service.options.judged),
         ahead: Bytes::new(),
         log: log.clone(),
         service: service.clone(),
@@ -66,8 +67,8 @@ pub(super) async fn serve<W, S, O, N>(
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
         .header_read_timeout(None)
-        // Who asks on a fresh stream says at once that nothing more comes.
-        .half_close(session.fresh_streams())
+        // RFC 9112 §9.6: who says that nothing more comes may still want the answer.
+        .half_close(true)
         .max_buf_size(limits.0.max(MIN_BUFFER))
         .max_header_size(limits.0);
     let mut connection = http.serve_connection(io, answer);
@@ -101,8 +102,12 @@ pub(super) async fn serve<W, S, O, N>(
         }
         drop(held);
         // The next requests may be there already. Nothing of a buffer would hold all of it.
-        io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
-        if io.ahead.is_empty() && !io.stream.half_closes() {
+        if io.ahead.is_empty() {
+            io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
+        } else if !read_buf.is_empty() {
+            io.ahead = [&read_buf[..], &io.ahead[..]].concat().into();
+        }
+        if io.ahead.is_empty() && io.screen.is_between() && !io.stream.half_closes() {
             // Whom nobody holds is taken in anew with its next request: until then there is no task.
             io.log.unwritten.take();
             break (Ok(()), io);
@@ -197,15 +202,20 @@ where
         // The transport's streams leave in the order that HTTP/2 and HTTP/3 write in, where it has an order.
         log.rank.set(Some(Priority::read(field).short_rank(asked)));
     }
-    let (mut response, head) = respond(&service, &request);
+    let exchanges = log.clone();
+    let (mut response, head) = respond(&service, &exchanges, &request);
     response.body_mut().turn = turn;
     response.body_mut().answering = Some(answering);
     if let Some(log) = &service.options.log {
+        let (method, target) = match request.method() == STAND_IN_METHOD {
+            true => ("-".to_owned(), "-".to_owned()),
+            false => (request.method().to_string(), request.uri().to_string()),
+        };
         let access = Access {
             peer: activity.peer.as_deref().copied(),
             stream: exchange.stream,
-            method: request.method().to_string(),
-            target: request.uri().to_string(),
+            method,
+            target,
             version: request.version(),
             status: response.status().as_u16(),
             bytes: 0,
@@ -239,16 +249,19 @@ impl Drop for Serving {
 /// The response, and how many bytes its head has.
 fn respond<W: World, S: Site, O>(
     service: &Service<W, S, O>,
+    log: &Log,
     request: &Request<Incoming>,
 ) -> (Response<ContentBody>, u64) {
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let refusal = (request.method() == STAND_IN_METHOD).then(|| log.refusal.take()).flatten();
+    let refused = refusal.is_some();
+    let target = &*target_of(request.uri());
+    // RFC 9112 §3.2.2: a URL says of whom something is asked, whatever Host says.
+    let named = request.uri().authority().map(http::uri::Authority::as_str);
+    let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
-    let refused = !names_its_host(request.version(), request.headers());
-    let Answer { status, fields, resource } = if refused {
-        Answer::said(StatusCode::BAD_REQUEST, "a request names one Host\n")
-    } else {
-        service.site.answer(&asked)
+    let Answer { status, fields, resource } = match refusal {
+        Some(refusal) => refused_with(refusal),
+        None => service.answer(&asked, request.uri().scheme_str()),
     };
     let mut response = Response::new(ContentBody {
         content: resource.content,
@@ -268,12 +281,11 @@ fn respond<W: World, S: Site, O>(
             fields.insert(CONTENT_TYPE, kind);
         }
     }
-    if refused || asks_to_close(request) {
+    // RFC 9931: what follows a refused CONNECT is no request.
+    if refused || request.method() == Method::CONNECT || asks_to_close(request) {
         fields.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Some(date) = service.date.now() {
-        fields.insert(DATE, date);
-    }
+    service.date.mark(fields);
     let least = head_size(status, fields);
     let wanted = resource.head.map_or(least, |head| bounded_head(head) as usize);
     let gap = wanted.saturating_sub(least);
@@ -328,15 +340,12 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     gap
 }
 
-/// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, and in it nothing that would end an authority, nor a space.
-fn names_its_host(version: Version, fields: &HeaderMap) -> bool {
-    let mut hosts = fields.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (None, _) => version < Version::HTTP_11,
-        (Some(_), Some(_)) => false,
-        // More is not asked of it: pages name hosts as they like.
-        (Some(host), None) => !host.as_bytes().iter().any(|byte| b"/?# \t".contains(byte)),
-    }
+/// The answer to a head that was refused.
+fn refused_with(refusal: Refusal) -> Answer {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut answer = Answer::said(status, "");
+    answer.resource.content = Content::Bytes(format!("{}\n", refusal.why).into());
+    answer
 }
 
 fn asks_to_close(request: &Request<Incoming>) -> bool {
@@ -463,24 +472,59 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         if seen.is_empty() {
             return;
         }
-        self.ahead = match self.screen.pass(&seen) {
-            Ok(()) => seen,
-            Err(good) => [&seen[..good], POISON].concat().into(),
-        };
+        let mut passed = Vec::with_capacity(seen.len());
+        self.screen.pass(&seen, |bytes| passed.extend_from_slice(bytes));
+        self.ahead = passed.into();
+        self.screened();
+    }
+
+    /// The screen has looked at something.
+    fn screened(&mut self) {
+        if let Some(refusal) = self.screen.take_refusal() {
+            self.log.refusal.replace(Some(refusal));
+        }
         self.note_head();
     }
 
     /// Something has come that hyper is to look at; false at the end.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.ahead.is_empty() {
-            let mut first = [0; FIRST_BYTES];
-            let mut into = ReadBuf::new(&mut first);
-            let read = ready!(Pin::new(&mut *self).poll_read(cx, into.unfilled()));
+            let mut passed = Vec::new();
+            let read = ready!(self.poll_pass(cx, FIRST_BYTES, |bytes| passed.extend_from_slice(bytes)));
             if read.is_ok() {
-                self.ahead = Bytes::copy_from_slice(into.filled());
+                self.ahead = passed.into();
             }
         }
         Poll::Ready(!self.ahead.is_empty())
+    }
+
+    /// Reads, at most so many bytes at a time, until there is something that hyper may have, which `out` takes; or to the end.
+    fn poll_pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        mut out: impl FnMut(&[u8]),
+    ) -> Poll<io::Result<()>> {
+        let mut buffer = [0; READ_BYTES];
+        let mut any = false;
+        while !any {
+            if self.screen.has_refused() {
+                // Behind what was refused nothing comes. An end would be taken for the client's.
+                return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            let room = most.clamp(1, buffer.len());
+            let read = ready!(self.stream.poll_read(cx, &mut buffer[..room]))?;
+            if read == 0 {
+                break;
+            }
+            self.screen.pass(&buffer[..read], |bytes| {
+                any |= !bytes.is_empty();
+                out(bytes);
+            });
+            self.activity.moved(self.service.world.now(), read);
+            self.screened();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -495,28 +539,15 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
             into.put_slice(&self.ahead.split_to(length));
             return Poll::Ready(Ok(()));
         }
-        if self.screen.has_refused() {
-            return Poll::Ready(Ok(()));
-        }
-        let mut buffer = [0; READ_BYTES];
-        let room = into.remaining().saturating_sub(POISON.len()).clamp(1, buffer.len());
-        match self.stream.poll_read(cx, &mut buffer[..room]) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
-            Poll::Ready(Ok(read)) => {
-                match self.screen.pass(&buffer[..read]) {
-                    Ok(()) => into.put_slice(&buffer[..read]),
-                    Err(good) => {
-                        into.put_slice(&buffer[..good]);
-                        into.put_slice(&POISON[..POISON.len().min(into.remaining())]);
-                    }
-                }
-                let now = self.service.world.now();
-                self.activity.moved(now, read);
-                self.note_head();
-                Poll::Ready(Ok(()))
-            }
-        }
+        // What was held of a head may be more than there is room for.
+        let mut more = Vec::new();
+        let read = self.poll_pass(cx, into.remaining(), |bytes| {
+            let (now, later) = bytes.split_at(bytes.len().min(into.remaining()));
+            into.put_slice(now);
+            more.extend_from_slice(later);
+        });
+        self.ahead = more.into();
+        read
     }
 }
 
@@ -573,25 +604,6 @@ const FIRST_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_request_names_one_host() {
-        let named = |version: Version, hosts: &[&'static str]| {
-            let mut fields = HeaderMap::new();
-            for host in hosts {
-                fields.append(HOST, HeaderValue::from_static(host));
-            }
-            names_its_host(version, &fields)
-        };
-        for host in ["", "a", "a.example:80", "[::1]:8080", "192.0.2.1"] {
-            assert!(named(Version::HTTP_11, &[host]), "{host}");
-        }
-        for host in ["a/b", "http://a", "a?b", "a#b"] {
-            assert!(!named(Version::HTTP_11, &[host]), "{host}");
-        }
-        assert!(named(Version::HTTP_10, &[]) && !named(Version::HTTP_11, &[]));
-        assert!(!named(Version::HTTP_10, &["a", "a"]) && !named(Version::HTTP_11, &["a", "b"]));
-    }
 
     #[test]
     fn a_head_grows_by_exactly_the_gap() {

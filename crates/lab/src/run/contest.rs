@@ -5,6 +5,7 @@ use super::topology::ContestantHosts;
 use crate::plan::contestant::Pairs;
 use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
+use anabranch_http::head::Judged;
 use anabranch_http::mapping::{Policy, Think};
 use anabranch_http::observe::{Recorder, Unobserved};
 use anabranch_http::serve::{self, PageSite, Versions};
@@ -201,6 +202,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         options: serve::Options {
             service_time: workload.server_time,
             serial: workload.serial_server,
+            judged: Judged::AsRecorded,
             versions: match (&contestant.http2, contestant.http3) {
                 (Some(_), _) => Versions::Http2,
                 (None, true) => Versions::Http3,

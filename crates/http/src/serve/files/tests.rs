@@ -66,10 +66,10 @@ fn body(answer: &Answer) -> Vec<u8> {
 #[test]
 fn files_have_their_types_and_directories_their_index() {
     let (_scratch, site) = Scratch::new("types");
-    assert_eq!(ask(&site, "/"), (200, b"<p>home".to_vec(), "text/html".to_owned()));
+    assert_eq!(ask(&site, "/"), (200, b"<p>home".to_vec(), "text/html; charset=utf-8".to_owned()));
     assert_eq!(ask(&site, "/index.html?x=1").0, 200);
-    assert_eq!(ask(&site, "/sub/"), (200, b"<p>sub".to_vec(), "text/html".to_owned()));
-    assert_eq!(ask(&site, "/sub/a%20b.css"), (200, b"p{}".to_vec(), "text/css".to_owned()));
+    assert_eq!(ask(&site, "/sub/"), (200, b"<p>sub".to_vec(), "text/html; charset=utf-8".to_owned()));
+    assert_eq!(ask(&site, "/sub/a%20b.css"), (200, b"p{}".to_vec(), "text/css; charset=utf-8".to_owned()));
     assert_eq!(ask(&site, "//sub//.//a%20b.css").0, 200);
     assert_eq!(ask(&site, "/within").1, b"0123456789");
     assert_eq!(ask(&site, "/nothing"), (200, Vec::new(), "application/octet-stream".to_owned()));
@@ -145,6 +145,9 @@ fn parts_are_what_was_asked_for() {
     assert_eq!((head.status.as_u16(), head.resource.content.length()), (200, 10));
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=0-")]);
     assert_eq!(empty.status, 416);
+    // All of nothing, which no Content-Range can say.
+    let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=-1")]);
+    assert_eq!((empty.status.as_u16(), empty.resource.content.length()), (200, 0));
 }
 
 /// RFC 9110 §13.2.2, step by step.

@@ -1,0 +1,381 @@
+//! The head of a request over HTTP/1.x, read so strictly that nobody can read it as another.
+//!
+//! Two programs that see the same bytes as different messages let one client speak in the name of another (request
+//! smuggling). So a server and a gateway refuse what RFC 9112 lets a recipient repair: a line that ends with a bare CR or
+//! LF, a folded field, two lengths, a length beside a transfer coding, a transfer coding other than chunked, a Host that
+//! is no authority. What is refused has a status and a line of text.
+//!
+//! Home of RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they say which
+//! requests are refused.
+
+use crate::authority::is_authority;
+use crate::framing::Framing;
+use std::borrow::Cow;
+
+/// A request that is refused, and how it is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The status of the answer.
+    pub status: u16,
+    /// One line: what is wrong.
+    pub why: Cow<'static, str>,
+}
+
+impl Refusal {
+    /// A refusal with this status.
+    pub fn new(status: u16, why: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, why: why.into() }
+    }
+
+    /// A refusal with status 400.
+    #[must_use]
+    pub const fn bad(why: &'static str) -> Self {
+        Self { status: 400, why: Cow::Borrowed(why) }
+    }
+}
+
+/// The four forms of a request target (RFC 9112 §3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form<'a> {
+    /// A path and perhaps a query.
+    Origin(&'a str),
+    /// A URL of `http` or `https`.
+    Absolute {
+        /// The scheme is `https`.
+        secure: bool,
+        /// The host, and perhaps a port.
+        authority: &'a str,
+        /// Path and query as written: may be empty, or begin with `?`.
+        path: &'a str,
+    },
+    /// Host and port of CONNECT.
+    Authority(&'a str),
+    /// `*`.
+    Asterisk,
+}
+
+/// The head of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head<'a, 'f> {
+    /// The method.
+    pub method: &'a str,
+    /// The request target as written.
+    pub target: &'a str,
+    /// Its form.
+    pub form: Form<'a>,
+    /// The minor version, as it is understood: 0 or 1.
+    pub minor: u8,
+    /// Where the digit of the minor version stands.
+    pub minor_at: usize,
+    /// The value of Host.
+    pub host: Option<&'a str>,
+    /// How the body ends.
+    pub framing: Framing,
+    /// All fields.
+    pub fields: &'f [httparse::Header<'a>],
+}
+
+/// Room for the fields of a head.
+pub type Room<'a> = [httparse::Header<'a>; MAX_FIELDS];
+
+/// Whose requests are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Judged {
+    /// Those of anybody.
+    #[default]
+    Strictly,
+    /// Those of recorded pages: hosts and targets are what a recording says, whether URLs can be so or not.
+    AsRecorded,
+}
+
+impl<'a, 'f> Head<'a, 'f> {
+    /// Reads a whole head, which [`end_of_head`] has found.
+    ///
+    /// # Errors
+    /// How the request is to be answered.
+    pub fn parse(head: &'a [u8], judged: Judged, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
+        let end = head.windows(2).position(|pair| pair == b"\r\n").ok_or(MALFORMED)?;
+        let (method, target, version) = request_line(&head[..end])?;
+        let minor = minor_version(version)?;
+        let fields = &head[end + 2..];
+        // RFC 9112 §5.2: a line that begins with white space goes on with the field before. Nothing may come before the
+        // first field either (§2.2).
+        if fields.first().is_some_and(is_blank)
+            || fields.windows(2).any(|pair| pair[0] == b'\n' && is_blank(&pair[1]))
+        {
+            return Err(Refusal::bad("a field is folded"));
+        }
+        let fields: &'f [httparse::Header<'a>] = match httparse::parse_headers(fields, room) {
+            Ok(httparse::Status::Complete((length, parsed))) if length == fields.len() => parsed,
+            Ok(_) => return Err(MALFORMED),
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(Refusal::new(431, "the request has too many fields"));
+            }
+            Err(httparse::Error::HeaderName) => return Err(Refusal::bad("a field name is malformed")),
+            Err(_) => return Err(Refusal::bad("a field is malformed")),
+        };
+        let form = form_of(method, target, judged)?;
+        let host = host_of(fields, minor, judged)?;
+        let framing = framing_of(fields, minor)?;
+        let minor_at = end - 1;
+        Ok(Self { method, target, form, minor, minor_at, host, framing, fields })
+    }
+}
+
+const MALFORMED: Refusal = Refusal::bad("the head is malformed");
+
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// Looks for the end of a head in `bytes`, from `at` on, which moves. Lines end with CR LF and nothing else.
+///
+/// # Errors
+/// The bytes cannot become a head.
+pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusal> {
+    while let Some(&byte) = bytes.get(*at) {
+        match byte {
+            // RFC 9112 §2.2: a line may end with LF alone. Not here, where others may see no end.
+            b'\n' if *at == 0 || bytes[*at - 1] != b'\r' => {
+                return Err(Refusal::bad("a line ends with LF alone"));
+            }
+            b'\n' if bytes[..=*at].ends_with(b"\r\n\r\n") => {
+                *at += 1;
+                return Ok(Some(*at));
+            }
+            b'\r' if bytes.get(*at + 1).is_some_and(|next| *next != b'\n') => {
+                return Err(Refusal::bad("a CR is not followed by LF"));
+            }
+            // What follows is not known yet.
+            b'\r' if *at + 1 == bytes.len() => return Ok(None),
+            0 => return Err(Refusal::bad("the head contains a NUL")),
+            _ => {}
+        }
+        *at += 1;
+    }
+    Ok(None)
+}
+
+/// The refusal of a head that has more bytes than a server takes, of which these have come.
+#[must_use]
+pub fn too_large(head: &[u8], most: usize) -> Refusal {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let is_line = line.len() == head.len() || line.len() > most;
+    match line.iter().position(|&byte| byte == b' ') {
+        // RFC 9112 §3: 414 for a target that is too long, 501 for a method that is.
+        Some(at) if is_line && at < most => TOO_LONG,
+        _ if is_line => Refusal::new(501, "the method is too long to be known"),
+        _ => Refusal::new(431, "the head is too large"),
+    }
+}
+
+const TOO_LONG: Refusal = Refusal { status: 414, why: Cow::Borrowed("the request target is too long") };
+
+/// RFC 9112 §3: method, target and version, with one space between them.
+fn request_line(line: &[u8]) -> Result<(&str, &str, &[u8]), Refusal> {
+    let mut parts = line.split(|&byte| byte == b' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(Refusal::bad("the request line is malformed"));
+    };
+    if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
+        return Err(Refusal::bad("the method is malformed"));
+    }
+    let target = std::str::from_utf8(target).ok().filter(|text| !text.is_empty());
+    let target = target.ok_or(Refusal::bad("the request target is malformed"))?;
+    let method = std::str::from_utf8(method).map_err(|_| MALFORMED)?;
+    if target.len() > MAX_TARGET {
+        return Err(TOO_LONG);
+    }
+    Ok((method, target, version))
+}
+
+/// RFC 9112 §2.3: a later minor version is understood as the latest that is known here.
+fn minor_version(version: &[u8]) -> Result<u8, Refusal> {
+    match version {
+        b"HTTP/1.0" => Ok(0),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Ok(1),
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+            Err(Refusal::new(505, "the request is of another version than HTTP/1"))
+        }
+        _ => Err(Refusal::bad("the version of the request is malformed")),
+    }
+}
+
+fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>, Refusal> {
+    if method == "CONNECT" {
+        // RFC 9110 §9.3.6: the port is always written.
+        let written = target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty());
+        let good = written && is_authority(target);
+        return if good { Ok(Form::Authority(target)) } else { Err(Refusal::bad("CONNECT needs HOST:PORT")) };
+    }
+    if target == "*" {
+        // RFC 9112 §3.2.4.
+        return if method == "OPTIONS" { Ok(Form::Asterisk) } else { Err(Refusal::bad("* is for OPTIONS")) };
+    }
+    if target.starts_with('/') {
+        return match judged == Judged::AsRecorded || is_path_and_query(target) {
+            true => Ok(Form::Origin(target)),
+            false => Err(INVALID_TARGET),
+        };
+    }
+    let neither = Refusal::bad("the request target is neither a path nor a URL");
+    let (scheme, rest) = target.split_once("://").ok_or(neither)?;
+    let secure = scheme.eq_ignore_ascii_case("https");
+    if !secure && !scheme.eq_ignore_ascii_case("http") {
+        return Err(Refusal::bad("the scheme is neither http nor https"));
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    // RFC 9110 §4.2.1, §4.2.4: a host has to be there, and a user must not.
+    if authority.is_empty()
+        || authority.starts_with(':')
+        || authority.contains('%')
+        || !is_authority(authority)
+    {
+        return Err(Refusal::bad("the URL has no valid host"));
+    }
+    if !is_path_and_query(path) {
+        return Err(INVALID_TARGET);
+    }
+    Ok(Form::Absolute { secure, authority, path })
+}
+
+const INVALID_TARGET: Refusal = Refusal::bad("the request target has an invalid character");
+
+/// Whether this can be the path and the query of a URL, as a server is asked for them: RFC 3986 §3.3, §3.4, and beyond
+/// that the marks that browsers send as they are (`[ ] ^ |`; in a query also `\ { } %` and the grave accent). A fragment is
+/// none of either.
+#[must_use]
+pub fn is_path_and_query(text: &str) -> bool {
+    let (path, query) = text.split_once('?').unwrap_or((text, ""));
+    let bytes = path.as_bytes();
+    let encoded = |at: usize| {
+        let digits = bytes.get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let in_path = |(at, &byte): (usize, &u8)| match byte {
+        b'%' => encoded(at),
+        _ => is_path_byte(byte),
+    };
+    bytes.iter().enumerate().all(in_path)
+        && query
+            .bytes()
+            .all(|byte| is_path_byte(byte) || matches!(byte, b'?' | b'%' | b'\\' | b'`' | b'{' | b'}'))
+}
+
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/[]^|".contains(&byte)
+}
+
+/// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, that is an authority, or empty.
+fn host_of<'a>(
+    fields: &[httparse::Header<'a>],
+    minor: u8,
+    judged: Judged,
+) -> Result<Option<&'a str>, Refusal> {
+    let mut hosts = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
+    match (hosts.next(), hosts.next()) {
+        (None, _) if minor == 0 => Ok(None),
+        (None, _) => Err(Refusal::bad("the request has no Host field")),
+        (Some(_), Some(_)) => Err(Refusal::bad("the request has several Host fields")),
+        (Some(field), None) => {
+            let host = std::str::from_utf8(field.value).ok().map(|host| host.trim_matches([' ', '\t']));
+            let good = |host: &&str| match judged {
+                Judged::Strictly => is_host(host),
+                Judged::AsRecorded => !host.contains(['/', '?', '#', ' ', '\t']),
+            };
+            host.filter(good).map(Some).ok_or(Refusal::bad("the Host field is malformed"))
+        }
+    }
+}
+
+/// Whether this can be the value of Host (RFC 9110 §7.2): an authority, or nothing.
+#[must_use]
+pub fn is_host(text: &str) -> bool {
+    text.is_empty() || is_authority(text)
+}
+
+/// RFC 9112 §6.3: how the body of a request ends.
+fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Refusal> {
+    let mut length = None;
+    let mut coded = None;
+    for field in fields {
+        if field.name.eq_ignore_ascii_case("content-length") {
+            // RFC 9110 §8.6: one number. A second one is refused even if it says the same.
+            let number = number(field.value).filter(|_| length.is_none());
+            length = Some(number.ok_or(Refusal::bad("Content-Length is not one number"))?);
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") && coded.replace(field.value).is_some()
+        {
+            return Err(Refusal::bad("the request has several transfer codings"));
+        }
+    }
+    match (coded, length) {
+        (None, None) => Ok(Framing::Empty),
+        (None, Some(length)) => Ok(Framing::Length(length)),
+        // RFC 9112 §6.1: a message with both may be an attempt at smuggling.
+        (Some(_), Some(_)) => Err(Refusal::bad("the request has a length and a transfer coding")),
+        // RFC 9112 §6.1: what HTTP/1.0 says so is framed by mistake.
+        (Some(_), None) if minor == 0 => Err(Refusal::bad("HTTP/1.0 has no transfer codings")),
+        (Some(codings), None) => {
+            let codings: Vec<&[u8]> = codings.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
+            let chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(b"chunked");
+            match codings.split_last() {
+                Some((last, [])) if chunked(last) => Ok(Framing::Chunked),
+                // RFC 9112 §6.1: what is not known is answered with 501, as long as it is clear where the body ends.
+                Some((last, others)) if chunked(last) && !others.iter().any(|other| chunked(other)) => {
+                    Err(Refusal::new(501, "chunked is the only transfer coding that is known here"))
+                }
+                _ => Err(Refusal::bad("the transfer coding does not end with chunked")),
+            }
+        }
+    }
+}
+
+/// RFC 9110 §8.6: digits only, no sign, no list.
+#[must_use]
+pub fn number(value: &[u8]) -> Option<u64> {
+    let value = value.trim_ascii();
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// The most fields a head may have.
+pub const MAX_FIELDS: usize = 100;
+/// The longest request target, bytes.
+const MAX_TARGET: usize = 65_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_end_with_an_empty_line_of_cr_lf_only() {
+        let end = |text: &[u8]| {
+            let (mut at, mut found) = (0, Ok(None));
+            // However it is cut.
+            for length in 1..=text.len() {
+                found = end_of_head(&text[..length], &mut at);
+                if !matches!(found, Ok(None)) {
+                    break;
+                }
+            }
+            found.map_err(|refusal| refusal.status)
+        };
+        assert_eq!(end(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nrest"), Ok(Some(27)));
+        assert_eq!(end(b"GET / HTTP/1.1\r\nHost: a\r\n"), Ok(None));
+        assert_eq!(end(b"GET / HTTP/1.1\nHost: a\r\n\r\n"), Err(400));
+        assert_eq!(end(b"GET / HTTP/1.1\r\nHost: a\n\n"), Err(400));
+        assert_eq!(end(b"GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n"), Err(400));
+        assert_eq!(end(b"GET / HTTP/1.1\r\nHost: a\0\r\n\r\n"), Err(400));
+        assert_eq!(end(b"GET / HTTP/1.1\r\r\n\r\n"), Err(400));
+    }
+}

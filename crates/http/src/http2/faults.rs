@@ -1,0 +1,199 @@
+//! Errors of a client's frames by the code that RFC 9113 has for them (§4.2, §5.1, §6), where h2 says PROTOCOL_ERROR.
+//!
+//! Frames are followed by their headers, and settings by their values. Heads are not unpacked: what is wrong with their
+//! compression (COMPRESSION_ERROR, §4.3) only h2 sees, which tells it as PROTOCOL_ERROR.
+
+use h2::Reason;
+use std::collections::VecDeque;
+
+/// Follows the frames that come from a client.
+#[derive(Debug)]
+pub(crate) struct Inspector {
+    /// Bytes that are to pass before the next header.
+    skip: u64,
+    /// They are settings.
+    settings: bool,
+    /// What has passed of a header, or of a setting.
+    part: Vec<u8>,
+    /// The latest streams that the client has ended.
+    ended: VecDeque<u32>,
+    /// The first error since [`Self::begin`].
+    fault: Option<Reason>,
+    /// Frames so far.
+    frames: u64,
+}
+
+impl Inspector {
+    /// Of a client that begins with so many bytes of a preface.
+    pub(crate) fn new(preface: usize) -> Self {
+        Self {
+            skip: preface as u64,
+            settings: false,
+            part: Vec::new(),
+            ended: VecDeque::new(),
+            fault: None,
+            frames: 0,
+        }
+    }
+
+    /// Forgets an error that h2 has not minded.
+    pub(crate) fn begin(&mut self) {
+        self.fault = None;
+    }
+
+    /// The first error since [`Self::begin`].
+    pub(crate) fn fault(&self) -> Option<Reason> {
+        self.fault
+    }
+
+    /// Frames so far.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Looks at what came next.
+    pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let left = if self.skip == 0 { HEADER } else { SETTING };
+            if self.skip > 0 && !self.settings {
+                let skipped = self.skip.min(bytes.len() as u64);
+                self.skip -= skipped;
+                bytes = &bytes[skipped as usize..];
+                continue;
+            }
+            let taken = bytes.len().min(left - self.part.len());
+            self.part.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            if self.part.len() < left {
+                return;
+            }
+            let part = std::mem::take(&mut self.part);
+            if self.skip == 0 { self.header(&part) } else { self.setting(&part) }
+        }
+    }
+
+    fn header(&mut self, header: &[u8]) {
+        let &[a, b, c, kind, flags, d, e, f, g] = header else { return };
+        let length = u32::from_be_bytes([0, a, b, c]);
+        let stream = u32::from_be_bytes([d, e, f, g]) & (u32::MAX >> 1);
+        self.frames += 1;
+        // A setting is looked at whole, and what is none is not looked at.
+        self.settings = kind == SETTINGS && length.is_multiple_of(SETTING as u32);
+        self.skip = length.into();
+        let sized = match kind {
+            PRIORITY => stream == 0 || length == 5,
+            RST_STREAM => stream == 0 || length == 4,
+            SETTINGS => {
+                stream > 0 || (length.is_multiple_of(SETTING as u32) && (flags & ACK == 0 || length == 0))
+            }
+            PING => stream > 0 || length == 8,
+            GOAWAY => stream > 0 || length >= 8,
+            WINDOW_UPDATE => length == 4,
+            _ => true,
+        };
+        if !sized {
+            return self.found(Reason::FRAME_SIZE_ERROR);
+        }
+        let is_ended = self.ended.contains(&stream);
+        if matches!(kind, DATA | HEADERS) && is_ended {
+            return self.found(Reason::STREAM_CLOSED);
+        }
+        let ends = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 || kind == RST_STREAM;
+        if ends && !is_ended {
+            self.ended.push_back(stream);
+            if self.ended.len() > REMEMBERED {
+                self.ended.pop_front();
+            }
+        }
+    }
+
+    /// RFC 9113 §6.5.2: a window of 2^31 or more.
+    fn setting(&mut self, setting: &[u8]) {
+        self.skip -= SETTING as u64;
+        if let &[0, 4, 0x80..=0xff, _, _, _] = setting {
+            self.found(Reason::FLOW_CONTROL_ERROR);
+        }
+    }
+
+    fn found(&mut self, fault: Reason) {
+        self.fault.get_or_insert(fault);
+    }
+}
+
+/// Bytes of a frame's header.
+const HEADER: usize = 9;
+/// Bytes of a setting.
+const SETTING: usize = 6;
+/// Streams that are known to be ended; who comes back to an older one is told PROTOCOL_ERROR.
+const REMEMBERED: usize = 128;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = payload.len().to_be_bytes();
+        [&length[5..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    #[test]
+    fn errors_have_their_codes_however_the_bytes_are_cut() {
+        let head = frame(HEADERS, END_STREAM, 1, b"x");
+        let window = |first| frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0x40, 0, 0, 4, first, 0xff, 0xff, 0xff]);
+        let size = Some(Reason::FRAME_SIZE_ERROR);
+        let closed = Some(Reason::STREAM_CLOSED);
+        for (frames, fault) in [
+            (vec![head.clone(), frame(PING, 0, 0, &[0; 8]), window(0x7f)], None),
+            (vec![frame(SETTINGS, ACK, 0, b""), frame(WINDOW_UPDATE, 0, 1, &[0; 4])], None),
+            (vec![frame(HEADERS, 0, 1, b"x"), frame(DATA, 0, 1, b"y"), frame(HEADERS, 1, 1, b"t")], None),
+            (vec![frame(99, 0, 1, &[0; 50]), frame(GOAWAY, 0, 0, &[0; 20])], None),
+            (vec![frame(PRIORITY, 0, 1, &[0; 4])], size),
+            (vec![frame(RST_STREAM, 0, 1, &[0; 5])], size),
+            (vec![frame(SETTINGS, 0, 0, &[0; 5])], size),
+            (vec![frame(SETTINGS, ACK, 0, &[0; 6])], size),
+            (vec![frame(PING, 0, 0, &[0; 7])], size),
+            (vec![frame(GOAWAY, 0, 0, &[0; 7])], size),
+            (vec![frame(WINDOW_UPDATE, 0, 0, &[0; 3])], size),
+            (vec![window(0x80)], Some(Reason::FLOW_CONTROL_ERROR)),
+            (vec![head.clone(), frame(DATA, 0, 1, b"y")], closed),
+            (vec![head.clone(), head.clone()], closed),
+            (vec![frame(HEADERS, 0, 1, b"x"), frame(RST_STREAM, 0, 1, &[0; 4]), head.clone()], closed),
+            // On stream 0, where they must not be, or not elsewhere: h2 is right.
+            (vec![frame(PRIORITY, 0, 0, &[0; 4]), frame(PING, 0, 1, &[0; 7])], None),
+        ] {
+            let bytes = [&b"preface"[..], &frames.concat()].concat();
+            for cut in 1..bytes.len() {
+                let mut inspector = Inspector::new(7);
+                bytes.chunks(cut).for_each(|part| inspector.pass(part));
+                assert_eq!(
+                    (inspector.fault(), inspector.frames()),
+                    (fault, frames.len() as u64),
+                    "{frames:?}"
+                );
+                inspector.begin();
+                assert_eq!(inspector.fault(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn only_so_many_streams_are_remembered() {
+        let mut inspector = Inspector::new(0);
+        for _ in 0..3 {
+            for stream in 0..=255 {
+                inspector.pass(&frame(RST_STREAM, 0, stream, &[0; 4]));
+            }
+        }
+        assert_eq!(inspector.ended.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,84 @@
+//! Which origins a server answers for (RFC 9110 §7.4).
+
+use super::site::Answer;
+use crate::authority::host_of;
+use http::StatusCode;
+use std::fmt;
+use std::rc::Rc;
+
+/// What a server knows about the connections to it, by which it refuses requests for what is elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct OwnOrigins {
+    /// Sessions are secured, so that resources of `https` may be asked for.
+    pub secure: bool,
+    /// The hosts that the server's certificate names; `None`: any host is answered for.
+    pub names: Option<Names>,
+}
+
+/// Whether the server's certificate names a host, which is a name or an address without brackets.
+#[derive(Clone)]
+pub struct Names(Rc<dyn Fn(&str) -> bool>);
+
+impl Names {
+    /// Those for which `includes` says so.
+    pub fn new(includes: impl Fn(&str) -> bool + 'static) -> Self {
+        Self(Rc::new(includes))
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Names")
+    }
+}
+
+impl OwnOrigins {
+    /// The answer to a request for what the server does not answer for; `scheme` and `authority` as the request has them.
+    pub(super) fn refuse(&self, scheme: Option<&str>, authority: Option<&str>) -> Option<Answer> {
+        match scheme {
+            Some("https") if !self.secure => {
+                // RFC 9110 §7.4: what is meant to be secret did not come over a secured connection.
+                let why = "a resource of https is not served in the clear\n";
+                return Some(Answer::said(StatusCode::BAD_REQUEST, why));
+            }
+            None | Some("http" | "https") => {}
+            Some(_) => {
+                return Some(Answer::said(StatusCode::BAD_REQUEST, "the scheme is neither http nor https\n"));
+            }
+        }
+        let host = host_of(authority.filter(|authority| !authority.is_empty())?);
+        // RFC 9110 §15.5.20.
+        let elsewhere = self.names.as_ref().is_some_and(|names| !(names.0)(host));
+        elsewhere.then(|| {
+            Answer::said(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this server's certificate does not name that host\n",
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_elsewhere_is_refused() {
+        let status = |own: &OwnOrigins, scheme, authority| {
+            own.refuse(scheme, authority).map(|answer| answer.status.as_u16())
+        };
+        let clear = OwnOrigins::default();
+        assert_eq!(status(&clear, Some("https"), Some("a")), Some(400));
+        assert_eq!(status(&clear, Some("ftp"), Some("a")), Some(400));
+        assert_eq!(status(&clear, Some("http"), Some("a")), None);
+        let names = Names::new(|host| host == "a.example" || host == "::1");
+        let secure = OwnOrigins { secure: true, names: Some(names) };
+        for own in ["a.example", "a.example:8443", "a.example:", "[::1]:443", "[::1]", ""] {
+            assert_eq!(status(&secure, Some("https"), Some(own)), None, "{own}");
+        }
+        for other in ["b.example", "[::2]:443", "127.0.0.1"] {
+            assert_eq!(status(&secure, None, Some(other)), Some(421), "{other}");
+        }
+        assert_eq!(status(&secure, None, None), None);
+    }
+}

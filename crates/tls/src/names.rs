@@ -1,0 +1,102 @@
+//! Which hosts a certificate names (RFC 9110 §4.3.4, RFC 9525 §6).
+
+use crate::Identity;
+use crate::server::{Shared, Shown};
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, Error};
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+/// The hosts that the certificate names which a server shows at the time.
+pub struct CertificateNames {
+    shown: Arc<Shown>,
+    /// The host that was named last, and by which certificate.
+    last: RefCell<Option<(Arc<CertifiedKey>, String)>>,
+}
+
+impl fmt::Debug for CertificateNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateNames").finish_non_exhaustive()
+    }
+}
+
+impl CertificateNames {
+    /// Whether it names this host, a name or an address without brackets. A certificate that names nobody at all, as old ones
+    /// do that have but a subject, does not tell hosts apart.
+    #[must_use]
+    pub fn include(&self, host: &str) -> bool {
+        let shown = self.shown.current();
+        let mut last = self.last.borrow_mut();
+        if last.as_ref().is_some_and(|(by, named)| Arc::ptr_eq(by, &shown) && named == host) {
+            return true;
+        }
+        let included = shown.cert.first().is_none_or(|certificate| names(certificate, host));
+        if included {
+            *last = Some((shown, host.to_owned()));
+        }
+        included
+    }
+}
+
+impl Shared {
+    /// The hosts that the server's certificate names.
+    #[must_use]
+    pub fn names(&self) -> CertificateNames {
+        CertificateNames { shown: self.1.clone(), last: RefCell::default() }
+    }
+}
+
+impl Identity {
+    /// Whether the certificate names this host, as [`CertificateNames::include`] says it.
+    #[must_use]
+    pub fn names(&self, host: &str) -> bool {
+        self.chain.first().is_none_or(|certificate| names(certificate, host))
+    }
+}
+
+fn names(certificate: &CertificateDer<'_>, host: &str) -> bool {
+    // RFC 9525 §6.3: the root that a name may end with is none of the certificate's labels.
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let Ok(name) = ServerName::try_from(host) else { return false };
+    let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return true };
+    match verify_server_name(&certificate, &name) {
+        Ok(()) => true,
+        Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })) => {
+            presented.is_empty()
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Server, ServerSettings, Surroundings};
+
+    fn identity(names: &[&str]) -> Identity {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        Identity::self_signed(&names).expect("a certificate")
+    }
+
+    #[test]
+    fn hosts_are_those_of_the_certificate_that_is_shown() {
+        let settings = ServerSettings::of(identity(&["a.example", "*.b.example", "127.0.0.1", "::1"]));
+        let server = Server::new(settings, Surroundings::Real).expect("a server").shared();
+        let names = server.names();
+        for host in ["a.example", "A.Example", "a.example.", "x.b.example", "127.0.0.1", "::1"] {
+            assert!(names.include(host) && names.include(host), "{host}");
+        }
+        for host in ["b.example", "x.y.b.example", "aa.example", "127.0.0.2", "::2", "", "a b"] {
+            assert!(!names.include(host), "{host}");
+        }
+        assert!(names.include("a.example"));
+        server.show(identity(&["c.example"])).expect("shown");
+        assert!(names.include("c.example") && !names.include("a.example"));
+        let nobody = identity(&[]);
+        assert!(nobody.names("a.example") && identity(&["a.example"]).names("a.example"));
+    }
+}

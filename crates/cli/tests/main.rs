@@ -8,6 +8,7 @@ mod beneath;
 mod bulk;
 mod clusters;
 mod commands;
+mod cut;
 mod decode;
 mod descriptors;
 mod dry_run;

@@ -220,7 +220,7 @@ async fn serve(
     let https = if redirects { servers.https_port() } else { None };
     let site = Rc::new(site);
     let clear = Rc::new(Redirected { site: site.clone(), https, http3: None });
-    // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3.
+    // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3, and who has come over HTTP/3 may come again.
     let secure = Rc::new(Redirected { site: site.clone(), https: None, http3: servers.http3_port() });
     let site = Rc::new(Redirected { site, https: None, http3: None });
     for opened in opened {
@@ -236,7 +236,7 @@ async fn serve(
             }
             Opened::Http3(listener, limit) => {
                 let options = Options { versions: Versions::Http3, ..options(limit) };
-                let server = serve::run(world.clone(), listener, site.clone(), options, Unobserved);
+                let server = serve::run(world.clone(), listener, secure.clone(), options, Unobserved);
                 servers.start(&world, server);
             }
             Opened::Ours(here, listener, limit) => {

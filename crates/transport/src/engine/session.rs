@@ -358,6 +358,10 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
         };
         if taken == 0 {
+            // An engine may only say that there is no room. After the end of the session there never is.
+            if let Some(reason) = &session.closed {
+                return Poll::Ready(Err(reason.clone()));
+            }
             session.wait_to_write(stream, cx);
             return Poll::Pending;
         }

@@ -1,4 +1,4 @@
-//! What makes a message of HTTP/2 or HTTP/3 malformed: pseudo-header fields, field names and values, and the content length.
+//! Checks whether a message of HTTP/2 or HTTP/3 is malformed: pseudo-header fields, field names and values, content length.
 //!
 //! Both versions carry a message's control data as fields, so both have these rules. This module has no part in framing: it is
 //! given field lines one by one, and the length of each piece of content.
@@ -185,7 +185,7 @@ impl Section {
         // RFC 9114 §4.3.2.
         let status = status.ok_or(Malformed("a response has no :status"))?;
         let status = StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is no status code"))?;
-        // RFC 9114 §4.5: there is no way to another protocol on a stream.
+        // RFC 9114 §4.5: a stream cannot switch to another protocol.
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Malformed("a response has the status 101"));
         }

@@ -233,7 +233,7 @@ async fn serve(
     let https = if redirects { servers.https_port() } else { None };
     let site = Rc::new(site);
     let clear = Rc::new(Redirected { site: site.clone(), https, http3: None });
-    // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3.
+    // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3, and who has come over HTTP/3 may come again.
     let secure = Rc::new(Redirected { site: site.clone(), https: None, http3: servers.http3_port() });
     let site = Rc::new(Redirected { site, https: None, http3: None });
     for (opened, is_secure) in opened {

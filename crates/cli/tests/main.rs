@@ -7,6 +7,7 @@ mod bulk;
 mod capabilities;
 mod clusters;
 mod commands;
+mod cut;
 mod decode;
 mod descriptors;
 mod dry_run;

@@ -1,65 +1,86 @@
-//! HTTP/3 on the streams of a session: RFC 9114, by the crate `h3`.
+//! HTTP/3 on the streams of a session: RFC 9114, with the static table of QPACK (RFC 9204).
 //!
-//! Frames, settings and QPACK (RFC 9204) are h3's. Ours is what it leaves open: the streams below it, whose bytes a server
-//! writes next (RFC 9218, by the turns of [`http2::priority`](crate::http2::priority)), and bounds on what it holds. h3 needs
-//! no executor and reads no clock. It draws randomness to send what must be ignored (greasing, RFC 9114 §7.2.8), which is
-//! off here. Of QPACK it has the static table alone, so heads are not compressed by what earlier ones held, as they are over
-//! HTTP/2. An exchange has a QUIC stream of its own, and its bytes lie there as an engine's trace counts them.
+//! The layers below `connection` read and write nothing themselves: they are given what came, and say what it was or which
+//! error it is. So each error has the code that the RFC gives it, and each rule is tested without a network. What a message
+//! has to be is said by [`message`](crate::message), for every version that carries heads in fields. Heads are not compressed
+//! by what earlier ones held, as they are over HTTP/2: there is no dynamic table. An exchange has a QUIC stream of its own, and
+//! its bytes lie there as an engine's trace counts them. Which bytes a server writes next (RFC 9218) is decided by the turns
+//! of [`http2::priority`](crate::http2::priority).
 //!
-//! - `streams`: the streams of a session as h3 uses them
+//! - `code`: error codes, and what an error ends
+//! - `frame`: integers and frame headers
+//! - `qpack`: field sections
+//! - `message_reader`: the frames of a request stream; `peer_streams`: the control stream and those of QPACK
+//! - `streams`: a stream as it is read and written; `connection`: all streams of a session
 //! - `client`: exchanges of a fetch; the server's side is `serve`'s
 
 pub(crate) mod client;
+mod code;
+pub(crate) mod connection;
+mod frame;
+mod message_reader;
+mod peer_streams;
+mod qpack;
 pub(crate) mod streams;
 
-use anabranch_transport::CloseReason;
-use h3::error::{ConnectionError, LocalError, StreamError};
-use h3::quic::ConnectionErrorIncoming;
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll};
+pub use code::{Code, Error};
+pub(crate) use frame::kind;
+pub(crate) use message_reader::Event;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode};
+use message_reader::MessageReader;
 
 /// The protocol's name in ALPN (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 /// The largest head that is taken, bytes as HTTP/3 counts them (RFC 9114 §4.2.2).
 pub(crate) const MAX_HEAD: u64 = 64 * 1024;
 
-/// Polls something of h3 that is whole at its first poll, or waits for what is asked for again later.
-pub(crate) fn once<F: Future>(future: F, cx: &mut Context<'_>) -> Option<F::Output> {
-    match pin!(future).as_mut().poll(cx) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
+/// A field section of a request, encoded, and its size as RFC 9114 §4.2.2 counts it.
+pub(crate) fn encode_request(request: &Request<()>) -> (Bytes, u64) {
+    let uri = request.uri();
+    let pseudo = [
+        (":method", Some(request.method().as_str())),
+        (":scheme", uri.scheme_str()),
+        (":authority", uri.authority().map(http::uri::Authority::as_str)),
+        (":path", uri.path_and_query().map(http::uri::PathAndQuery::as_str)),
+    ];
+    encode(pseudo.into_iter().filter_map(|(name, value)| Some((name, value?))), request.headers())
 }
 
-/// Why a connection ended.
-pub(crate) fn told(error: &ConnectionError) -> CloseReason {
-    if error.is_h3_no_error() {
-        return CloseReason::Finished;
-    }
-    match error {
-        ConnectionError::Timeout => CloseReason::TimedOut(String::new()),
-        ConnectionError::Local { error: LocalError::Application { code, reason, .. } } => {
-            CloseReason::Protocol(format!("HTTP/3: {reason} ({code})"))
-        }
-        ConnectionError::Remote(ConnectionErrorIncoming::Undefined(why)) => {
-            let reason = why.downcast_ref::<CloseReason>();
-            reason.cloned().unwrap_or_else(|| CloseReason::Protocol(format!("HTTP/3: {why}")))
-        }
-        other => CloseReason::Protocol(format!("HTTP/3: {other}")),
-    }
+/// A field section of a response, encoded.
+pub(crate) fn encode_response(status: StatusCode, fields: &HeaderMap) -> Bytes {
+    encode(std::iter::once((":status", status.as_str())), fields).0
 }
 
-/// What is wrong with an exchange, in one line.
-pub(crate) fn wrong(error: &StreamError) -> String {
-    match error {
-        StreamError::StreamError { code, reason } => format!("HTTP/3: {reason} ({code})"),
-        StreamError::RemoteTerminate { code } => format!("HTTP/3: cancelled by the peer ({code})"),
-        StreamError::HeaderTooBig { actual_size, max_size } => {
-            format!("HTTP/3: a head of {actual_size} bytes, where {max_size} are taken")
+fn encode<'a>(pseudo: impl Iterator<Item = (&'a str, &'a str)>, fields: &'a HeaderMap) -> (Bytes, u64) {
+    let pseudo = pseudo.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let fields = fields.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let (mut out, mut size) = (Vec::with_capacity(256), 0);
+    let counted =
+        pseudo.chain(fields).inspect(|(name, value)| size += (name.len() + value.len() + 32) as u64);
+    qpack::encode(counted, &mut out);
+    (out.into(), size)
+}
+
+/// Reads the bytes of a request stream, or of the stream of a response, in pieces that end where `cuts` says: how many bytes of
+/// content came. For fuzzing: each outcome is an error code or a message.
+///
+/// # Errors
+/// What is wrong with it, as an end of a connection would tell its peer.
+pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64, Error> {
+    let mut reader = MessageReader::new(is_request, MAX_HEAD);
+    let mut content = 0;
+    for part in bytes.chunks(piece.max(1)) {
+        let mut input = Bytes::copy_from_slice(part);
+        while let Some(event) = reader.read(&mut input)? {
+            match event {
+                Event::Data(data) => content += data.len() as u64,
+                // Nothing more is read of a message with such a head.
+                Event::HeadTooLarge(_) => return Ok(content),
+                Event::Request(_) | Event::Response(_) => {}
+            }
         }
-        StreamError::ConnectionError(error) => told(error).to_string(),
-        StreamError::Undefined(why) => format!("HTTP/3: {why}"),
-        other => format!("HTTP/3: {other}"),
     }
+    reader.end().map(|()| content)
 }

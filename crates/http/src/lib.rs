@@ -11,7 +11,8 @@
 //! | [`alt_svc`] | where else a server is |
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
 //! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
-//! | [`http3`] | HTTP/3: h3 on the streams of a session |
+//! | [`http3`] | HTTP/3: frames, QPACK, and the streams of a session |
+//! | [`message`] | what makes a message of HTTP/2 or HTTP/3 malformed |
 //! | [`head`], [`framing`] | how the head of a request is read, and where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
 //! | [`observe`] | what happened when, at both ends |
@@ -35,6 +36,7 @@ pub mod http2;
 pub mod http3;
 pub mod limits;
 pub mod mapping;
+pub mod message;
 pub mod observe;
 pub mod page;
 

@@ -93,6 +93,10 @@ impl Stream for AnyStream {
         (**self).cancel_code(reading)
     }
 
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
+        (**self).poll_stopped(cx)
+    }
+
     fn finish(&mut self) {
         (**self).finish();
     }

@@ -381,6 +381,13 @@ pub trait Stream: 'static {
         None
     }
 
+    /// Ready, with the code, when the peer has cancelled what we write (RFC 9000 §19.5). Where the transport cannot cancel one
+    /// direction, or a read of the same stream is waiting, it may stay pending.
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
+        let _ = cx;
+        Poll::Pending
+    }
+
     /// Nothing more will be written: the peer reads the end of the stream after
     /// the last byte. A transport without half-close (SCTP) does nothing on the wire.
     fn finish(&mut self);

@@ -5,6 +5,7 @@ mod decode;
 mod dtls;
 mod endpoint;
 mod http;
+mod http3_stream;
 mod text;
 
 /// Something that takes an input and must not panic.
@@ -32,6 +33,7 @@ pub const ALL: &[Target] = &[
     Target { name: "http1", corpus: "http", length: 400, run: http::http1 },
     Target { name: "http2", corpus: "http", length: 600, run: http::http2 },
     Target { name: "http3", corpus: "http", length: 600, run: http::http3 },
+    Target { name: "http3-stream", corpus: "http", length: 400, run: http3_stream::run },
     Target { name: "priority", corpus: "http", length: 200, run: http::priority },
     Target { name: "alt-svc", corpus: "http", length: 60, run: http::alt_svc },
     Target { name: "dtls", corpus: "dtls", length: 300, run: dtls::run },

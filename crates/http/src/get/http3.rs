@@ -2,14 +2,13 @@
 
 use super::requests::{Piece, Unanswered};
 use crate::http2::io::Traffic;
-use crate::http3::client::{self, Exchanged, Requests, response, send};
-use crate::http3::streams::Pipe;
-use crate::http3::{once, told, wrong};
+use crate::http3::client::{self, Exchange, Requests, is_unprocessed, line};
+use crate::http3::connection::Failure;
+use crate::http3::streams::StreamError;
 use anabranch_transport::{CloseReason, Session};
-use bytes::{Buf, Bytes};
-use h3::error::{Code, StreamError};
+use bytes::Bytes;
 use http::Request;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -37,10 +36,10 @@ pub(super) async fn begin<S: Session>(
     (Rc<dyn Asking>, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>),
     CloseReason,
 > {
-    let (mut connection, requests) = client::begin(session.clone()).await?;
+    let (mut driver, requests) = client::begin(session.clone()).await?;
     let traffic = requests.count();
     let conversation = async move {
-        let reason = told(&poll_fn(|cx| connection.poll_close(cx)).await);
+        let reason = poll_fn(|cx| driver.poll(cx)).await;
         session.close();
         if reason.is_graceful() { Ok(()) } else { Err(reason) }
     };
@@ -49,24 +48,17 @@ pub(super) async fn begin<S: Session>(
 
 impl<S: Session> Asking for Requests<S> {
     fn ask(&self, request: Request<()>) -> Box<dyn Coming> {
-        let mut requests = self.clone();
-        let sending = Box::pin(async move {
-            let stream = send(&mut requests, request).await?;
-            let pipe = requests.pipe(&stream);
-            Ok((stream, pipe))
-        });
-        Box::new(Reply::<S>::Sending(sending))
+        let requests = self.clone();
+        Box::new(Reply::<S>::Sending(Box::pin(async move { requests.send(&request).await })))
     }
 }
 
-/// A stream of h3, and what is beneath it.
-type Sent<S> = (Exchanged<S>, Option<Rc<RefCell<Pipe<<S as Session>::Stream>>>>);
-type Sending<S> = Pin<Box<dyn Future<Output = Result<Sent<S>, StreamError>>>>;
+type Sending<S> = Pin<Box<dyn Future<Output = Result<Exchange<S>, Failure>>>>;
 
 enum Reply<S: Session> {
     Sending(Sending<S>),
-    Head(Sent<S>),
-    Body(Sent<S>),
+    Head(Exchange<S>),
+    Body(Exchange<S>),
     Over,
 }
 
@@ -75,14 +67,14 @@ impl<S: Session> Coming for Reply<S> {
         if let Self::Sending(sending) = self {
             match ready!(sending.as_mut().poll(cx)) {
                 Ok(sent) => *self = Self::Head(sent),
-                Err(error) => {
+                Err(failure) => {
                     *self = Self::Over;
-                    return Poll::Ready(Err(unanswered(&error)));
+                    return Poll::Ready(Err(unanswered(&failure)));
                 }
             }
         }
         Poll::Ready(match self {
-            Self::Head((stream, _)) | Self::Body((stream, _)) => Ok(stream.id().index()),
+            Self::Head(exchange) | Self::Body(exchange) => Ok(exchange.pipe().borrow().number()),
             _ => Err(Unanswered { reason: CloseReason::Aborted, unprocessed: false }),
         })
     }
@@ -90,41 +82,26 @@ impl<S: Session> Coming for Reply<S> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
         ready!(self.poll_sent(cx))?;
         match self {
-            Self::Head((stream, _)) => {
-                // What has come of the head is kept by the stream.
-                let Some(head) = once(response::<S>(stream), cx) else { return Poll::Pending };
-                let (head, ()) = head.map_err(|error| unanswered(&error))?.into_parts();
-                if let Self::Head(sent) = std::mem::replace(self, Self::Over) {
-                    *self = Self::Body(sent);
+            Self::Head(exchange) => {
+                let head = ready!(exchange.poll_head(cx)).map_err(|failure| unanswered(&failure))?;
+                if let Self::Head(exchange) = std::mem::replace(self, Self::Over) {
+                    *self = Self::Body(exchange);
                 }
-                Poll::Ready(Ok(Piece::Head(head.status, head.headers)))
+                Poll::Ready(Ok(Piece::Head(head.status, head.fields)))
             }
-            Self::Body((stream, pipe)) => {
-                let piece = match ready!(stream.poll_recv_data(cx)).map_err(|error| unanswered(&error))? {
-                    None => return Poll::Ready(Ok(Piece::End)),
-                    Some(mut piece) => piece.copy_to_bytes(piece.remaining()),
-                };
-                if let Some(pipe) = pipe {
-                    pipe.borrow_mut().took(piece.len());
-                }
-                Poll::Ready(Ok(Piece::Body(piece)))
+            Self::Body(exchange) => {
+                let piece = ready!(exchange.poll_data(cx)).map_err(|failure| unanswered(&failure))?;
+                Poll::Ready(Ok(piece.map_or(Piece::End, Piece::Body)))
             }
             Self::Sending(_) | Self::Over => Poll::Ready(Ok(Piece::Body(Bytes::new()))),
         }
     }
 }
 
-fn unanswered(error: &StreamError) -> Unanswered {
-    // RFC 9114 §4.1.1, §5.2: nothing was done with it.
-    let rejected =
-        matches!(error, StreamError::RemoteTerminate { code } if *code == Code::H3_REQUEST_REJECTED);
-    let unprocessed = rejected || matches!(error, StreamError::RemoteClosing);
-    let reason = match error {
-        StreamError::ConnectionError(error) => told(error),
-        StreamError::RemoteClosing => {
-            CloseReason::Protocol("HTTP/3: the server takes nothing more (GOAWAY)".to_owned())
-        }
-        error => CloseReason::Protocol(wrong(error)),
+fn unanswered(failure: &Failure) -> Unanswered {
+    let reason = match failure {
+        Failure::Stream(StreamError::Closed(reason)) => reason.clone(),
+        failure => CloseReason::Protocol(line(failure)),
     };
-    Unanswered { reason, unprocessed }
+    Unanswered { reason, unprocessed: is_unprocessed(failure) }
 }

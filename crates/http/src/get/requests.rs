@@ -166,8 +166,14 @@ impl Requests {
                     }
                 }
                 Piece::End => {
+                    // RFC 9110 §8.6: less is no whole answer, whatever the layer below made of its end.
+                    let is_whole = |answer: &Answer| {
+                        matches!(answer.head.status, 204 | 304)
+                            || answer.head.length.is_none_or(|declared| declared == length)
+                    };
                     let incomplete = || CloseReason::Reset("the answer is not complete".to_owned());
                     return answer
+                        .filter(is_whole)
                         .map(|answer| (answer, length))
                         .ok_or_else(|| GetError::Closed(incomplete()));
                 }

@@ -1,58 +1,153 @@
-//! A fetch's exchanges over HTTP/3: each on a stream of its own.
+//! A client's exchanges over HTTP/3: each on a stream of its own.
 
-use super::streams::{Pipe, Streams};
-use super::{MAX_HEAD, told, wrong};
+use super::connection::{Connection, Driver, Failure, Incoming};
+use super::streams::{Pipe, StreamError};
+use super::{Code, Event, MAX_HEAD, encode_request, kind};
 use crate::fetch::own_stream::{Ended, Response};
 use crate::fetch::state::{self, Fetch};
 use crate::http2::io::Traffic;
+use crate::message::ResponseHead;
 use crate::observe::{FetchError, Observer};
-use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_transport::{CloseReason, Connector, OpenError, Session};
 use anabranch_world::World;
-use bytes::{Buf, Bytes};
-use h3::client::{Connection, RequestStream, SendRequest, builder};
-use h3::error::{Code, StreamError};
-use h3::quic::OpenStreams;
+use bytes::Bytes;
 use http::Request;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, ready};
 
-/// Asks for objects on a connection.
-pub(crate) struct Requests<S: Session> {
-    requests: SendRequest<Streams<S>, Bytes>,
-    streams: Streams<S>,
-}
+/// Asks for objects on a connection. When the last of these and of their exchanges is gone, the connection ends.
+pub(crate) struct Requests<S: Session>(Rc<User<S>>);
+
+/// The connection is used for as long as this lives.
+struct User<S: Session>(Connection<S>);
 
 impl<S: Session> Clone for Requests<S> {
     fn clone(&self) -> Self {
-        Self { requests: self.requests.clone(), streams: self.streams.clone() }
+        Self(self.0.clone())
     }
+}
+
+impl<S: Session> Drop for User<S> {
+    fn drop(&mut self) {
+        self.0.wake_driver();
+    }
+}
+
+/// Drives a client's connection: to be polled for as long as anything is asked.
+pub(crate) struct ClientDriver<S: Session> {
+    driver: Driver<S>,
+    user: Weak<User<S>>,
+}
+
+impl<S: Session> ClientDriver<S> {
+    /// Ready with the reason when the connection has ended, or nobody uses it any more.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        match self.driver.poll(cx) {
+            Poll::Pending if self.user.strong_count() == 0 => Poll::Ready(CloseReason::Finished),
+            polled => polled,
+        }
+    }
+}
+
+/// Begins HTTP/3 on a session that is established, as the client.
+pub(crate) async fn begin<S: Session>(session: S) -> Result<(ClientDriver<S>, Requests<S>), CloseReason> {
+    let (connection, driver) = super::connection::begin(session, true, MAX_HEAD).await?;
+    let user = Rc::new(User(connection));
+    Ok((ClientDriver { driver, user: Rc::downgrade(&user) }, Requests(user)))
 }
 
 impl<S: Session> Requests<S> {
-    /// What is beneath a stream of these, as long as it is held.
-    pub(crate) fn pipe(&self, stream: &Exchanged<S>) -> Option<Rc<RefCell<Pipe<S::Stream>>>> {
-        self.streams.pipe(stream.id())
-    }
-
     /// Counts from now on what passes on streams to come.
     pub(crate) fn count(&self) -> Rc<Cell<Traffic>> {
-        self.streams.count()
+        self.0.0.traffic()
+    }
+
+    /// Sends a request without content, as soon as there is a stream for it.
+    pub(crate) async fn send(&self, request: &Request<()>) -> Result<Exchange<S>, Failure> {
+        let connection = &self.0.0;
+        let (head, size) = encode_request(request);
+        // RFC 9114 §4.2.2: a head that the server does not take is not sent.
+        let most = connection.max_field_section_size();
+        if size > most {
+            let reason = format!("the request has a head of {size} bytes, where the server takes {most}");
+            return Err(Failure::Malformed(super::Error::Stream(Code::H3_INTERNAL_ERROR, reason)));
+        }
+        let begun = poll_fn(|cx| match connection.is_going_away() {
+            true => Poll::Ready(Err(StreamError::Refused)),
+            false => connection.session().poll_begin(cx, false).map_err(|error| match error {
+                OpenError::Closed(reason) => StreamError::Closed(connection.reason(reason)),
+                other => StreamError::Closed(CloseReason::Protocol(other.to_string())),
+            }),
+        });
+        let pipe = connection.pipe(begun.await.map_err(Failure::Stream)?);
+        pipe.borrow_mut().put_frame(kind::HEADERS, head);
+        let written = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
+        match written {
+            Ok(()) => pipe.borrow_mut().finish(),
+            // RFC 9114 §4.1: a server may answer what it has not read whole, and says by cancelling when it has not.
+            Err(StreamError::Cancelled(_)) => {}
+            Err(StreamError::Closed(reason)) => {
+                return Err(Failure::Stream(StreamError::Closed(connection.reason(reason))));
+            }
+            Err(error) => return Err(Failure::Stream(error)),
+        }
+        Ok(Exchange { incoming: Incoming::new(connection.clone(), pipe, MAX_HEAD), _user: self.0.clone() })
     }
 }
 
-/// One exchange's stream.
-pub(crate) type Exchanged<S> = RequestStream<<Streams<S> as OpenStreams<Bytes>>::BidiStream, Bytes>;
+/// A request that was sent, and its response as it comes. If dropped before its end, the request is cancelled.
+pub(crate) struct Exchange<S: Session> {
+    incoming: Incoming<S>,
+    _user: Rc<User<S>>,
+}
 
-/// Begins HTTP/3 on a session that is established, as the client.
-pub(crate) async fn begin<S: Session>(
-    session: S,
-) -> Result<(Connection<Streams<S>, Bytes>, Requests<S>), CloseReason> {
-    let streams = Streams::new(session);
-    let begun = builder().max_field_section_size(MAX_HEAD).send_grease(false).build(streams.clone()).await;
-    let (connection, requests) = begun.map_err(|error| told(&error))?;
-    Ok((connection, Requests { requests, streams }))
+impl<S: Session> Exchange<S> {
+    /// Its stream.
+    pub(crate) fn pipe(&self) -> &Rc<RefCell<Pipe<S::Stream>>> {
+        self.incoming.pipe()
+    }
+
+    /// The head of the final response.
+    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Failure>> {
+        Poll::Ready(match ready!(self.incoming.poll(cx))? {
+            Some(Event::Response(head)) => Ok(head),
+            Some(Event::HeadTooLarge(size)) => {
+                self.pipe().borrow_mut().cancel(Code::H3_EXCESSIVE_LOAD);
+                let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
+                Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
+            }
+            // The reader has a head before all else.
+            _ => Err(Failure::Stream(StreamError::CancelledHere)),
+        })
+    }
+
+    /// The next piece of the content, after the head; `None`: the response is whole.
+    pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+        Poll::Ready(match ready!(self.incoming.poll(cx))? {
+            Some(Event::Data(data)) => Ok(Some(data)),
+            _ => Ok(None),
+        })
+    }
+}
+
+/// What a failure says, in one line.
+pub(crate) fn line(failure: &Failure) -> String {
+    match failure {
+        Failure::Malformed(error) => format!("HTTP/3: {error}"),
+        Failure::Stream(StreamError::Cancelled(code)) => format!("HTTP/3: cancelled by the peer ({code})"),
+        Failure::Stream(StreamError::CancelledHere) => "HTTP/3: cancelled".to_owned(),
+        Failure::Stream(StreamError::Refused) => "HTTP/3: the server takes nothing more (GOAWAY)".to_owned(),
+        Failure::Stream(StreamError::Closed(reason)) => reason.to_string(),
+    }
+}
+
+/// The server has done nothing with the request (RFC 9114 §4.1.1, §5.2).
+pub(crate) fn is_unprocessed(failure: &Failure) -> bool {
+    let rejected = StreamError::Cancelled(Code::H3_REQUEST_REJECTED);
+    matches!(failure, Failure::Stream(error) if *error == rejected || *error == StreamError::Refused)
 }
 
 /// Drives a connection of a fetch to its end.
@@ -63,11 +158,11 @@ pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
 ) {
     let reason = match begin(session.clone()).await {
         Err(reason) => reason,
-        Ok((mut connection, requests)) => {
+        Ok((mut driver, requests)) => {
             if let Some(fetch) = fetch.upgrade() {
                 fetch.borrow_mut().speaks(name, state::Requests::Http3(requests));
             }
-            told(&poll_fn(|cx| connection.poll_close(cx)).await)
+            poll_fn(|cx| driver.poll(cx)).await
         }
     };
     session.close();
@@ -78,78 +173,43 @@ pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
 
 /// Asks for an object and reads the response; `on_sent` is told the stream, and where on it the request lies.
 pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
-    mut requests: Requests<C::Session>,
+    requests: Requests<C::Session>,
     request: Request<()>,
     on_sent: impl FnOnce(u64, Range<u64>),
     mut taker: Response<W, C, O>,
 ) -> Ended {
-    let sent = send(&mut requests, request).await;
-    let mut stream = match sent {
-        Ok(stream) => stream,
-        Err(error) => return ended(&error),
+    let mut exchange = match requests.send(&request).await {
+        Ok(exchange) => exchange,
+        Err(failure) => return ended(&failure),
     };
-    let Some(pipe) = requests.pipe(&stream) else {
-        return Ended::Connection(CloseReason::Aborted);
-    };
-    on_sent(stream.id().index(), pipe.borrow().bytes(false));
-    let head = match response::<C::Session>(&mut stream).await {
+    let pipe = exchange.pipe().clone();
+    let (number, sent) = (pipe.borrow().number(), pipe.borrow().bytes(false));
+    on_sent(number, sent);
+    let head = match poll_fn(|cx| exchange.poll_head(cx)).await {
         Ok(head) => head,
-        Err(error) => return ended(&error),
+        Err(failure) => return ended(&failure),
     };
-    if let Err(wrong) = taker.head(head.status(), head.headers()) {
+    if let Err(wrong) = taker.head(head.status, &head.fields) {
         return Ended::Whole(Err(wrong));
     }
     loop {
-        match stream.recv_data().await {
-            Err(error) => return ended(&error),
+        match poll_fn(|cx| exchange.poll_data(cx)).await {
+            Err(failure) => return ended(&failure),
             Ok(None) => return Ended::Whole(taker.whole(pipe.borrow().bytes(true))),
-            Ok(Some(mut piece)) => {
-                while piece.has_remaining() {
-                    let bytes = piece.chunk().len();
-                    if let Err(wrong) = taker.take(piece.chunk()) {
-                        return Ended::Whole(Err(wrong));
-                    }
-                    piece.advance(bytes);
-                    pipe.borrow_mut().took(bytes);
+            Ok(Some(piece)) => {
+                if let Err(wrong) = taker.take(&piece) {
+                    return Ended::Whole(Err(wrong));
                 }
             }
         }
     }
 }
 
-/// Sends a request without a body.
-pub(crate) async fn send<S: Session>(
-    requests: &mut Requests<S>,
-    request: Request<()>,
-) -> Result<Exchanged<S>, StreamError> {
-    let mut stream = requests.requests.send_request(request).await?;
-    stream.finish().await?;
-    Ok(stream)
-}
-
-/// The head of the final response (RFC 9110 §15.2).
-pub(crate) async fn response<S: Session>(
-    stream: &mut Exchanged<S>,
-) -> Result<http::Response<()>, StreamError> {
-    loop {
-        let head = stream.recv_response().await?;
-        // How many there may be is bounded with what may come beside bodies.
-        if !head.status().is_informational() {
-            return Ok(head);
-        }
-    }
-}
-
-/// What an error means for the exchange.
-fn ended(error: &StreamError) -> Ended {
-    match error {
-        StreamError::ConnectionError(error) => Ended::Connection(told(error)),
-        StreamError::RemoteClosing => {
-            Ended::Refused(CloseReason::Protocol("HTTP/3: the server takes nothing more (GOAWAY)".to_owned()))
-        }
-        StreamError::RemoteTerminate { code } if *code == Code::H3_REQUEST_REJECTED => {
-            Ended::Refused(CloseReason::Protocol(wrong(error)))
-        }
-        _ => Ended::Whole(Err(FetchError::BadResponse(wrong(error)))),
+/// What a failure means for the exchange.
+fn ended(failure: &Failure) -> Ended {
+    match failure {
+        Failure::Stream(StreamError::Closed(reason)) => Ended::Connection(reason.clone()),
+        failure if is_unprocessed(failure) => Ended::Refused(CloseReason::Protocol(line(failure))),
+        failure => Ended::Whole(Err(FetchError::BadResponse(line(failure)))),
     }
 }

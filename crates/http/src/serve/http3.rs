@@ -1,28 +1,29 @@
 //! A session that speaks HTTP/3: requests as streams, answers in the order of their priorities.
 //!
-//! h3 writes what it is given on each stream, and the transport by itself sends of all streams alike. So both are given
+//! A stream takes what it is given, and the transport by itself sends of all streams alike. So both are given
 //! little at a time: `Writer` hands the next piece of the most urgent answer (RFC 9218) to its stream, by the same turns as
 //! over HTTP/2, and the session takes no more than what the congestion window holds and [`UNSENT`] bytes. Of that much the
 //! streams' ranks say what goes first, as a pacer may keep some of it back.
+//!
+//! A request is read to its end whether the answer needs it or not: what is wrong with its content or its trailers is an error
+//! as what is wrong with its head is.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
 use super::{Activity, Service};
 use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, UNSENT};
-use crate::http3::streams::{Pipe, Streams};
-use crate::http3::{MAX_HEAD, once};
+use crate::http3::connection::{Connection, Incoming, begin, most_head};
+use crate::http3::streams::Pipe;
+use crate::http3::{Code, Event, encode_response, kind};
 use crate::observe::{ExchangeId, Observer};
-use anabranch_transport::Session;
+use anabranch_transport::{Session, Stream};
 use anabranch_world::{Tasks, World};
-use bytes::Bytes;
-use h3::error::{Code, StreamError};
-use h3::quic::OpenStreams;
-use h3::server::{RequestResolver, RequestStream, builder};
+use http::header::EXPECT;
+use http::{HeaderMap, StatusCode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -35,37 +36,44 @@ where
     N: Session,
 {
     session.limit_unsent(UNSENT as u64);
-    let streams = Streams::new(session.clone());
-    let most = service.options.max_head.map_or(MAX_HEAD, |most| MAX_HEAD.min(most as u64));
-    let begun = builder().max_field_section_size(most).send_grease(false).build(streams.clone()).await;
-    let Ok(mut connection) = begun else { return session.close() };
+    let most = most_head(service.options.max_head);
+    let Ok((connection, mut driver)) = begin(session.clone(), false, most).await else {
+        return session.close();
+    };
     let _exchange = activity.memory.begin();
     activity.memory.hold(STATE);
     let writer = Rc::new(RefCell::new(Writer::new(service.clone(), activity.clone(), session.id())));
-    let tasks = Tasks::new(service.world.clone());
+    // Answers, and what is read of requests that are answered.
+    let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
+    // The first stream on which there was no request.
+    let mut next = 0;
     let mut ending = false;
     poll_fn(|cx| {
         if !ending && stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
             // What has begun is finished; nothing more is taken in.
             ending = true;
-            let _ = once(connection.shutdown(1), cx);
+            driver.go_away(next);
         }
         loop {
             // What is done is forgotten.
-            let _ = tasks.poll_idle(cx);
-            match once(connection.accept(), cx) {
-                Some(Ok(Some(request))) if ending => {
-                    if let Some(pipe) = streams.pipe(request.frame_stream.id()) {
-                        pipe.borrow_mut().cancel(Code::H3_REQUEST_REJECTED);
-                    }
+            let _ = (tasks.poll_idle(cx), rests.poll_idle(cx));
+            if driver.poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match session.poll_accept(cx) {
+                Poll::Ready(Ok(stream)) if ending => {
+                    connection.pipe(stream).borrow_mut().cancel(Code::H3_REQUEST_REJECTED);
                 }
-                Some(Ok(Some(request))) => {
+                Poll::Ready(Ok(stream)) => {
+                    next = next.max(stream.number() + 1);
                     activity.moved(service.world.now(), 0);
-                    tasks.spawn("http/3 answer", answer(streams.clone(), writer.clone(), request));
+                    let pipe = connection.pipe(stream);
+                    let answer = answer(connection.clone(), writer.clone(), rests.clone(), pipe, most);
+                    tasks.spawn("http/3 answer", answer);
                 }
-                Some(_) => return Poll::Ready(()),
-                None => {
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => {
                     writer.borrow_mut().write(cx);
                     let done = ending && tasks.poll_idle(cx).is_ready() && writer.borrow().bodies.is_empty();
                     return if done { Poll::Ready(()) } else { Poll::Pending };
@@ -79,61 +87,117 @@ where
     session.closed().await;
 }
 
-/// What h3 holds of a session, about: three streams either way, and what has come of heads.
+/// What is held of a session, about: three streams either way, and what has come of heads.
 const STATE: usize = 32 * 1024;
-
-/// h3's end of a stream.
-type Exchanged<N> = RequestStream<<Streams<N> as OpenStreams<Bytes>>::BidiStream, Bytes>;
+/// Bytes of content that are waited for before an answer. A longer one is answered, and its length found out later.
+const MAX_AWAITED: u64 = 1 << 20;
+/// Bytes of content that are read beside or after an answer. Of a longer one the rest is not taken.
+const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request.
 async fn answer<W: World, S: Site, O: Observer, N: Session>(
-    streams: Streams<N>,
+    connection: Connection<N>,
     writer: Rc<RefCell<Writer<W, S, O, N>>>,
-    request: RequestResolver<Streams<N>, Bytes>,
+    rests: Rc<Tasks<W>>,
+    pipe: Rc<RefCell<Pipe<N::Stream>>>,
+    max_head: u64,
 ) {
-    let name = request.frame_stream.id();
-    let Some(pipe) = streams.pipe(name) else { return };
-    let (service, activity, connection) = {
+    let (service, activity, name) = {
         let writer = writer.borrow();
         (writer.service.clone(), writer.activity.clone(), writer.connection)
     };
-    let stream = name.index();
+    let stream = pipe.borrow().number();
     activity.head_begins(stream, service.world.now());
-    let early = streams.is_early();
-    let resolved = request.resolve_request().await;
+    let early = connection.session().early_data();
+    let mut incoming = Incoming::new(connection, pipe.clone(), max_head);
+    let head = poll_fn(|cx| incoming.poll(cx)).await;
     activity.head_ends(stream);
-    let (request, mut send) = match resolved {
-        Ok(resolved) => resolved,
-        Err(StreamError::HeaderTooBig { .. }) => {
-            // h3 has answered with 431.
-            return pipe.borrow_mut().answered();
+    let request = match head {
+        Ok(Some(Event::Request(request))) => request,
+        Ok(Some(Event::HeadTooLarge(_))) => {
+            // RFC 9114 §4.2.2, §4.1: the rest of a request that is answered is not needed.
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            let mut pipe = pipe.borrow_mut();
+            pipe.put_frame(kind::HEADERS, encode_response(status, &HeaderMap::new()));
+            pipe.stop_reading(Code::H3_NO_ERROR);
+            drop(pipe);
+            return finish(incoming.pipe().clone()).await;
         }
-        // An error of the connection is the session's, which tells of it by itself.
-        Err(_) => return,
+        // The error was told where it happened.
+        Ok(_) | Err(_) => return,
     };
+    // RFC 9114 §4.1.2: content whose length is said is not as long, perhaps. A client that waits is not waited for.
+    let waits =
+        incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
+    let mut content = 0;
+    let came = poll_fn(|cx| {
+        loop {
+            if content > MAX_AWAITED {
+                return Poll::Ready(true);
+            }
+            match incoming.poll(cx) {
+                Poll::Ready(Ok(Some(Event::Data(data)))) => {
+                    content += data.len() as u64;
+                    activity.moved(service.world.now(), 0);
+                }
+                Poll::Ready(Ok(_)) => return Poll::Ready(true),
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending if waits => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(true),
+            }
+        }
+    });
+    if !came.await {
+        return;
+    }
     let Reply { response, content, bodiless, priority, held } =
-        reply(&service, &activity, (connection, stream), &request, early).await;
-    service.observer.written(ExchangeId { connection, stream, index: 0 }, service.world.now());
+        reply(&service, &activity, (name, stream), &request, early).await;
+    service.observer.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
     // The head leaves in turn, too: what the transport has no room for now, the writer gives to it.
-    pipe.borrow_mut().set_rank(priority.rank(stream));
-    let sent = {
-        let mut sending = pin!(send.send_response(response));
-        poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await
-    };
-    if let Poll::Ready(Err(_)) = sent {
+    let sent = poll_fn(|cx| {
+        let mut pipe = pipe.borrow_mut();
+        pipe.set_rank(priority.rank(stream));
+        pipe.put_frame(kind::HEADERS, encode_response(response.status(), response.headers()));
+        Poll::Ready(pipe.poll_flush(cx))
+    });
+    if let Poll::Ready(Err(_)) = sent.await {
         return held.end(0);
     }
     let end = if bodiless { 0 } else { content.length() };
-    let body = Body { send, pipe, content, end, at: 0, piece: None, held: Some(held) };
+    let body = Body { pipe, content, end, at: 0, piece: None, held: Some(held) };
     writer.borrow_mut().add(stream, priority, body);
+    if !incoming.is_ended() {
+        rests.spawn("http/3 rest", read_rest(incoming));
+    }
+}
+
+/// Writes what is left to write of a stream, and ends it.
+async fn finish<T: Stream>(pipe: Rc<RefCell<Pipe<T>>>) {
+    let flushed = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
+    if flushed.is_ok() {
+        pipe.borrow_mut().finish();
+    }
+}
+
+/// Reads what is left of a request that is answered: what is wrong with it is an error still.
+async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
+    let mut read = 0;
+    while let Ok(Some(event)) = poll_fn(|cx| incoming.poll(cx)).await {
+        if let Event::Data(data) = event {
+            read += data.len() as u64;
+        }
+        if read > MAX_REST {
+            // RFC 9114 §4.1: the rest of a request that is answered is not needed.
+            return incoming.pipe().borrow_mut().stop_reading(Code::H3_NO_ERROR);
+        }
+    }
 }
 
 /// An answer that the transport has not whole.
 struct Body<N: Session> {
-    send: Exchanged<N>,
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
     content: Content,
-    /// How much of it is to be sent, and how much h3 has been given.
+    /// How much of it is to be sent, and how much the stream has been given.
     end: u64,
     at: u64,
     /// How much of that, if anything, may wait for room.
@@ -206,7 +270,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
             return self.turns.written(stream);
         }
         if body.at == body.end {
-            body.pipe.borrow_mut().answered();
+            body.pipe.borrow_mut().finish();
             return self.give_up(stream);
         }
         let most = (body.end - body.at).min(CHUNK as u64) as usize;
@@ -218,7 +282,11 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         piece.truncate(most);
         body.at += piece.len() as u64;
         body.piece = Some(piece.len());
-        if let Some(Err(_)) = once(body.send.send_data(piece), cx) {
+        let mut pipe = body.pipe.borrow_mut();
+        pipe.put_frame(kind::DATA, piece);
+        let failed = matches!(pipe.poll_flush(cx), Poll::Ready(Err(_)));
+        drop(pipe);
+        if failed {
             self.give_up(stream);
         }
     }

@@ -48,7 +48,7 @@ async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (
 }
 
 /// `:status` of an answer, of those that are expected here.
-fn status(answer: &[u8]) -> u16 {
+pub(super) fn status(answer: &[u8]) -> u16 {
     // A frame's type and length (RFC 9000 §16), and the prefix of the field section.
     let [HEADERS, length, rest @ ..] = answer else { return 0 };
     match rest
@@ -60,6 +60,7 @@ fn status(answer: &[u8]) -> u16 {
         [0xff, 7, ..] => 425,
         // A name by the table, and a value in Huffman's code (RFC 7541 Appendix B).
         [0x5f, 9, 0x83, 0x68, 0x0d, 0xff, ..] => 405,
+        [0x5f, 9, 0x83, 0x69, 0x90, 0xff, ..] => 431,
         _ => 0,
     }
 }

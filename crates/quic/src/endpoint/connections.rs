@@ -17,7 +17,7 @@ use anabranch_base::trace::TraceEvent;
 use anabranch_congestion::Pacer;
 use bytes::Bytes;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, Side, StreamEvent, VarInt,
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, Dir, Side, StreamEvent, VarInt,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -253,6 +253,10 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
+                    // Who only waits to hear that the stream is cancelled has nothing to write.
+                    if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
+                        self.events.push_back(Event::Readable { id, stream: number(name) });
+                    }
                 }
                 quinn_proto::Event::Stream(StreamEvent::Writable { .. }) => {
                     self.events.push_back(Event::Writable { id });

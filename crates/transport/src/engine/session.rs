@@ -310,7 +310,10 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            Some(CloseReason::Finished) => Poll::Ready(Ok(end())),
+            // RFC 9000 §2.4: a stream that each exchange has to itself ends with its own last byte. The end of the session is none.
+            Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
+                Poll::Ready(Ok(end()))
+            }
             Some(reason) => Poll::Ready(Err(reason)),
             None if engine.cancel_code(id, stream, true).is_some() => {
                 Poll::Ready(Err(CloseReason::Cancelled))
@@ -355,6 +358,10 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
         };
         if taken == 0 {
+            // An engine may only say that there is no room. After the end of the session there never is.
+            if let Some(reason) = &session.closed {
+                return Poll::Ready(Err(reason.clone()));
+            }
             session.wait_to_write(stream, cx);
             return Poll::Pending;
         }
@@ -469,6 +476,17 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
 
     fn cancel_code(&self, reading: bool) -> Option<u64> {
         self.held.host.shared.borrow().engine.cancel_code(self.held.id, self.number, reading)
+    }
+
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
+        let mut shared = self.held.host.shared.borrow_mut();
+        if let Some(code) = shared.engine.cancel_code(self.held.id, self.number, false) {
+            return Poll::Ready(code);
+        }
+        if let Some(session) = shared.sessions.get_mut(&self.held.id) {
+            session.wait_to_read(self.number, cx);
+        }
+        Poll::Pending
     }
 
     fn finish(&mut self) {

@@ -1,0 +1,135 @@
+//! A download that was cut never looks complete: `get` ends with 1 and leaves no file, over HTTP/1.1 (RFC 9112 §8) and over
+//! HTTP/2 (RFC 9113 §8.1.1). Over HTTP/3 the tables of rules in the crate below have the same cases.
+
+#![cfg(target_os = "linux")]
+
+use crate::running::{Scratch, anabranch, errors, run};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::thread;
+
+/// How a server ends a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Fin,
+    /// By a reset: what the client has sent is not all read.
+    Reset,
+}
+
+/// What `get` does with a server that says this after the first bytes of a request, and then ends the connection: its exit code,
+/// what it prints, and whether there is a file.
+fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, String, bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let address = listener.local_addr().expect("an address");
+    let said = said.to_vec();
+    let http2 = words.contains(&"2");
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut request = Vec::new();
+        let mut byte = [0];
+        // A request is whole: its empty line, or (after the preface) a frame HEADERS.
+        let is_whole = |request: &[u8]| match http2 {
+            // What is left unread makes the end a reset.
+            false if end == End::Reset => request.ends_with(b"\r\n\r"),
+            false => request.ends_with(b"\r\n\r\n"),
+            true => has_headers(request.get(24..).unwrap_or_default()),
+        };
+        while !is_whole(&request) && stream.read(&mut byte).is_ok_and(|read| read > 0) {
+            request.push(byte[0]);
+        }
+        stream.write_all(&said).expect("written");
+        if end == End::Fin {
+            stream.shutdown(Shutdown::Write).expect("shut");
+            // Until the client has ended, too.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let file = format!("{}/got", place.text());
+    let _ = std::fs::remove_file(&file);
+    let url = format!("http://{address}/");
+    let output = run(anabranch().args(["get", "--quiet", &url, "-o", &file]).args(words));
+    serving.join().expect("served");
+    (output.status.code(), errors(&output), std::fs::exists(&file).expect("looked"))
+}
+
+/// A frame HEADERS is whole among these frames.
+fn has_headers(mut frames: &[u8]) -> bool {
+    while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = frames {
+        let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+        let Some(after) = rest.get(length..) else { return false };
+        if *kind == 1 {
+            return true;
+        }
+        frames = after;
+    }
+    false
+}
+
+/// A frame of HTTP/2 (RFC 9113 §4.1).
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream][..], payload].concat()
+}
+
+#[test]
+fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
+    let place = Scratch::new("cut-1");
+    let (code, err, kept) =
+        get(&place, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", End::Fin, &["--http", "1.1"]);
+    assert_eq!((code, err.as_str(), kept), (Some(0), "", true), "one that is whole");
+    for said in [
+        "",
+        "HTTP/1.1 200 OK\r\nContent-Le",
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+        "HTTP/1.1 103 Early Hints\r\n\r\n",
+    ] {
+        for end in [End::Fin, End::Reset] {
+            let (code, err, kept) = get(&place, said.as_bytes(), end, &["--http", "1.1"]);
+            assert_eq!((code, kept), (Some(1), false), "{said:?} {end:?}: {err}");
+            assert_eq!(err.lines().count(), 1, "{err}");
+        }
+    }
+}
+
+#[test]
+fn a_response_of_http_2_that_is_cut_is_a_failure() {
+    let place = Scratch::new("cut-2");
+    // SETTINGS and its acknowledgment; `:status: 200` by the static table of RFC 7541, and a content length.
+    let begin = [frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat();
+    let head = |length: &[u8], flags: u8| {
+        let field = [&[0x0f, 0x0d, length.len() as u8][..], length].concat();
+        let fields = if length.is_empty() { vec![0x88] } else { [&[0x88][..], &field].concat() };
+        [&begin[..], &frame(1, flags, 1, &fields)].concat()
+    };
+    const END: u8 = 1;
+    const WHOLE: u8 = 4;
+    let say = |parts: &[&[u8]]| parts.concat();
+    let data = |flags: u8| frame(0, flags, 1, b"abc");
+    let reset = |code: u8| frame(3, 0, 1, &[0, 0, 0, code]);
+    let goaway = frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]);
+    let words = &["--http", "2"];
+    for said in [say(&[&head(b"3", WHOLE), &data(END)]), say(&[&head(b"", WHOLE), &data(END)])] {
+        let (code, err, kept) = get(&place, &said, End::Fin, words);
+        assert_eq!((code, err.as_str(), kept), (Some(0), "", true), "one that is whole");
+    }
+    for (name, said) in [
+        ("nothing", begin.clone()),
+        ("a head alone", head(b"", WHOLE)),
+        ("no end of the stream", say(&[&head(b"", WHOLE), &data(0)])),
+        ("no end of the stream, and all of the length", say(&[&head(b"4", WHOLE), &data(0)])),
+        ("less than the length", say(&[&head(b"4", WHOLE), &data(END)])),
+        ("more than the length", say(&[&head(b"2", WHOLE), &data(END)])),
+        ("a length and no content", head(b"4", WHOLE | END)),
+        ("a reset without an error", say(&[&head(b"", WHOLE), &data(0), &reset(0)])),
+        ("a cancelled stream", say(&[&head(b"", WHOLE), &data(0), &reset(8)])),
+        ("an end in good order", say(&[&head(b"", WHOLE), &data(0), &goaway])),
+    ] {
+        let (code, err, kept) = get(&place, &said, End::Fin, words);
+        assert_eq!((code, kept), (Some(1), false), "{name}: {err}");
+        assert_eq!(err.lines().count(), 1, "{name}: {err}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Variable-length integers (RFC 9000 §16) and the header of a frame (RFC 9114 §7.1), read from pieces of any size.
+
+use bytes::{Buf, Bytes};
+
+/// Frame types (RFC 9114 §7.2, RFC 9218 §7.2).
+pub(crate) mod kind {
+    pub(crate) const DATA: u64 = 0x0;
+    pub(crate) const HEADERS: u64 = 0x1;
+    pub(crate) const CANCEL_PUSH: u64 = 0x3;
+    pub(crate) const SETTINGS: u64 = 0x4;
+    pub(crate) const PUSH_PROMISE: u64 = 0x5;
+    pub(crate) const GOAWAY: u64 = 0x7;
+    pub(crate) const MAX_PUSH_ID: u64 = 0xd;
+    pub(crate) const PRIORITY_UPDATE: [u64; 2] = [0xf_0700, 0xf_0701];
+    /// RFC 9114 §7.2.8: frames of HTTP/2 without a counterpart: PRIORITY, PING, WINDOW_UPDATE and CONTINUATION.
+    pub(crate) const RESERVED: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
+}
+
+/// The largest integer that 62 bits hold.
+pub(super) const MAX_VARINT: u64 = (1 << 62) - 1;
+
+/// A variable-length integer of which some bytes may have come.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Varint {
+    bytes: [u8; 8],
+    length: u8,
+}
+
+impl Varint {
+    /// Takes bytes off the front of `input` until the integer is whole; `None`: more bytes are needed.
+    pub(super) fn take(&mut self, input: &mut Bytes) -> Option<u64> {
+        loop {
+            // The two highest bits say the length: 1, 2, 4 or 8 bytes.
+            let wanted = 1_u8 << (self.bytes[0] >> 6);
+            if self.length > 0 && self.length == wanted {
+                let mut value = u64::from(self.bytes[0] & 0x3f);
+                for &byte in &self.bytes[1..usize::from(wanted)] {
+                    value = value << 8 | u64::from(byte);
+                }
+                *self = Self::default();
+                return Some(value);
+            }
+            if !input.has_remaining() {
+                return None;
+            }
+            self.bytes[usize::from(self.length)] = input.get_u8();
+            self.length += 1;
+        }
+    }
+
+    /// No byte of an integer has come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// The one integer that `payload` consists of.
+pub(super) fn sole_varint(mut payload: Bytes) -> Option<u64> {
+    let value = Varint::default().take(&mut payload)?;
+    payload.is_empty().then_some(value)
+}
+
+/// Appends a variable-length integer, in as few bytes as it needs.
+pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
+    match value {
+        0..0x40 => out.push(value as u8),
+        0x40..0x4000 => out.extend_from_slice(&(value as u16 | 0x4000).to_be_bytes()),
+        0x4000..0x4000_0000 => out.extend_from_slice(&(value as u32 | 0x8000_0000).to_be_bytes()),
+        _ => out.extend_from_slice(&(value.min(MAX_VARINT) | 0xc000_0000_0000_0000).to_be_bytes()),
+    }
+}
+
+/// Appends a frame.
+pub(super) fn put_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {
+    put_varint(out, kind);
+    put_varint(out, payload.len() as u64);
+    out.extend_from_slice(payload);
+}
+
+/// Type and length of a frame, of which some bytes may have come.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct FrameHeader {
+    kind: Option<u64>,
+    varint: Varint,
+}
+
+impl FrameHeader {
+    /// Takes bytes off the front of `input` until type and length are whole; `None`: more bytes are needed.
+    pub(super) fn take(&mut self, input: &mut Bytes) -> Option<(u64, u64)> {
+        if self.kind.is_none() {
+            self.kind = Some(self.varint.take(input)?);
+        }
+        let length = self.varint.take(input)?;
+        Some((self.kind.take()?, length))
+    }
+
+    /// No byte of a header has come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kind.is_none() && self.varint.is_empty()
+    }
+}
+
+/// The payload of a frame that is needed whole. What came in one piece is not copied.
+#[derive(Default, Debug)]
+pub(super) struct Payload(Vec<u8>);
+
+impl Payload {
+    /// Takes bytes off the front of `input` until the payload has `length` bytes; `None`: more bytes are needed.
+    pub(super) fn take(&mut self, input: &mut Bytes, length: u64) -> Option<Bytes> {
+        let missing = length - self.0.len() as u64;
+        let taken = input.split_to(missing.min(input.len() as u64) as usize);
+        if self.0.is_empty() && taken.len() as u64 == length {
+            return Some(taken);
+        }
+        self.0.extend_from_slice(&taken);
+        (self.0.len() as u64 == length).then(|| Bytes::from(std::mem::take(&mut self.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_as_they_are_written_however_they_are_cut() {
+        for value in [0, 0x3f, 0x40, 0x3fff, 0x4000, 0x3fff_ffff, 0x4000_0000, MAX_VARINT] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            assert_eq!(sole_varint(Bytes::from(bytes.clone())), Some(value));
+            let (mut varint, mut came) = (Varint::default(), None);
+            for byte in bytes {
+                assert_eq!(came, None);
+                came = varint.take(&mut Bytes::copy_from_slice(&[byte]));
+            }
+            assert_eq!(came, Some(value));
+        }
+        assert_eq!(sole_varint(Bytes::new()), None);
+        assert_eq!(sole_varint(Bytes::from_static(&[0x40])), None, "it ends early");
+        assert_eq!(sole_varint(Bytes::from_static(&[1, 2])), None, "there is more");
+    }
+}

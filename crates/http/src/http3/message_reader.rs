@@ -1,0 +1,224 @@
+//! What a peer sends on a request stream: the frames of one message, in their order, and the message that they make.
+//!
+//! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them, without input or output.
+
+use super::code::{Code, Error};
+use super::frame::{FrameHeader, Payload, kind};
+use super::{MAX_HEAD, qpack};
+use crate::message::{ContentLength, Malformed, ResponseHead, Section};
+use bytes::Bytes;
+use http::Request;
+
+/// Reads one request or response.
+#[derive(Debug)]
+pub(crate) struct MessageReader {
+    /// The message is a request.
+    is_request: bool,
+    /// The largest header section that is taken, as RFC 9114 §4.2.2 counts it.
+    max_head: u64,
+    part: Part,
+    header: FrameHeader,
+    frame: Option<Frame>,
+    content: ContentLength,
+    /// Bytes of content, and of everything else.
+    content_bytes: u64,
+    other_bytes: u64,
+}
+
+/// Which part of the message has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Nothing,
+    Head,
+    Trailers,
+}
+
+/// A frame that has begun.
+#[derive(Debug)]
+enum Frame {
+    /// HEADERS, with its length.
+    Headers(u64, Payload),
+    /// DATA: what is left of it.
+    Data(u64),
+    /// Ignored: what is left of it.
+    Ignored(u64),
+}
+
+/// What came next.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The head of the request.
+    Request(Request<()>),
+    /// The head of the final response.
+    Response(ResponseHead),
+    /// The head has so many bytes, more than are taken.
+    HeadTooLarge(u64),
+    /// A piece of the content.
+    Data(Bytes),
+}
+
+impl MessageReader {
+    /// Before a message.
+    pub(crate) fn new(is_request: bool, max_head: u64) -> Self {
+        Self {
+            is_request,
+            max_head,
+            part: Part::Nothing,
+            header: FrameHeader::default(),
+            frame: None,
+            content: ContentLength::default(),
+            content_bytes: 0,
+            other_bytes: 0,
+        }
+    }
+
+    /// The length of the content, if the head says it.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.content.declared()
+    }
+
+    /// Takes bytes off the front of `input` and says what they were; `None`: it is used up.
+    pub(crate) fn read(&mut self, input: &mut Bytes) -> Result<Option<Event>, Error> {
+        loop {
+            let before = input.len();
+            match &mut self.frame {
+                None => {
+                    let header = self.header.take(input);
+                    self.count_other(before - input.len())?;
+                    let Some((of, length)) = header else { return Ok(None) };
+                    if let Some(too_large) = self.begin(of, length)? {
+                        return Ok(Some(too_large));
+                    }
+                }
+                Some(Frame::Data(0) | Frame::Ignored(0)) => self.frame = None,
+                Some(Frame::Data(left)) => {
+                    if input.is_empty() {
+                        return Ok(None);
+                    }
+                    let data = input.split_to((*left).min(before as u64) as usize);
+                    *left -= data.len() as u64;
+                    self.content_bytes += data.len() as u64;
+                    return Ok(Some(Event::Data(data)));
+                }
+                Some(Frame::Ignored(left)) => {
+                    if input.is_empty() {
+                        return Ok(None);
+                    }
+                    let skipped = input.split_to((*left).min(before as u64) as usize).len();
+                    *left -= skipped as u64;
+                    self.count_other(skipped)?;
+                }
+                Some(Frame::Headers(length, payload)) => {
+                    let section = payload.take(input, *length);
+                    self.count_other(before - input.len())?;
+                    let Some(section) = section else { return Ok(None) };
+                    self.frame = None;
+                    if let Some(event) = self.section(&section)? {
+                        return Ok(Some(event));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of the end of the stream.
+    pub(crate) fn end(&self) -> Result<(), Error> {
+        let is_between = matches!(self.frame, None | Some(Frame::Data(0) | Frame::Ignored(0)));
+        // RFC 9114 §7.1: the stream ends within a frame.
+        if !(is_between && self.header.is_empty()) {
+            return Err(Error::connection(Code::H3_FRAME_ERROR, "a stream ended within a frame"));
+        }
+        match self.part {
+            // RFC 9114 §4.1: a request that is not complete.
+            Part::Nothing if self.is_request => {
+                Err(Error::stream(Code::H3_REQUEST_INCOMPLETE, "a stream ended without a request"))
+            }
+            Part::Nothing => Err(malformed(Malformed("a stream ended without a final response"))),
+            Part::Head | Part::Trailers => self.content.end().map_err(malformed),
+        }
+    }
+
+    /// A frame begins.
+    fn begin(&mut self, of: u64, length: u64) -> Result<Option<Event>, Error> {
+        let unexpected = |reason: &str| Err(Error::connection(Code::H3_FRAME_UNEXPECTED, reason));
+        self.frame = Some(match of {
+            // RFC 9114 §4.1: content comes after the head of the request or of the final response, and before trailers.
+            kind::DATA if self.part == Part::Nothing => return unexpected("DATA comes before HEADERS"),
+            kind::DATA if self.part == Part::Trailers => return unexpected("DATA comes after the trailers"),
+            kind::DATA => {
+                // RFC 9114 §4.1.2.
+                self.content.add(length).map_err(malformed)?;
+                Frame::Data(length)
+            }
+            kind::HEADERS if self.part == Part::Trailers => {
+                return unexpected("HEADERS comes after the trailers");
+            }
+            // It is not waited for: no head that is taken is so long, however it is encoded.
+            kind::HEADERS if length > 2 * self.max_head => {
+                self.frame = Some(Frame::Ignored(length));
+                return Ok(Some(Event::HeadTooLarge(length)));
+            }
+            kind::HEADERS => Frame::Headers(length, Payload::default()),
+            // RFC 9114 §7.2.5: clients promise nothing; and no MAX_PUSH_ID was sent to a server.
+            kind::PUSH_PROMISE if !self.is_request => {
+                let reason = "PUSH_PROMISE has a push ID that nothing allows";
+                return Err(Error::connection(Code::H3_ID_ERROR, reason));
+            }
+            // RFC 9114 §7.2.3 to §7.2.7.
+            kind::PUSH_PROMISE | kind::CANCEL_PUSH | kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID => {
+                return unexpected(&format!("a frame of type {of:#x} on a request stream"));
+            }
+            // RFC 9114 §7.2.8, RFC 9218 §7.2.
+            of if kind::RESERVED.contains(&of) || kind::PRIORITY_UPDATE.contains(&of) => {
+                return unexpected(&format!("a frame of type {of:#x} on a request stream"));
+            }
+            // RFC 9114 §9: an unknown type is ignored.
+            _ => Frame::Ignored(length),
+        });
+        Ok(None)
+    }
+
+    /// A field section is whole.
+    fn section(&mut self, encoded: &[u8]) -> Result<Option<Event>, Error> {
+        let mut section = Section::new(self.max_head);
+        qpack::decode(encoded, |name, value| section.add(name, value))
+            .map_err(|reason| Error::connection(Code::QPACK_DECOMPRESSION_FAILED, reason))?;
+        if self.part == Part::Head {
+            self.part = Part::Trailers;
+            section.check_trailers().map_err(malformed)?;
+            return Ok(None);
+        }
+        if let Some(size) = section.oversize() {
+            return Ok(Some(Event::HeadTooLarge(size)));
+        }
+        if self.is_request {
+            let (request, content) = section.into_request().map_err(malformed)?;
+            (self.part, self.content) = (Part::Head, content);
+            return Ok(Some(Event::Request(request)));
+        }
+        let head = section.into_response().map_err(malformed)?;
+        // RFC 9114 §4.1: interim responses come before the final one.
+        if head.status.is_informational() {
+            return Ok(None);
+        }
+        (self.part, self.content) = (Part::Head, head.content);
+        Ok(Some(Event::Response(head)))
+    }
+
+    /// Counts bytes that are not content, of which there may be more than honest peers need.
+    fn count_other(&mut self, bytes: usize) -> Result<(), Error> {
+        self.other_bytes += bytes as u64;
+        if self.other_bytes > MAX_OTHER + self.content_bytes / 16 {
+            let reason = format!("more than {MAX_OTHER} bytes of heads, or of frames that are to be ignored");
+            return Err(Error::stream(Code::H3_EXCESSIVE_LOAD, reason));
+        }
+        Ok(())
+    }
+}
+
+fn malformed(why: Malformed) -> Error {
+    Error::stream(Code::H3_MESSAGE_ERROR, why.0)
+}
+
+/// Bytes that may come on a request stream beside content: a head that is taken, however it is encoded, and its frame.
+const MAX_OTHER: u64 = 2 * MAX_HEAD + 1024;

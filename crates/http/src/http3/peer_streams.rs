@@ -1,0 +1,278 @@
+//! What a peer says on its unidirectional streams: stream types, the control stream, settings and the streams of QPACK.
+//!
+//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2, without input or output.
+
+use super::code::{Code, Error};
+use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, sole_varint};
+use super::qpack::{DecoderInstructions, EncoderInstructions};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+
+/// What a peer has said of the whole connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// The peer is the client.
+    is_client: bool,
+    has_control: bool,
+    has_encoder: bool,
+    has_decoder: bool,
+    /// SETTINGS_MAX_FIELD_SECTION_SIZE: the largest header section that it takes.
+    max_field_section_size: u64,
+    /// The identifier of its last GOAWAY.
+    goaway: Option<u64>,
+    max_push_id: Option<u64>,
+    /// Bytes of frames on the control stream.
+    control_bytes: u64,
+}
+
+/// One of the peer's streams.
+#[derive(Debug)]
+pub(super) enum PeerStream {
+    /// The type has not come.
+    Untyped(Varint),
+    /// RFC 9114 §6.2.1.
+    Control(Box<Control>),
+    /// RFC 9204 §4.2.
+    Encoder(EncoderInstructions),
+    /// RFC 9204 §4.2.
+    Decoder(DecoderInstructions),
+    /// Of a type that we do not know (RFC 9114 §6.2.3).
+    Unknown,
+}
+
+/// The control stream.
+#[derive(Default, Debug)]
+pub(super) struct Control {
+    has_settings: bool,
+    header: FrameHeader,
+    frame: Option<Frame>,
+}
+
+/// A frame that has begun.
+#[derive(Debug)]
+enum Frame {
+    /// Needed whole: its type and length.
+    Whole(u64, u64, Payload),
+    /// Ignored: what is left of it.
+    Ignored(u64),
+}
+
+impl Default for PeerStream {
+    fn default() -> Self {
+        Self::Untyped(Varint::default())
+    }
+}
+
+impl Peer {
+    /// A peer that has said nothing.
+    pub(super) fn new(is_client: bool) -> Self {
+        Self {
+            is_client,
+            has_control: false,
+            has_encoder: false,
+            has_decoder: false,
+            max_field_section_size: MAX_VARINT,
+            goaway: None,
+            max_push_id: None,
+            control_bytes: 0,
+        }
+    }
+
+    /// The largest header section that it takes.
+    pub(super) fn max_field_section_size(&self) -> u64 {
+        self.max_field_section_size
+    }
+
+    /// The identifier of its last GOAWAY.
+    pub(super) fn goaway(&self) -> Option<u64> {
+        self.goaway
+    }
+
+    /// Reads what came on a stream.
+    pub(super) fn read(&mut self, stream: &mut PeerStream, mut input: Bytes) -> Result<(), Error> {
+        if let PeerStream::Untyped(varint) = stream {
+            let Some(of) = varint.take(&mut input) else { return Ok(()) };
+            *stream = self.begin(of)?;
+        }
+        match stream {
+            PeerStream::Control(control) => self.read_control(control, input),
+            PeerStream::Encoder(instructions) => instructions.read(&input),
+            PeerStream::Decoder(instructions) => instructions.read(&input),
+            PeerStream::Untyped(_) | PeerStream::Unknown => Ok(()),
+        }
+    }
+
+    /// Takes note of the end of a stream, in good order or not.
+    pub(super) fn end(&self, stream: &PeerStream) -> Result<(), Error> {
+        match stream {
+            // RFC 9114 §6.2: a stream may end before its type has come.
+            PeerStream::Untyped(_) | PeerStream::Unknown => Ok(()),
+            // RFC 9114 §6.2.1, RFC 9204 §4.2.
+            _ => Err(Error::connection(
+                Code::H3_CLOSED_CRITICAL_STREAM,
+                "a control or QPACK stream was closed",
+            )),
+        }
+    }
+
+    fn begin(&mut self, of: u64) -> Result<PeerStream, Error> {
+        let (has_one, stream) = match of {
+            0x00 => (&mut self.has_control, PeerStream::Control(Box::default())),
+            0x02 => (&mut self.has_encoder, PeerStream::Encoder(EncoderInstructions::default())),
+            0x03 => (&mut self.has_decoder, PeerStream::Decoder(DecoderInstructions::default())),
+            // RFC 9114 §6.2.2: only servers push.
+            0x01 if self.is_client => {
+                return Err(Error::connection(
+                    Code::H3_STREAM_CREATION_ERROR,
+                    "a client began a push stream",
+                ));
+            }
+            // RFC 9114 §4.6: no MAX_PUSH_ID was sent.
+            0x01 => return Err(Error::connection(Code::H3_ID_ERROR, "a push stream that nothing allows")),
+            _ => return Ok(PeerStream::Unknown),
+        };
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: one of each.
+        if std::mem::replace(has_one, true) {
+            let reason = "a second control or QPACK stream of one type";
+            return Err(Error::connection(Code::H3_STREAM_CREATION_ERROR, reason));
+        }
+        Ok(stream)
+    }
+
+    fn read_control(&mut self, control: &mut Control, mut input: Bytes) -> Result<(), Error> {
+        self.control_bytes += input.len() as u64;
+        if self.control_bytes > MAX_CONTROL {
+            let reason = format!("more than {MAX_CONTROL} bytes of control frames");
+            return Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason));
+        }
+        loop {
+            match &mut control.frame {
+                None => {
+                    let Some((of, length)) = control.header.take(&mut input) else { return Ok(()) };
+                    control.frame = Some(self.frame(of, length, control.has_settings)?);
+                    control.has_settings = true;
+                }
+                Some(Frame::Ignored(left)) => {
+                    let skipped = input.split_to((*left).min(input.len() as u64) as usize);
+                    *left -= skipped.len() as u64;
+                    if *left > 0 {
+                        return Ok(());
+                    }
+                    control.frame = None;
+                }
+                Some(Frame::Whole(of, length, payload)) => {
+                    let Some(payload) = payload.take(&mut input, *length) else { return Ok(()) };
+                    let of = *of;
+                    control.frame = None;
+                    self.obey(of, payload)?;
+                }
+            }
+        }
+    }
+
+    /// A frame begins on the control stream.
+    fn frame(&self, of: u64, length: u64, has_settings: bool) -> Result<Frame, Error> {
+        // RFC 9114 §6.2.1: the first frame is SETTINGS; §7.2.4: no other is.
+        if !has_settings && of != kind::SETTINGS {
+            return Err(Error::connection(
+                Code::H3_MISSING_SETTINGS,
+                "the first control frame is not SETTINGS",
+            ));
+        }
+        let unexpected = || {
+            Error::connection(
+                Code::H3_FRAME_UNEXPECTED,
+                format!("a frame of type {of:#x} on a control stream"),
+            )
+        };
+        let most = match of {
+            kind::SETTINGS if has_settings => return Err(unexpected()),
+            kind::SETTINGS => MAX_SETTINGS,
+            // RFC 9114 §7.2.7: servers do not send MAX_PUSH_ID.
+            kind::MAX_PUSH_ID if !self.is_client => return Err(unexpected()),
+            kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => size_of::<u64>() as u64,
+            // RFC 9114 §7.2.1, §7.2.2, §7.2.5.
+            kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => return Err(unexpected()),
+            // RFC 9218 §7.2: clients send it. What it says is not obeyed.
+            of if kind::PRIORITY_UPDATE.contains(&of) && !self.is_client => return Err(unexpected()),
+            // RFC 9114 §7.2.8.
+            of if kind::RESERVED.contains(&of) => return Err(unexpected()),
+            // RFC 9114 §9: an unknown type is ignored.
+            _ => return Ok(Frame::Ignored(length)),
+        };
+        match length > most {
+            false => Ok(Frame::Whole(of, length, Payload::default())),
+            true if of == kind::SETTINGS => {
+                let reason = format!("SETTINGS of {length} bytes");
+                Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
+            }
+            // RFC 9114 §7.1: one integer has no more than eight bytes.
+            true => Err(wrong_length(of)),
+        }
+    }
+
+    /// A frame of the control stream is whole.
+    fn obey(&mut self, of: u64, payload: Bytes) -> Result<(), Error> {
+        if of == kind::SETTINGS {
+            return self.settings(payload);
+        }
+        // RFC 9114 §7.1: the payload has the fields of its type, no less and no more.
+        let id = sole_varint(payload).ok_or_else(|| wrong_length(of))?;
+        let wrong_id = |reason: &str| Err(Error::connection(Code::H3_ID_ERROR, format!("{reason} {id}")));
+        match of {
+            // RFC 9114 §5.2: what a server names is a stream of requests.
+            kind::GOAWAY if !self.is_client && id % 4 != 0 => wrong_id("GOAWAY names no request stream:"),
+            // RFC 9114 §5.2: it never becomes larger.
+            kind::GOAWAY if self.goaway.is_some_and(|earlier| id > earlier) => wrong_id("GOAWAY grew to"),
+            kind::GOAWAY => {
+                self.goaway = Some(id);
+                Ok(())
+            }
+            // RFC 9114 §7.2.7: nor does this become smaller.
+            kind::MAX_PUSH_ID if self.max_push_id.is_some_and(|earlier| id < earlier) => {
+                wrong_id("MAX_PUSH_ID shrank to")
+            }
+            kind::MAX_PUSH_ID => {
+                self.max_push_id = Some(id);
+                Ok(())
+            }
+            // RFC 9114 §7.2.3: nothing was promised by this end, or allowed by it.
+            _ => wrong_id("CANCEL_PUSH of a push that is not known:"),
+        }
+    }
+
+    /// RFC 9114 §7.2.4.
+    fn settings(&mut self, mut payload: Bytes) -> Result<(), Error> {
+        let mut seen = BTreeSet::new();
+        let mut varint = Varint::default();
+        while !payload.is_empty() {
+            let setting = varint.take(&mut payload).zip(varint.take(&mut payload));
+            let (id, value) = setting.ok_or_else(|| wrong_length(kind::SETTINGS))?;
+            // RFC 9114 §7.2.4.1: settings of HTTP/2 without a counterpart, and HTTP/2's number 0, are reserved.
+            if matches!(id, 0x0 | 0x2..=0x5) {
+                let reason = format!("SETTINGS has the reserved identifier {id:#x}");
+                return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
+            }
+            // RFC 9114 §7.2.4: each once.
+            if !seen.insert(id) {
+                let reason = format!("SETTINGS has the identifier {id:#x} twice");
+                return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
+            }
+            if id == MAX_FIELD_SECTION_SIZE {
+                self.max_field_section_size = value;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wrong_length(of: u64) -> Error {
+    Error::connection(Code::H3_FRAME_ERROR, format!("a frame of type {of:#x} is too short or too long"))
+}
+
+/// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §7.2.4.1).
+pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
+/// Bytes of SETTINGS that are taken.
+const MAX_SETTINGS: u64 = 16 * 1024;
+/// Bytes that may come on the control stream: settings, and what is ignored.
+const MAX_CONTROL: u64 = 1 << 20;

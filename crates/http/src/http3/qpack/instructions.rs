@@ -1,0 +1,97 @@
+//! Instructions on the streams of QPACK (RFC 9204 §4.3, §4.4), where neither end has a dynamic table.
+
+use super::{DYNAMIC, Partial, partial_integer};
+use crate::http3::code::{Code, Error};
+
+/// Reads the peer's encoder stream (RFC 9204 §4.3).
+#[derive(Default, Debug)]
+pub(in crate::http3) struct EncoderInstructions(Held);
+
+/// Reads the peer's decoder stream (RFC 9204 §4.4).
+#[derive(Default, Debug)]
+pub(in crate::http3) struct DecoderInstructions(Held);
+
+/// The part of an instruction that has come: the integer that it consists of, so no more than its bytes.
+#[derive(Default, Debug)]
+struct Held(Vec<u8>);
+
+impl Held {
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        mut instruction: impl FnMut(&mut &[u8]) -> Partial<()>,
+    ) -> Result<(), &'static str> {
+        self.0.extend_from_slice(bytes);
+        let mut rest = &self.0[..];
+        while !rest.is_empty() && instruction(&mut rest)?.is_some() {}
+        let used = self.0.len() - rest.len();
+        self.0.drain(..used);
+        Ok(())
+    }
+}
+
+impl EncoderInstructions {
+    /// Reads what came.
+    pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let read = self.0.read(bytes, |rest| match rest[0] {
+            // RFC 9204 §4.3.1: Set Dynamic Table Capacity, which cannot exceed the limit that we gave: 0.
+            0x20..0x40 => match partial_integer(rest, 5)? {
+                Some(0) => Ok(Some(())),
+                Some(_) => Err("the encoder sets a dynamic table capacity beyond 0"),
+                None => Ok(None),
+            },
+            // RFC 9204 §4.3.4: Duplicate.
+            0x00..0x20 => Err(DYNAMIC),
+            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: an insert of what is larger than the capacity.
+            0x40.. => Err("the encoder inserts into a dynamic table of capacity 0"),
+        });
+        read.map_err(|reason| Error::connection(Code::QPACK_ENCODER_STREAM_ERROR, reason))
+    }
+}
+
+impl DecoderInstructions {
+    /// Reads what came.
+    pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let read = self.0.read(bytes, |rest| match rest[0] {
+            // RFC 9204 §4.4.1: nothing that we sent needs an acknowledgment.
+            0x80.. => Err("the decoder acknowledges a field section that refers to no dynamic table"),
+            // RFC 9204 §4.4.2, §2.2.2.2: Stream Cancellation may be sent whatever was referred to.
+            0x40..0x80 => Ok(partial_integer(rest, 6)?.map(|_| ())),
+            // RFC 9204 §4.4.3: an increment of 0, or beyond what was sent: nothing was.
+            0x00..0x40 => Err("the decoder counts inserts, of which there are none"),
+        });
+        read.map_err(|reason| Error::connection(Code::QPACK_DECODER_STREAM_ERROR, reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_no_dynamic_table_is_taken() {
+        let (mut encoder, mut decoder) = (EncoderInstructions::default(), DecoderInstructions::default());
+        for bytes in [&[0x20][..], &[], &[0x20, 0x20]] {
+            assert_eq!(encoder.read(bytes), Ok(()));
+        }
+        // Cancellations of streams 4 and 300, the second in pieces.
+        for bytes in [&[0x44, 0x7f][..], &[0xed], &[0x01]] {
+            assert_eq!(decoder.read(bytes), Ok(()));
+        }
+        assert!(encoder.0.0.is_empty() && decoder.0.0.is_empty());
+        // An integer that never ends is found out.
+        assert!((0..12).any(|_| decoder.read(&[0x7f, 0xff]).is_err()));
+    }
+
+    #[test]
+    fn what_would_change_a_dynamic_table_is_an_error() {
+        for bytes in [&[0x21][..], &[0x3f, 0x01], &[0x00], &[0x1f, 0x00], &[0xc0], &[0x80], &[0x41]] {
+            let read = EncoderInstructions::default().read(bytes);
+            assert!(matches!(read, Err(Error::Connection(Code::QPACK_ENCODER_STREAM_ERROR, _))), "{bytes:?}");
+        }
+        for bytes in [&[0x00][..], &[0x01], &[0x80], &[0xff]] {
+            let read = DecoderInstructions::default().read(bytes);
+            assert!(matches!(read, Err(Error::Connection(Code::QPACK_DECODER_STREAM_ERROR, _))), "{bytes:?}");
+        }
+    }
+}

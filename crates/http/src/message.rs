@@ -1,0 +1,464 @@
+//! What makes a message of HTTP/2 or HTTP/3 malformed: pseudo-header fields, field names and values, and the content length.
+//!
+//! Both versions carry a message's control data as fields, so both have these rules. This module has no part in framing: it is
+//! given field lines one by one, and the length of each piece of content.
+//!
+//! Home of RFC 9114 §4.1.2, §4.2, §4.3, §4.4 and §10.3, and of RFC 9113 §8.1.1, §8.2, §8.3 and §8.5, which say the same.
+
+use crate::authority::Authority;
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::uri::{PathAndQuery, Scheme};
+use http::{Method, Request, StatusCode, Uri};
+
+/// Why a message is malformed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub &'static str);
+
+/// The field lines of a header or trailer section, checked as they are added.
+#[derive(Debug)]
+pub struct Section {
+    pseudo: Pseudo,
+    fields: HeaderMap,
+    /// A field that is no pseudo-header field has come.
+    has_regular: bool,
+    content_length: Option<u64>,
+    /// Bytes, as RFC 9114 §4.2.2 counts them, and how many are taken.
+    size: u64,
+    max_size: u64,
+    /// The first error.
+    error: Option<Malformed>,
+}
+
+/// Pseudo-header fields (RFC 9114 §4.3.1, §4.3.2).
+#[derive(Default, Debug)]
+struct Pseudo {
+    method: Option<Vec<u8>>,
+    scheme: Option<Vec<u8>>,
+    authority: Option<Vec<u8>>,
+    path: Option<Vec<u8>>,
+    status: Option<Vec<u8>>,
+}
+
+/// The header section of a response.
+#[derive(Debug)]
+pub struct ResponseHead {
+    /// The status code.
+    pub status: StatusCode,
+    /// All fields.
+    pub fields: HeaderMap,
+    /// What the content is to have.
+    pub content: ContentLength,
+}
+
+impl Section {
+    /// An empty section, which takes up to `max_size` bytes.
+    #[must_use]
+    pub fn new(max_size: u64) -> Self {
+        Self {
+            pseudo: Pseudo::default(),
+            fields: HeaderMap::new(),
+            has_regular: false,
+            content_length: None,
+            size: 0,
+            max_size,
+            error: None,
+        }
+    }
+
+    /// Adds a field line.
+    pub fn add(&mut self, name: &[u8], value: &[u8]) {
+        self.size += name.len() as u64 + value.len() as u64 + 32;
+        if self.size <= self.max_size && self.error.is_none() {
+            self.error = self.check_and_add(name, value).err();
+        }
+    }
+
+    /// The size of the section, if it is larger than what is taken.
+    #[must_use]
+    pub fn oversize(&self) -> Option<u64> {
+        Some(self.size).filter(|size| *size > self.max_size)
+    }
+
+    fn check_and_add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        if name.first() == Some(&b':') {
+            return self.add_pseudo(name, value);
+        }
+        self.has_regular = true;
+        // RFC 9114 §4.2, §10.3: field names are tokens in lower case.
+        let name = HeaderName::from_lowercase(name)
+            .map_err(|_| Malformed("a field name is not a token in lower case"))?;
+        let value = field_value(value)?;
+        check_connection_specific(&name, &value)?;
+        if name == CONTENT_LENGTH {
+            // RFC 9110 §8.6: one length. A second one is refused even if it says the same.
+            let length = content_length(&value).ok_or(Malformed("content-length is no number"))?;
+            if self.content_length.replace(length).is_some() {
+                return Err(Malformed("content-length comes twice"));
+            }
+        }
+        if name == HOST && self.fields.contains_key(HOST) {
+            return Err(Malformed("host comes twice"));
+        }
+        let added = self.fields.try_append(name, value);
+        added.map(drop).map_err(|_| Malformed("too many fields"))
+    }
+
+    fn add_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        // RFC 9114 §4.3: pseudo-header fields come before all others.
+        if self.has_regular {
+            return Err(Malformed("a pseudo-header field comes after a field"));
+        }
+        let pseudo = &mut self.pseudo;
+        let of = match name {
+            b":method" => &mut pseudo.method,
+            b":scheme" => &mut pseudo.scheme,
+            b":authority" => &mut pseudo.authority,
+            b":path" => &mut pseudo.path,
+            b":status" => &mut pseudo.status,
+            // RFC 9114 §4.3. `:protocol` (RFC 9220) is for servers that offer extended CONNECT.
+            _ => return Err(Malformed("an undefined pseudo-header field")),
+        };
+        if of.replace(value.to_vec()).is_some() {
+            return Err(Malformed("a pseudo-header field comes twice"));
+        }
+        Ok(())
+    }
+
+    /// The section as the header section of a request.
+    ///
+    /// # Errors
+    /// The request is malformed.
+    pub fn into_request(self) -> Result<(Request<()>, ContentLength), Malformed> {
+        self.error.map_or(Ok(()), Err)?;
+        let Pseudo { method, scheme, authority, path, status } = self.pseudo;
+        if status.is_some() {
+            return Err(Malformed("a request has :status"));
+        }
+        let method = method.ok_or(Malformed("a request has no :method"))?;
+        let method = Method::from_bytes(&method).map_err(|_| Malformed(":method is no token"))?;
+        let authority = authority.as_deref().map(checked_authority).transpose()?;
+        let host = self.fields.get(HOST).map(|host| checked_authority(host.as_bytes())).transpose()?;
+        check_host(authority, host)?;
+        let mut uri = http::uri::Parts::default();
+        uri.authority = match authority.or(host) {
+            // RFC 9114 §4.3.1: `http` and `https` have a mandatory authority component.
+            None => return Err(Malformed("a request has neither :authority nor host")),
+            Some(authority) => {
+                Some(authority.parse().map_err(|_| Malformed("an authority is no host with a port"))?)
+            }
+        };
+        if method == Method::CONNECT {
+            // RFC 9114 §4.4: the authority has host and port, and nothing else names a target.
+            if scheme.is_some() || path.is_some() {
+                return Err(Malformed("CONNECT has :scheme or :path"));
+            }
+            if !authority.is_some_and(|authority| Authority::parse(authority, None).is_some()) {
+                return Err(Malformed(":authority of CONNECT is not a host with a port"));
+            }
+        } else {
+            let scheme = scheme.ok_or(Malformed("a request has no :scheme"))?;
+            // RFC 3986 §3.1: a scheme begins with a letter.
+            let begins = scheme.first().is_some_and(u8::is_ascii_alphabetic);
+            let scheme = Scheme::try_from(&scheme[..]).ok().filter(|_| begins);
+            let scheme = scheme.ok_or(Malformed(":scheme is no scheme"))?;
+            let path = path.ok_or(Malformed("a request has no :path"))?;
+            (uri.scheme, uri.path_and_query) = (Some(scheme), Some(checked_path(&path, &method)?));
+        }
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from_parts(uri).map_err(|_| Malformed("the target is no URI"))?;
+        *request.method_mut() = method;
+        *request.headers_mut() = self.fields;
+        Ok((request, ContentLength::new(self.content_length)))
+    }
+
+    /// The section as the header section of a response to a request that is not HEAD.
+    ///
+    /// # Errors
+    /// The response is malformed.
+    pub fn into_response(self) -> Result<ResponseHead, Malformed> {
+        self.error.map_or(Ok(()), Err)?;
+        let Pseudo { method, scheme, authority, path, status } = self.pseudo;
+        if [method, scheme, authority, path].iter().any(Option::is_some) {
+            return Err(Malformed("a response has a pseudo-header field of requests"));
+        }
+        // RFC 9114 §4.3.2.
+        let status = status.ok_or(Malformed("a response has no :status"))?;
+        let status = StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is no status code"))?;
+        // RFC 9114 §4.5: there is no way to another protocol on a stream.
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Malformed("a response has the status 101"));
+        }
+        // RFC 9110 §6.4.1: these have no content, whatever the length says.
+        let content = match status {
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => ContentLength::new(Some(0)),
+            _ => ContentLength::new(self.content_length),
+        };
+        Ok(ResponseHead { status, fields: self.fields, content })
+    }
+
+    /// Checks the section as a trailer section.
+    ///
+    /// # Errors
+    /// The message is malformed.
+    pub fn check_trailers(&self) -> Result<(), Malformed> {
+        self.error.map_or(Ok(()), Err)?;
+        // RFC 9114 §4.3: no pseudo-header field comes in trailers.
+        let Pseudo { method, scheme, authority, path, status } = &self.pseudo;
+        if [method, scheme, authority, path, status].iter().any(|field| field.is_some()) {
+            return Err(Malformed("a trailer section has a pseudo-header field"));
+        }
+        Ok(())
+    }
+}
+
+/// The content of a message, held against its length (RFC 9114 §4.1.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ContentLength {
+    declared: Option<u64>,
+    came: u64,
+}
+
+impl ContentLength {
+    /// Content of which the head says this length.
+    #[must_use]
+    pub const fn new(declared: Option<u64>) -> Self {
+        Self { declared, came: 0 }
+    }
+
+    /// The length that the head says.
+    #[must_use]
+    pub const fn declared(&self) -> Option<u64> {
+        self.declared
+    }
+
+    /// Counts `bytes` more of content.
+    ///
+    /// # Errors
+    /// That is more than the length.
+    pub fn add(&mut self, bytes: u64) -> Result<(), Malformed> {
+        self.came = self.came.saturating_add(bytes);
+        if self.declared.is_some_and(|declared| self.came > declared) {
+            return Err(Malformed("the content is longer than content-length"));
+        }
+        Ok(())
+    }
+
+    /// Takes note of the end of the message.
+    ///
+    /// # Errors
+    /// Less has come than the length.
+    pub fn end(&self) -> Result<(), Malformed> {
+        match self.declared.filter(|declared| *declared != self.came) {
+            Some(_) => Err(Malformed("the content is shorter than content-length")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The value of a field.
+///
+/// # Errors
+/// It has a character that is not permitted, or begins or ends with white space.
+pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
+    // RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is no part of it, and only HTTP/1.1 removes it.
+    if [value.first(), value.last()].iter().any(|end| matches!(end, Some(b' ' | b'\t'))) {
+        return Err(Malformed("a field value begins or ends with white space"));
+    }
+    HeaderValue::from_bytes(value)
+        .map_err(|_| Malformed("a field value has a character that is not permitted"))
+}
+
+/// Checks that a field is none of HTTP/1.1's connection (RFC 9114 §4.2, RFC 9113 §8.2.2).
+///
+/// # Errors
+/// It is one.
+pub fn check_connection_specific(name: &HeaderName, value: &HeaderValue) -> Result<(), Malformed> {
+    match name.as_str() {
+        "connection" | "proxy-connection" | "keep-alive" | "transfer-encoding" | "upgrade" => {
+            Err(Malformed("a field is one of HTTP/1.1's connection"))
+        }
+        "te" if !value.as_bytes().eq_ignore_ascii_case(b"trailers") => Err(Malformed("te is not 'trailers'")),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that `:authority` and `host` name one host where both are there (RFC 9114 §4.3.1).
+///
+/// # Errors
+/// They differ.
+pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Malformed> {
+    match (authority, host) {
+        (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
+            Err(Malformed(":authority and host differ"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// RFC 9114 §4.3.1: an authority is not empty and has no user in it.
+fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
+    let text = std::str::from_utf8(authority).ok();
+    // Which port is the default does not matter here.
+    text.filter(|text| Authority::parse(text, Some(443)).is_some())
+        .ok_or(Malformed("an authority is no host with a port"))
+}
+
+/// RFC 9114 §4.3.1: a path begins with a slash; that of OPTIONS may be an asterisk.
+fn checked_path(path: &[u8], method: &Method) -> Result<PathAndQuery, Malformed> {
+    let asterisk = path == b"*" && *method == Method::OPTIONS;
+    // RFC 3986 §3.5: a fragment is no part of what is asked for.
+    if !(path.starts_with(b"/") || asterisk) || path.contains(&b'#') {
+        return Err(Malformed(":path does not begin with a slash, or has a fragment"));
+    }
+    PathAndQuery::try_from(path).map_err(|_| Malformed(":path has a character that is not permitted"))
+}
+
+/// RFC 9110 §8.6: digits, and nothing else.
+fn content_length(value: &HeaderValue) -> Option<u64> {
+    let digits = value.as_bytes();
+    let are_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|_| are_digits)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(fields: &[(&str, &str)]) -> Section {
+        let mut section = Section::new(10_000);
+        fields.iter().for_each(|(name, value)| section.add(name.as_bytes(), value.as_bytes()));
+        section
+    }
+
+    const GET: [(&str, &str); 4] =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/x?y")];
+
+    /// A request of these fields without `without`, and of `more`.
+    fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
+        let kept = GET.iter().filter(|(name, _)| *name != without).copied();
+        section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
+    }
+
+    #[test]
+    fn requests_that_are_well_formed_are_taken() {
+        let (got, content) =
+            request("", &[("content-length", "7"), ("te", "trailers"), ("x", "")]).expect("taken");
+        assert_eq!((got.uri().to_string().as_str(), content.declared()), ("https://a/x?y", Some(7)));
+        for (without, more) in [
+            ("", &[("host", "A")][..]),
+            (":authority", &[("host", "a:1")]),
+            (":authority", &[(":authority", "[::1]:443")]),
+            (":scheme", &[(":scheme", "http")]),
+        ] {
+            assert!(request(without, more).is_ok(), "{without} {more:?}");
+        }
+        let connect = [(":method", "CONNECT"), (":authority", "a:1")];
+        assert_eq!(section(&connect).into_request().expect("taken").0.uri().to_string(), "a:1");
+        let options = [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "a"), (":path", "*")];
+        assert!(section(&options).into_request().is_ok());
+    }
+
+    #[test]
+    fn requests_that_are_malformed_are_refused() {
+        for (without, more) in [
+            (":method", &[][..]),
+            (":scheme", &[]),
+            (":path", &[]),
+            (":authority", &[]),
+            ("", &[(":path", "/")]),
+            ("", &[(":status", "200")]),
+            ("", &[(":protocol", "websocket")]),
+            ("", &[(":x", "y")]),
+            (":path", &[("a", "b"), (":path", "/")]),
+            (":path", &[(":path", "")]),
+            (":path", &[(":path", "x")]),
+            (":path", &[(":path", "*")]),
+            (":path", &[(":path", "/ x")]),
+            (":path", &[(":path", "/x#y")]),
+            (":path", &[(":path", "https://a/")]),
+            (":scheme", &[(":scheme", "")]),
+            (":method", &[(":method", "")]),
+            (":method", &[(":method", "G T")]),
+            (":method", &[(":method", "CONNECT")]),
+            (":authority", &[(":authority", "")]),
+            (":authority", &[(":authority", "user@a")]),
+            (":authority", &[(":authority", "[::1")]),
+            (":authority", &[("host", "")]),
+            ("", &[("host", "b")]),
+            ("", &[("host", "a"), ("host", "a")]),
+            ("", &[("X", "y")]),
+            ("", &[("", "y")]),
+            ("", &[("a b", "y")]),
+            ("", &[("x", " y")]),
+            ("", &[("x", "y\t")]),
+            ("", &[("x", "a\r\nb: c")]),
+            ("", &[("x", "a\0")]),
+            ("", &[("connection", "close")]),
+            ("", &[("proxy-connection", "close")]),
+            ("", &[("keep-alive", "1")]),
+            ("", &[("transfer-encoding", "chunked")]),
+            ("", &[("upgrade", "x")]),
+            ("", &[("te", "gzip")]),
+            ("", &[("content-length", "x")]),
+            ("", &[("content-length", "+1")]),
+            ("", &[("content-length", "1, 1")]),
+            ("", &[("content-length", "1"), ("content-length", "1")]),
+            ("", &[("content-length", "99999999999999999999")]),
+        ] {
+            assert!(request(without, more).is_err(), "{without} {more:?}");
+        }
+        for connect in [
+            &[(":authority", "a")][..],
+            &[("host", "a:1")],
+            &[(":authority", "a:1"), (":path", "/")],
+            &[(":authority", "a:1"), (":scheme", "https")],
+        ] {
+            let fields = [&[(":method", "CONNECT")], connect].concat();
+            assert!(section(&fields).into_request().is_err(), "{connect:?}");
+        }
+    }
+
+    #[test]
+    fn responses_and_trailers_are_held_to_their_rules() {
+        let response = |fields: &[(&str, &str)]| section(fields).into_response();
+        let head = response(&[(":status", "200"), ("content-length", "3")]).expect("taken");
+        assert_eq!((head.status.as_u16(), head.content.declared()), (200, Some(3)));
+        let head = response(&[(":status", "304"), ("content-length", "3")]).expect("taken");
+        assert_eq!(head.content.declared(), Some(0));
+        for wrong in [
+            &[][..],
+            &[("x", "y")],
+            &[(":status", "101")],
+            &[(":status", "20")],
+            &[(":status", "2000")],
+            &[(":status", "200"), (":status", "200")],
+            &[(":status", "200"), (":path", "/")],
+            &[(":status", "200"), ("connection", "close")],
+            &[(":status", "200"), ("transfer-encoding", "chunked")],
+        ] {
+            assert!(response(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(section(&[("x", "y")]).check_trailers(), Ok(()));
+        assert!(section(&[(":status", "200")]).check_trailers().is_err());
+        assert!(section(&[("X", "y")]).check_trailers().is_err());
+    }
+
+    #[test]
+    fn sections_are_bounded() {
+        let mut section = Section::new(100);
+        section.add(b"ab", &[b'x'; 66]);
+        assert_eq!(section.oversize(), None);
+        (0..1_000_000).for_each(|_| section.add(b"a", b"b"));
+        assert_eq!((section.oversize(), section.fields.len()), (Some(34_000_100), 1));
+    }
+
+    #[test]
+    fn content_is_as_long_as_its_length() {
+        let mut content = ContentLength::new(Some(3));
+        assert!(content.add(2).is_ok() && content.end().is_err());
+        assert!(content.add(1).is_ok() && content.end().is_ok() && content.add(1).is_err());
+        let mut any = ContentLength::new(None);
+        assert!(any.add(u64::MAX).is_ok() && any.add(1).is_ok() && any.end().is_ok());
+    }
+}

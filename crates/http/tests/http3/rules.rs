@@ -1,0 +1,395 @@
+//! Each rule of RFC 9114 §4 to §7 and of RFC 9204 §2 to §4 that a peer can break, with the error that it has to meet: a client
+//! that breaks it at our server, and a server that breaks it at our client. What must be tolerated is in the tables, too.
+//!
+//! Here: what both ends say and meet, and the rules of request streams. `streams`: those of unidirectional streams. `servers`:
+//! a server at our client.
+
+mod servers;
+mod streams;
+
+use super::early::status;
+use super::*;
+use anabranch_http::http3::Code;
+use std::fmt::Write as _;
+
+/// What one end says, in this order.
+#[derive(Clone)]
+enum Said {
+    /// Bytes on a unidirectional stream, which stays open.
+    OneWay(Vec<u8>),
+    /// The same, and its end.
+    OneWayEnd(Vec<u8>),
+    /// The same, which is then reset.
+    OneWayReset(Vec<u8>),
+    /// Bytes on a request stream, and its end.
+    Request(Vec<u8>),
+    /// The same without an end.
+    Open(Vec<u8>),
+    /// More on the stream of the last request, when its answer has come.
+    AfterAnswer(Vec<u8>),
+    /// The peer's control stream is not wanted.
+    StopControl,
+}
+
+/// What comes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Connection(Code),
+    Stream(Code),
+    Status(u16),
+}
+
+use self::Said::{AfterAnswer, OneWay, OneWayEnd, OneWayReset, Open, Request, StopControl};
+use self::Verdict::{Connection, Status, Stream as OfStream};
+
+/// An encoded field section of literals, by name and value (RFC 9204 §4.5.6).
+fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut section = vec![0, 0];
+    for (name, value) in fields {
+        let name = name.as_bytes();
+        match name.len() {
+            length @ 0..7 => section.push(0x20 | length as u8),
+            length => section.extend([0x27, (length - 7) as u8]),
+        }
+        section.extend([name, &[value.len() as u8], value.as_bytes()].concat());
+    }
+    section
+}
+
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/0")];
+
+/// HEADERS of a request without `without`, and with `more`.
+fn head(without: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let kept = GET.iter().filter(|(name, _)| *name != without).copied();
+    frame(HEADERS, &section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()))
+}
+
+fn get() -> Vec<u8> {
+    head("", &[])
+}
+
+fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, &section(fields))
+}
+
+/// The control stream, with these frames after SETTINGS.
+fn control(frames: &[&[u8]]) -> Said {
+    OneWay([&CONTROL[..], &frames.concat()].concat())
+}
+
+fn settings(payload: &[u8]) -> Said {
+    OneWay([&[0][..], &frame(SETTINGS, payload)].concat())
+}
+
+/// A request whose field lines are these bytes.
+fn encoded(lines: &[u8]) -> Said {
+    Request(frame(HEADERS, lines))
+}
+
+/// Frames that are ignored (RFC 9114 §7.2.8): a reserved type.
+fn grease() -> Vec<u8> {
+    frame(0x21, b"abc")
+}
+
+/// What our server does with a client that says this. A client whose words are a request alone has a control stream.
+fn client_says(said: &[Said]) -> Verdict {
+    let mut said = said.to_vec();
+    let is_control = |said: &Said| matches!(said, OneWay(bytes) | OneWayEnd(bytes) | OneWayReset(bytes) if bytes.first() == Some(&0));
+    if !said.iter().any(is_control) {
+        said.insert(0, control(&[]));
+    }
+    // Where only the connection can end, a request shows whether it has.
+    if !said.iter().any(|said| matches!(said, Request(_) | Open(_))) {
+        said.push(Request(get()));
+    }
+    run(1, LINK, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page();
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let (mut held, mut request, mut answer) = (Vec::new(), None, Vec::new());
+        for said in said {
+            match said {
+                OneWay(bytes) => held.push(say(&session, &bytes).await),
+                OneWayEnd(bytes) => {
+                    let mut stream = say(&session, &bytes).await;
+                    stream.finish();
+                    held.push(stream);
+                }
+                OneWayReset(bytes) => {
+                    let mut stream = say(&session, &bytes).await;
+                    // It arrives first.
+                    client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
+                    stream.cancel_writing(Code::H3_NO_ERROR.0);
+                    held.push(stream);
+                }
+                Request(ref bytes) | Open(ref bytes) => {
+                    // What was said before arrives first.
+                    client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
+                    let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
+                    let _ = stream.write_all(bytes).await;
+                    if matches!(said, Request(_)) {
+                        stream.finish();
+                    }
+                    request = Some(stream);
+                }
+                AfterAnswer(bytes) => {
+                    let stream = request.as_mut().expect("a request");
+                    let mut buffer = [0; 10_000];
+                    while answer.len() < 20_000 {
+                        let read = stream.read(&mut buffer).await.expect("an answer");
+                        answer.extend_from_slice(&buffer[..read]);
+                    }
+                    stream.write_all(&bytes).await.expect("written");
+                }
+                StopControl => {
+                    // The first that a server of ours begins.
+                    let mut stream =
+                        poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
+                    stream.cancel_reading(Code::H3_NO_ERROR.0);
+                }
+            }
+        }
+        let mut buffer = [0; 10_000];
+        let mut cancelled = None;
+        if let Some(stream) = &mut request {
+            loop {
+                match stream.read(&mut buffer).await {
+                    Ok(0) => break,
+                    Ok(read) => answer.extend_from_slice(&buffer[..read]),
+                    Err(_) => {
+                        cancelled = stream.cancel_code(true);
+                        break;
+                    }
+                }
+            }
+        }
+        match client.timeout(Some(Duration::from_secs(1)), session.closed()).await {
+            Some(reason) => Connection(code_of(&reason)),
+            None => cancelled.map_or_else(|| Status(status(&answer)), |code| OfStream(Code(code))),
+        }
+    })
+    .0
+}
+
+/// The code with which a peer has closed the connection.
+fn code_of(reason: &CloseReason) -> Code {
+    let line = reason.to_string();
+    // It stands behind the reason phrase.
+    let mut numbers = line.split(|character: char| !character.is_ascii_digit()).rev();
+    Code(numbers.find_map(|number| number.parse().ok()).unwrap_or(0))
+}
+
+/// Holds what came against a table, and tells of all that differs at once.
+fn hold(rows: Vec<(&str, Vec<Said>, Verdict)>, outcome: impl Fn(&[Said]) -> Verdict) {
+    let mut wrong = String::new();
+    for (rule, said, expected) in rows {
+        let came = outcome(&said);
+        if came != expected {
+            let _ = writeln!(wrong, "{rule}: {came:x?} instead of {expected:x?}");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn frames_of_a_request_have_an_order() {
+    let trailers = headers(&[("x", "y")]);
+    let unexpected = Connection(Code::H3_FRAME_UNEXPECTED);
+    let incomplete = OfStream(Code::H3_REQUEST_INCOMPLETE);
+    let rows = vec![
+        ("9114 §4.1 a request", vec![Request(get())], Status(200)),
+        ("9114 §4.1 a request without an end", vec![Open(get())], Status(200)),
+        ("9114 §4.1 content", vec![Request([get(), frame(DATA, b"a")].concat())], Status(200)),
+        ("9114 §4.1 trailers", vec![Request([&get()[..], &trailers].concat())], Status(200)),
+        ("9114 §4.1 DATA first", vec![Request(frame(DATA, b"hi"))], unexpected),
+        (
+            "9114 §4.1 DATA after trailers",
+            vec![Request([&get()[..], &trailers, &frame(DATA, b"a")].concat())],
+            unexpected,
+        ),
+        (
+            "9114 §4.1 HEADERS after trailers",
+            vec![Request([&get()[..], &trailers, &trailers].concat())],
+            unexpected,
+        ),
+        (
+            "9114 §4.1 HEADERS after content and trailers",
+            vec![Request([&get()[..], &frame(DATA, b"a"), &trailers, &trailers].concat())],
+            unexpected,
+        ),
+        (
+            "9114 §4.1 unknown frames everywhere",
+            vec![Request(
+                [grease(), get(), grease(), frame(DATA, b"a"), grease(), trailers.clone(), grease()].concat(),
+            )],
+            Status(200),
+        ),
+        (
+            "9114 §4.1 after an early answer: a control frame",
+            vec![Open(get()), AfterAnswer(frame(SETTINGS, b""))],
+            unexpected,
+        ),
+        (
+            "9114 §4.1 after an early answer: DATA after trailers",
+            vec![Open(get()), AfterAnswer([&trailers[..], &frame(DATA, b"a")].concat())],
+            unexpected,
+        ),
+        ("9114 §4.1 an empty stream", vec![Request(vec![])], incomplete),
+        ("9114 §4.1 no HEADERS", vec![Request(grease())], incomplete),
+        ("9114 §7.1 an end within a header", vec![Request(vec![HEADERS])], Connection(Code::H3_FRAME_ERROR)),
+        (
+            "9114 §7.1 an end within HEADERS",
+            vec![Request(vec![HEADERS, 99, 0])],
+            Connection(Code::H3_FRAME_ERROR),
+        ),
+        (
+            "9114 §7.1 an end within DATA",
+            vec![Request([&get()[..], &[DATA, 9, b'a']].concat())],
+            Connection(Code::H3_FRAME_ERROR),
+        ),
+        (
+            "9114 §7.1 an end within an unknown frame",
+            vec![Request([&get()[..], &[0x21, 9, b'a']].concat())],
+            Connection(Code::H3_FRAME_ERROR),
+        ),
+    ];
+    hold(rows, client_says);
+    let on_requests = [3, 4, 5, 7, 13, 2, 6, 8, 9].map(|kind| {
+        let name = format!("9114 §7.2 type {kind} on a request stream");
+        (name, vec![Request([get(), frame(kind, &[0])].concat())])
+    });
+    for (name, said) in on_requests {
+        hold(vec![(&name, said, unexpected)], client_says);
+    }
+}
+
+#[test]
+fn malformed_requests_are_errors_of_their_stream() {
+    let malformed = OfStream(Code::H3_MESSAGE_ERROR);
+    let mut rows = vec![
+        (
+            "9114 §4.1.2 content shorter than its length",
+            vec![Request([head("", &[("content-length", "9")]), frame(DATA, b"abc")].concat())],
+            malformed,
+        ),
+        (
+            "9114 §4.1.2 content longer than its length",
+            vec![Request([head("", &[("content-length", "2")]), frame(DATA, b"abc")].concat())],
+            malformed,
+        ),
+        ("9114 §4.1.2 no content", vec![Request(head("", &[("content-length", "9")]))], malformed),
+        (
+            "9114 §4.1.2 content of its length",
+            vec![Request([head("", &[("content-length", "3")]), frame(DATA, b"abc")].concat())],
+            Status(200),
+        ),
+        ("9114 §4.3 a pseudo-header field in trailers", vec![Request([get(), get()].concat())], malformed),
+        (
+            "9114 §4.2 an upper-case name in trailers",
+            vec![Request([get(), headers(&[("X", "y")])].concat())],
+            malformed,
+        ),
+        ("9114 §4.2.2 a large head", vec![encoded(&large_section())], Status(431)),
+        ("9114 §4.3.1 host alone", vec![Request(head(":authority", &[("host", "a")]))], Status(200)),
+        ("9114 §4.3.1 host and :authority", vec![Request(head("", &[("host", "a")]))], Status(200)),
+        ("9114 §4.2 te: trailers", vec![Request(head("", &[("te", "trailers")]))], Status(200)),
+        (
+            "9114 §4.4 CONNECT",
+            vec![Request(headers(&[(":method", "CONNECT"), (":authority", "a:1")]))],
+            Status(405),
+        ),
+    ];
+    for (rule, fields) in [
+        (
+            "9114 §4.4 CONNECT with :path",
+            &[(":method", "CONNECT"), (":authority", "a:1"), (":path", "/")][..],
+        ),
+        (
+            "9114 §4.4 CONNECT with :scheme",
+            &[(":method", "CONNECT"), (":authority", "a:1"), (":scheme", "https")],
+        ),
+        ("9114 §4.4 CONNECT without :authority", &[(":method", "CONNECT")]),
+        ("9114 §4.4 CONNECT without a port", &[(":method", "CONNECT"), (":authority", "a")]),
+    ] {
+        rows.push((rule, vec![Request(headers(fields))], malformed));
+    }
+    for (rule, without, more) in [
+        ("9114 §4.2 an upper-case name", "", &[("X-Y", "z")][..]),
+        ("9114 §4.2 an empty name", "", &[("", "z")]),
+        ("9114 §4.2 a name with a space", "", &[("a b", "z")]),
+        ("9114 §4.2 connection", "", &[("connection", "close")]),
+        ("9114 §4.2 keep-alive", "", &[("keep-alive", "1")]),
+        ("9114 §4.2 proxy-connection", "", &[("proxy-connection", "close")]),
+        ("9114 §4.2 transfer-encoding", "", &[("transfer-encoding", "chunked")]),
+        ("9114 §4.2 upgrade", "", &[("upgrade", "h2c")]),
+        ("9114 §4.2 te: gzip", "", &[("te", "gzip")]),
+        ("9114 §10.3 a value with a leading space", "", &[("x", " y")]),
+        ("9114 §10.3 a value with a trailing tab", "", &[("x", "y\t")]),
+        ("9114 §10.3 a value with line ends", "", &[("x", "a\r\nb: c")]),
+        ("9114 §10.3 a value with NUL", "", &[("x", "a\0")]),
+        ("9114 §4.3 a pseudo-header field after a field", ":path", &[("x", "y"), (":path", "/0")]),
+        ("9114 §4.3 :path twice", "", &[(":path", "/1")]),
+        ("9114 §4.3 :method twice", "", &[(":method", "GET")]),
+        ("9114 §4.3 :authority twice", "", &[(":authority", "a")]),
+        ("9114 §4.3 :status", "", &[(":status", "200")]),
+        ("9114 §4.3 an undefined pseudo-header field", "", &[(":x", "y")]),
+        ("9220 §3 :protocol, which was not offered", "", &[(":protocol", "websocket")]),
+        ("9114 §4.3.1 no :method", ":method", &[]),
+        ("9114 §4.3.1 no :scheme", ":scheme", &[]),
+        ("9114 §4.3.1 no :path", ":path", &[]),
+        ("9114 §4.3.1 an empty :path", ":path", &[(":path", "")]),
+        ("9114 §4.3.1 a :path without a slash", ":path", &[(":path", "0")]),
+        ("9114 §4.3.1 neither :authority nor host", ":authority", &[]),
+        ("9114 §4.3.1 an empty :authority", ":authority", &[(":authority", "")]),
+        ("9114 §4.3.1 an :authority with a user", ":authority", &[(":authority", "u@a")]),
+        ("9114 §4.3.1 :authority and host differ", "", &[("host", "b")]),
+        ("9110 §8.6 content-length is no number", "", &[("content-length", "x")]),
+        ("9110 §8.6 content-length twice", "", &[("content-length", "0"), ("content-length", "0")]),
+    ] {
+        rows.push((rule, vec![Request(head(without, more))], malformed));
+    }
+    hold(rows, client_says);
+}
+
+/// A header section of a request of more than 64 KiB, in few bytes: a field of the static table, many times.
+fn large_section() -> Vec<u8> {
+    [section(&GET), vec![0xc0 | 59; 1_500]].concat()
+}
+
+/// RFC 9114 §5.2: GOAWAY of a client is about pushes. A request that crosses it on the way is answered, and so is one after it.
+#[test]
+fn requests_beside_a_clients_goaway_are_answered() {
+    let (answers, _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page();
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let mut control = say(&session, &CONTROL).await;
+        let mut answers = Vec::new();
+        for turn in 0..3 {
+            if turn == 1 {
+                control.write_all(&frame(GOAWAY, &[0])).await.expect("written");
+            }
+            // The last comes when the server has had time to act on GOAWAY with no request under way.
+            client.sleep_until(client.now() + Duration::from_millis(if turn == 2 { 500 } else { 0 })).await;
+            let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+            stream.write_all(&get()).await.expect("written");
+            stream.finish();
+            let (mut answer, mut buffer) = (Vec::new(), [0; 10_000]);
+            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                answer.extend_from_slice(&buffer[..read]);
+            }
+            answers.push((status(&answer), answer.len() > 20_000));
+        }
+        answers
+    });
+    assert_eq!(answers, [(200, true); 3]);
+}

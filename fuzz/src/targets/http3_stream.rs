@@ -1,0 +1,87 @@
+//! One request stream of HTTP/3 (RFC 9114 §4.1, RFC 9204 §4.5), of a request or of a response, without a session around it.
+//!
+//! However the bytes are cut, the outcome is the same: a message, or one error. No more content comes out than bytes went in.
+
+use crate::source::Source;
+use anabranch_http::http3::read_message;
+
+/// Frames of a message: made up, mostly such as can be.
+pub fn run(input: &[u8]) {
+    let mut source = Source::new(input);
+    let is_request = source.one_in(2);
+    let piece = 1 + source.below(40) as usize;
+    let mut bytes = Vec::new();
+    while !source.is_over() && !source.one_in(12) {
+        let (kind, payload) = match source.below(8) {
+            0..=2 => (1, section(&mut source, is_request)),
+            3 | 4 => (0, source.bytes(30).to_vec()),
+            5 => (u64::from(source.below(16)), source.bytes(20).to_vec()),
+            6 => (u64::from(source.number()), source.bytes(20).to_vec()),
+            _ => {
+                bytes.extend(source.bytes(20));
+                continue;
+            }
+        };
+        let length = if source.one_in(16) { source.number().into() } else { payload.len() as u64 };
+        put_varint(&mut bytes, kind, &mut source);
+        put_varint(&mut bytes, length, &mut source);
+        bytes.extend(payload);
+    }
+    let whole = read_message(&bytes, is_request, bytes.len());
+    if let Ok(content) = whole {
+        assert!(content <= bytes.len() as u64, "{content} bytes of content in {}", bytes.len());
+    }
+    for piece in [1, piece] {
+        assert_eq!(read_message(&bytes, is_request, piece), whole, "in pieces of {piece}");
+    }
+}
+
+/// A field section: mostly that of a message, and fields of all forms.
+fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
+    let mut section = if source.one_in(24) { source.bytes(2).to_vec() } else { vec![0, 0] };
+    match is_request {
+        _ if source.one_in(8) => {}
+        // GET, https, an authority and /.
+        true => section.extend([0xd1, 0xd7, 0x50, 1, b'a', 0xc1]),
+        false => section.push(source.pick(&[0xd9, 0xd8, 0xda, 0xff])),
+    }
+    while !source.one_in(3) {
+        match source.below(6) {
+            // A field of the static table, or beyond it.
+            0 => section.extend([0xff, source.byte() & 0x7f]),
+            1 => section.push(0xc0 | source.byte()),
+            // A literal value, in the Huffman code or not.
+            2 => {
+                let value = source.bytes(12).to_vec();
+                let huffman = if source.one_in(2) { 0x80 } else { 0 };
+                section.extend(
+                    [&[0x50 | source.byte() & 0x0f, huffman | value.len() as u8][..], &value].concat(),
+                );
+            }
+            // A content length, that of some content or of none.
+            3 => section.extend([0x54, 1, source.pick(b"0359x ")]),
+            4 => {
+                let name = source.pick(&[&b"x"[..], b"te", b"connection", b"X", b":path", b"host"]);
+                let value = source.pick(&[&b"a"[..], b"trailers", b" a", b"/", b""]);
+                let length = match name.len() {
+                    length @ 0..7 => vec![0x20 | length as u8],
+                    length => vec![0x27, (length - 7) as u8],
+                };
+                section.extend([&length[..], name, &[value.len() as u8], value].concat());
+            }
+            _ => section.extend(source.bytes(6)),
+        }
+    }
+    section
+}
+
+/// Appends an integer (RFC 9000 §16), not always in as few bytes as it needs.
+fn put_varint(out: &mut Vec<u8>, value: u64, source: &mut Source<'_>) {
+    let long = source.one_in(8);
+    match value {
+        0..0x40 if !long => out.push(value as u8),
+        0..0x4000 if !long => out.extend((value as u16 | 0x4000).to_be_bytes()),
+        0..0x4000_0000 if !long => out.extend((value as u32 | 0x8000_0000).to_be_bytes()),
+        _ => out.extend((value | 0xc000_0000_0000_0000).to_be_bytes()),
+    }
+}

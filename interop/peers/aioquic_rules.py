@@ -278,8 +278,8 @@ async def client_outcome(address, port, says):
             if client.closed is None:
                 client.say("request", head(), True)
         await client.until(lambda: client.ended or client.reset is not None, 5)
-        # An error of the connection may come behind an answer.
-        await client.until(lambda: False, 0.1)
+        # An error of the connection may come behind an answer, and does where more was said after it.
+        await client.until(lambda: False, 2 if says[-1][0] == "more" else 0.1)
         if client.closed is not None:
             return client.closed, client.got
         if client.reset is not None:

@@ -12,7 +12,7 @@ fn root() -> PathBuf {
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
 /// Names of files that are code or prose, or say how either is built.
-const NAMED: [&str; 12] = [
+const NAMED: [&str; 13] = [
     "Cargo.toml",
     "clippy.toml",
     "rustfmt.toml",
@@ -24,6 +24,7 @@ const NAMED: [&str; 12] = [
     "Containerfile",
     ".dockerignore",
     "interop/peers/guest/",
+    "interop/peers/h2spec/go.",
     "interop/peers/pion/go.",
 ];
 

@@ -260,7 +260,7 @@ async fn serve(
             }
             Opened::Http3(listener, limit) => {
                 let options = Options { versions: Versions::Http3, ..options(limit) };
-                let server = serve::run(world.clone(), listener, site.clone(), options, Unobserved);
+                let server = serve::run(world.clone(), listener, secure.clone(), options, Unobserved);
                 servers.start(&world, server);
             }
             Opened::Ours(here, listener, limit) => {

@@ -3,6 +3,7 @@
 //! SIGINT and SIGTERM are heard by tasks. A thread whose tasks no longer run, because one of them loops or is blocked in a
 //! write, hears nothing. So a thread of its own waits for the same signals, and ends the process when its time is over.
 
+use crate::privileges::drop_capabilities;
 use crate::{Failure, complain, files};
 use anabranch_world::os;
 use std::sync::mpsc::channel;
@@ -12,7 +13,9 @@ use std::time::Duration;
 /// From here on the process ends at most `grace` and a second after SIGINT or SIGTERM, with this exit code if it does not
 /// end by itself.
 pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
-    os::watch_end(grace, move || end(code)).map_err(|why| Failure::Host(format!("no signals: {why}")))
+    // The threads are older than the time when a server gives up its capabilities.
+    os::watch_end(grace, || drop_capabilities(false), move || end(code))
+        .map_err(|why| Failure::Host(format!("no signals: {why}")))
 }
 
 fn end(code: u8) {

@@ -44,7 +44,7 @@ fn check_threads(id: u32, least_threads: usize, kept: u64) {
 
 /// A file that root alone may read, and only by its privilege.
 fn forbid_all(file: &Path) {
-    fs::set_permissions(file, Permissions::from_mode(0)).expect("ours");
+    fs::set_permissions(file, Permissions::from_mode(0o000)).expect("ours");
 }
 
 fn get(url: &str) -> Vec<u8> {

@@ -29,7 +29,7 @@ fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, 
         let mut byte = [0];
         // A request is whole: its empty line, or (after the preface) a frame HEADERS.
         let is_whole = |request: &[u8]| match http2 {
-            // What is left unread makes the end a reset.
+            // Unread bytes make the kernel end the connection by a reset.
             false if end == End::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),

@@ -5,7 +5,7 @@
 use crate::peer::{associate, host, in_a_world};
 use crate::running::{Running, Scratch, wait_until};
 use anabranch_transport::{Session, Stream};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
@@ -22,7 +22,13 @@ fn limited(root: &str, descriptors: usize) -> Running {
 fn status(stream: &mut TcpStream, path: &str) -> String {
     write!(stream, "HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     let mut answer = [0; 2000];
-    let length = stream.read(&mut answer).expect("an answer");
+    // A read with a time limit ends with any signal of the process.
+    let length = loop {
+        match stream.read(&mut answer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => break read.expect("an answer"),
+        }
+    };
     String::from_utf8_lossy(&answer[..length]).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 

@@ -3,10 +3,11 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, noise};
+use crate::running::{LONG, Running, Scratch, noise, pace};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 use tungstenite::{Message, WebSocket};
 
 const TCP: &str = "tcp://127.0.0.1:0";
@@ -118,7 +119,7 @@ fn a_client_that_half_closes_has_its_answer() {
         if read_head(&mut stream).is_empty() {
             return;
         }
-        thread::sleep(std::time::Duration::from_millis(20));
+        pace(Duration::from_millis(20));
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     });
     let gateways = before(slow);

@@ -4,14 +4,13 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, anabranch};
+use crate::running::{LONG, Running, Scratch, anabranch, wait_until};
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// What the kernel lets a pipe hold, bytes.
 const PIPE: usize = 65_536;
@@ -31,31 +30,24 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// Waits until a thread of this process is blocked in a write to a pipe.
 fn wait_until_stuck(process: u32) {
-    let began = Instant::now();
     let is_stuck = || {
         let threads = fs::read_dir(format!("/proc/{process}/task")).expect("running").flatten();
         let mut waits = threads.filter_map(|thread| fs::read_to_string(thread.path().join("wchan")).ok());
         waits.any(|wait| wait.contains("pipe_write"))
     };
-    while !is_stuck() {
-        assert!(began.elapsed() < LONG, "it is not stuck");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("it is stuck", is_stuck);
 }
 
 /// Asks a process to end, and waits until it does.
 fn end(process: u32, mut try_wait: impl FnMut() -> Option<ExitStatus>) -> Option<i32> {
     let asked = Command::new("kill").arg("-TERM").arg(process.to_string()).status();
     assert!(asked.expect("kill").success());
-    let began = Instant::now();
-    loop {
-        if let Some(status) = try_wait() {
-            println!("it has ended after {:?}", began.elapsed());
-            return status.code();
-        }
-        assert!(began.elapsed() < LONG, "it does not end");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let mut status = None;
+    wait_until("it ends", || {
+        status = try_wait();
+        status.is_some()
+    });
+    status.and_then(|status| status.code())
 }
 
 /// A program that is killed when its test is over.
@@ -120,7 +112,7 @@ fn so_do_load_and_bulk_whose_output_nobody_reads() {
     site.file("index.html", "<p>home");
     let server = Running::start(&["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0"]);
     let peer = Running::start(&["bulk", "--listen", "tcp://127.0.0.1:0"]);
-    let load = ["load", server.url("http"), "--quiet", "--requests", "1"];
+    let load = ["load", server.url("http"), "--quiet", "--requests", "1", "--concurrency", "1"];
     let bulk = ["bulk", peer.url("tcp"), "--for", "1s"];
     for words in [&load[..], &bulk[..]] {
         let (_reader, output) = full_pipe();

@@ -6,7 +6,8 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, anabranch, full_ring};
+use crate::running::{LONG, Running, Scratch, anabranch, pace, wait_until};
+use anabranch_base::testing::full_ring;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
@@ -16,7 +17,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const ATTACKER: [u8; 4] = [127, 8, 0, 1];
 const HONEST: [u8; 4] = [127, 9, 9, 9];
@@ -144,13 +145,12 @@ impl Route {
 
     /// The same, once there is a slot: sessions of the round before may not have ended yet.
     fn busy_at_last(&self) -> Box<dyn Wire> {
-        let began = Instant::now();
-        loop {
-            match self.busy(1) {
-                Ok(wire) => return wire,
-                Err(why) => assert!(began.elapsed() < LONG, "{why}"),
-            }
-        }
+        let mut found = None;
+        wait_until("there is a slot", || {
+            found = self.busy(1).ok();
+            found.is_some()
+        });
+        found.expect("there is one")
     }
 
     /// An honest client is served, and has its connection.
@@ -308,11 +308,11 @@ fn attack(route: &Route, others: &[Route], slots: usize) {
                 let _ = wire.write_all(&opening(100));
                 wire.socket().set_nonblocking(true).expect("set");
             }
-            let began = Instant::now();
-            while began.elapsed() < Duration::from_millis(400) {
+            for _ in 0..80 {
                 for wire in &mut sessions {
                     let _ = wire.write(&frames);
                 }
+                pace(Duration::from_millis(5));
             }
             sessions.iter().for_each(|wire| reset(&**wire));
         }

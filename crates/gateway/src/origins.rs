@@ -126,6 +126,12 @@ impl<W: KernelTcp + Names> Pool<W> {
         found
     }
 
+    /// Removes what leads to where the gateway itself listens, on a host with the addresses `own`.
+    fn leave_out_itself(&self, addresses: &mut Vec<SocketAddr>, own: &[IpAddr]) {
+        let listening = self.listening.borrow();
+        addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, own)));
+    }
+
     /// What this end is over TLS.
     fn client(&self) -> Result<&Client, String> {
         self.client.get_or_init(|| (self.begin_tls)()).as_ref().map_err(Clone::clone)
@@ -209,9 +215,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }
-        let listening = pool.listening.borrow();
-        addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, &own)));
-        drop(listening);
+        pool.leave_out_itself(&mut addresses, &own);
         if addresses.is_empty() {
             return Err(ReachError::Loop);
         }

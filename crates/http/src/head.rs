@@ -324,7 +324,7 @@ fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Ref
             match codings.split_last() {
                 Some((last, [])) if chunked(last) => Ok(Framing::Chunked),
                 // RFC 9112 §6.1: what is not known is answered with 501, as long as it is clear where the body ends.
-                Some((last, others)) if chunked(last) && !others.iter().any(|other| chunked(other)) => {
+                Some((last, others)) if chunked(last) && !others.iter().any(chunked) => {
                     Err(Refusal::new(501, "chunked is the only transfer coding that is known here"))
                 }
                 _ => Err(Refusal::bad("the transfer coding does not end with chunked")),

@@ -1,8 +1,8 @@
 //! HTTP/3 on the streams of a session: RFC 9114, with the static table of QPACK (RFC 9204).
 //!
-//! The layers below `connection` read and write nothing themselves: they are given what came, and say what it was or which
-//! error it is. So each error has the code that the RFC gives it, and each rule is tested without a network. What a message
-//! has to be is said by [`message`](crate::message), for every version that carries heads in fields. Heads are not compressed
+//! The layers below `connection` have no input or output: they are given bytes, and return events or an error. So each error
+//! has the code that the RFC gives it, and each rule can be tested without a network. [`message`](crate::message) checks
+//! messages, for every version that carries heads in fields. Heads are not compressed
 //! by what earlier ones held, as they are over HTTP/2: there is no dynamic table. An exchange has a QUIC stream of its own, and
 //! its bytes lie there as an engine's trace counts them. Which bytes a server writes next (RFC 9218) is decided by the turns
 //! of [`http2::priority`](crate::http2::priority).
@@ -63,11 +63,10 @@ fn encode<'a>(pseudo: impl Iterator<Item = (&'a str, &'a str)>, fields: &'a Head
     (out.into(), size)
 }
 
-/// Reads the bytes of a request stream, or of the stream of a response, in pieces that end where `cuts` says: how many bytes of
-/// content came. For fuzzing: each outcome is an error code or a message.
+/// Reads one direction of a request stream in pieces of `piece` bytes, and returns the length of the content. For fuzzing.
 ///
 /// # Errors
-/// What is wrong with it, as an end of a connection would tell its peer.
+/// The error with which an end of a connection would answer the bytes.
 pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64, Error> {
     let mut reader = MessageReader::new(is_request, MAX_HEAD);
     let mut content = 0;
@@ -76,7 +75,7 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
         while let Some(event) = reader.read(&mut input)? {
             match event {
                 Event::Data(data) => content += data.len() as u64,
-                // Nothing more is read of a message with such a head.
+                // The rest of a message is not read when its head is too large.
                 Event::HeadTooLarge(_) => return Ok(content),
                 Event::Request(_) | Event::Response(_) => {}
             }

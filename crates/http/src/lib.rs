@@ -12,7 +12,7 @@
 //! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
 //! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
 //! | [`http3`] | HTTP/3: frames, QPACK, and the streams of a session |
-//! | [`message`] | what makes a message of HTTP/2 or HTTP/3 malformed |
+//! | [`message`] | whether a message of HTTP/2 or HTTP/3 is malformed |
 //! | [`head`], [`framing`] | how the head of a request is read, and where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
 //! | [`observe`] | what happened when, at both ends |

@@ -1,4 +1,4 @@
-//! What makes a message of HTTP/2 or HTTP/3 malformed: pseudo-header fields, field names and values, and the content length.
+//! Checks whether a message of HTTP/2 or HTTP/3 is malformed: pseudo-header fields, field names and values, content length.
 //!
 //! Both versions carry a message's control data as fields, so both have these rules. This module has no part in framing: it is
 //! given field lines one by one, and the length of each piece of content.
@@ -153,7 +153,7 @@ impl Section {
             if scheme.is_some() || path.is_some() {
                 return Err(Malformed("CONNECT has :scheme or :path"));
             }
-            if !authority.is_some_and(|authority| Authority::parse(authority, None).is_some()) {
+            if authority.is_none_or(|authority| Authority::parse(authority, None).is_none()) {
                 return Err(Malformed(":authority of CONNECT is not a host with a port"));
             }
         } else {
@@ -185,7 +185,7 @@ impl Section {
         // RFC 9114 §4.3.2.
         let status = status.ok_or(Malformed("a response has no :status"))?;
         let status = StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is no status code"))?;
-        // RFC 9114 §4.5: there is no way to another protocol on a stream.
+        // RFC 9114 §4.5: a stream cannot switch to another protocol.
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Malformed("a response has the status 101"));
         }

@@ -391,7 +391,10 @@ impl<W: KernelTcp> Session for KernelSession<W> {
 
     fn abort(&self) {
         self.held.connection.abort();
-        self.held.state.borrow_mut().close(CloseReason::Aborted);
+        let mut state = self.held.state.borrow_mut();
+        // A FIN before the reset would make what was cut look whole, whoever closes the session after this.
+        state.finished = true;
+        state.close(CloseReason::Aborted);
     }
 }
 

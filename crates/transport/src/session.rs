@@ -442,3 +442,17 @@ pub trait Stream: 'static {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever has read all there was need not ask again; of any other end something may be missing.
+    #[test]
+    fn only_a_finished_session_has_lost_nothing() {
+        assert!(CloseReason::Finished.is_graceful());
+        let others = [CloseReason::Aborted, CloseReason::Refused, CloseReason::Cancelled];
+        assert!(others.iter().all(|reason| !reason.is_graceful()));
+        assert!(!CloseReason::Reset(String::new()).is_graceful());
+    }
+}

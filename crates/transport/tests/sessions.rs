@@ -171,7 +171,8 @@ fn a_session_grows_where_the_transport_can_add_streams() {
         let [client, server] = rig.pair(&mut listener).await;
         client.grow(3);
         assert_eq!(once(|cx| client.poll_grown(cx)).await, None, "the peer has not answered");
-        assert_eq!((client.grown().await, server.streams()), (5, 5));
+        assert_eq!((client.grown().await, client.streams()), (5, 5));
+        drop(server);
         client.open(4).expect("a new one");
     });
     for (transport, changes) in [(BOTH[0], &[][..]), (BOTH[1], &[("reconfig", "no")][..])] {

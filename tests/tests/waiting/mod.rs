@@ -53,6 +53,13 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         1,
         "an engine that meets a program needs the time that the program has",
     ),
+    (
+        "crates/cli/tests/gateway_passes.rs",
+        PACE,
+        1,
+        "an origin that answers after its client has half-closed",
+    ),
+    ("crates/cli/tests/slot_attacks.rs", PACE, 1, "an attacker that sends for a while"),
     ("crates/tokio/tests/wait.rs", SLEEP, 1, "the sleep of `pace`, for all tests of the crate"),
     ("crates/tokio/tests/wait.rs", PACE, 1, "between two looks at a condition"),
     ("crates/tokio/tests/cancel.rs", PACE, 1, "a reader that is slower than its writer"),

@@ -294,15 +294,6 @@ pub fn has(program: &str) -> bool {
     there
 }
 
-/// Whether tests run that take minutes: with `ANABRANCH_FULL=1`.
-pub fn full_ring() -> bool {
-    let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
-    if !full {
-        println!("skipped: takes minutes; ANABRANCH_FULL=1 runs it");
-    }
-    full
-}
-
 /// Bytes that repeat nowhere near.
 pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -128,7 +128,9 @@ impl<S: Session> Exchange<S> {
     pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         Poll::Ready(match ready!(self.incoming.poll(cx))? {
             Some(Event::Data(data)) => Ok(Some(data)),
-            _ => Ok(None),
+            None => Ok(None),
+            // The reader has one head for a message.
+            Some(_) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }
 }

@@ -30,7 +30,7 @@ struct Inner<S: Session> {
     pipes: RefCell<Pipes<S::Stream>>,
     /// What has passed on those, if that is counted.
     traffic: OnceCell<Rc<Cell<Traffic>>>,
-    /// Who polls the driver.
+    /// The task that polls the driver.
     driver: RefCell<Option<Waker>>,
 }
 
@@ -98,7 +98,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Wakes whoever polls the driver.
+    /// Wakes the task that polls the driver.
     pub(super) fn wake_driver(&self) {
         if let Some(driver) = self.0.driver.borrow_mut().take() {
             driver.wake();
@@ -146,19 +146,23 @@ pub(crate) async fn begin<S: Session>(
         driver: RefCell::default(),
     };
     let connection = Connection(Rc::new(inner));
-    let begin = async |bytes: Vec<u8>| {
-        let stream =
-            poll_fn(|cx| connection.0.session.poll_begin(cx, true)).await.map_err(|error| match error {
-                OpenError::Closed(reason) => reason,
-                other => CloseReason::Protocol(other.to_string()),
-            })?;
-        Ok(Critical { stream, unsent: bytes.into() })
+    let begin = async || {
+        let stream = poll_fn(|cx| connection.0.session.poll_begin(cx, true)).await;
+        let stream = stream.map_err(|error| match error {
+            OpenError::Closed(reason) => reason,
+            other => CloseReason::Protocol(other.to_string()),
+        })?;
+        Ok(Critical { stream, unsent: Bytes::new() })
     };
-    // RFC 9114 §6.2.1: SETTINGS is the first frame. RFC 9204 §4.2: the streams of QPACK, encoder and decoder.
-    let mut control = vec![0x00];
-    put_frame(&mut control, kind::SETTINGS, &settings(max_head));
-    let (control, encoder, decoder) =
-        (begin(control).await?, begin(vec![0x02]).await?, begin(vec![0x03]).await?);
+    // RFC 9114 §6.2: the control stream and those of QPACK come before requests.
+    let (mut control, mut encoder, mut decoder) = (begin().await?, begin().await?, begin().await?);
+    // RFC 9114 §6.2.1: SETTINGS is the first frame.
+    let mut first = vec![0x00];
+    put_frame(&mut first, kind::SETTINGS, &settings(max_head));
+    control.stream.write_all(&first).await?;
+    // RFC 9204 §4.2.
+    decoder.stream.write_all(&[0x03]).await?;
+    encoder.stream.write_all(&[0x02]).await?;
     let driver = Driver {
         connection: connection.clone(),
         control,
@@ -232,7 +236,7 @@ impl<S: Session> Driver<S> {
         Ok(Poll::Pending)
     }
 
-    /// Tells the peer that requests from this stream on are not taken (RFC 9114 §5.2).
+    /// Sends GOAWAY: requests from this stream on are not processed (RFC 9114 §5.2).
     pub(crate) fn go_away(&mut self, stream: u64) {
         let (mut id, mut frames) = (Vec::new(), self.control.unsent.to_vec());
         // RFC 9000 §2.1: a client's streams both ways are the multiples of 4.
@@ -384,7 +388,7 @@ impl<S: Session> Incoming<S> {
     }
 }
 
-/// What an end of a connection takes, unless its options say less.
+/// The largest head that a server takes: that of its options, up to [`MAX_HEAD`].
 pub(crate) const fn most_head(max_head: Option<usize>) -> u64 {
     match max_head {
         Some(most) if (most as u64) < MAX_HEAD => most as u64,

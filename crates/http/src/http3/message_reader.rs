@@ -1,4 +1,4 @@
-//! What a peer sends on a request stream: the frames of one message, in their order, and the message that they make.
+//! Reads a request stream: the frames of one message, in their order, and the message that they carry.
 //!
 //! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them, without input or output.
 
@@ -156,7 +156,7 @@ impl MessageReader {
             // It is not waited for: no head that is taken is so long, however it is encoded.
             kind::HEADERS if length > 2 * self.max_head => {
                 self.frame = Some(Frame::Ignored(length));
-                return Ok(Some(Event::HeadTooLarge(length)));
+                return self.too_large(length).map(Some);
             }
             kind::HEADERS => Frame::Headers(length, Payload::default()),
             // RFC 9114 §7.2.5: clients promise nothing; and no MAX_PUSH_ID was sent to a server.
@@ -183,13 +183,13 @@ impl MessageReader {
         let mut section = Section::new(self.max_head);
         qpack::decode(encoded, |name, value| section.add(name, value))
             .map_err(|reason| Error::connection(Code::QPACK_DECOMPRESSION_FAILED, reason))?;
+        if let Some(size) = section.oversize() {
+            return self.too_large(size).map(Some);
+        }
         if self.part == Part::Head {
             self.part = Part::Trailers;
             section.check_trailers().map_err(malformed)?;
             return Ok(None);
-        }
-        if let Some(size) = section.oversize() {
-            return Ok(Some(Event::HeadTooLarge(size)));
         }
         if self.is_request {
             let (request, content) = section.into_request().map_err(malformed)?;
@@ -203,6 +203,15 @@ impl MessageReader {
         }
         (self.part, self.content) = (Part::Head, head.content);
         Ok(Some(Event::Response(head)))
+    }
+
+    /// A head or trailer section has so many bytes, more than are taken.
+    fn too_large(&self, bytes: u64) -> Result<Event, Error> {
+        match self.part {
+            Part::Nothing => Ok(Event::HeadTooLarge(bytes)),
+            // The head of an answer with 431 is gone, perhaps.
+            _ => Err(Error::stream(Code::H3_EXCESSIVE_LOAD, format!("trailers of {bytes} bytes"))),
+        }
     }
 
     /// Counts bytes that are not content, of which there may be more than honest peers need.

@@ -1,4 +1,4 @@
-//! What a peer says on its unidirectional streams: stream types, the control stream, settings and the streams of QPACK.
+//! Reads a peer's unidirectional streams: stream types, the control stream, settings and the streams of QPACK.
 //!
 //! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2, without input or output.
 
@@ -8,7 +8,7 @@ use super::qpack::{DecoderInstructions, EncoderInstructions};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// What a peer has said of the whole connection.
+/// The state of a peer, from its unidirectional streams.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// The peer is the client.

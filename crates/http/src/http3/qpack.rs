@@ -1,7 +1,7 @@
-//! QPACK (RFC 9204) with the static table alone: field sections either way, and what may come on its two streams.
+//! QPACK (RFC 9204) with the static table alone: field sections are encoded and decoded, instructions are checked.
 //!
-//! Our decoder grants no dynamic table (its capacity is the default, 0) and our encoder uses none. So nothing refers to what
-//! came on another stream, and any instruction that would change or acknowledge a dynamic table is an error.
+//! Our decoder grants no dynamic table (its capacity is the default, 0) and our encoder uses none. So no field section depends
+//! on another stream, and any instruction that would change or acknowledge a dynamic table is an error.
 //!
 //! - `huffman`: the code of strings
 //! - `static_table`: fields that are known by number
@@ -38,7 +38,7 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out
 /// Reads an encoded field section: calls `field` with the name and value of each line.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the section cannot be decoded.
 pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), &'static str> {
     let mut rest = section;
     // RFC 9204 §4.5.1.1: with a capacity of 0 no insert can be required.

@@ -5,8 +5,8 @@
 //! over HTTP/2, and the session takes no more than what the congestion window holds and [`UNSENT`] bytes. Of that much the
 //! streams' ranks say what goes first, as a pacer may keep some of it back.
 //!
-//! A request is read to its end whether the answer needs it or not: what is wrong with its content or its trailers is an error
-//! as what is wrong with its head is.
+//! Each request is read to its end, also when the answer does not need its content: errors in content and trailers count as
+//! errors in the head do.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
@@ -117,13 +117,11 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
         Ok(Some(Event::HeadTooLarge(_))) => {
             // RFC 9114 §4.2.2, §4.1: the rest of a request that is answered is not needed.
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            let mut pipe = pipe.borrow_mut();
-            pipe.put_frame(kind::HEADERS, encode_response(status, &HeaderMap::new()));
-            pipe.stop_reading(Code::H3_NO_ERROR);
-            drop(pipe);
+            pipe.borrow_mut().put_frame(kind::HEADERS, encode_response(status, &HeaderMap::new()));
+            pipe.borrow_mut().stop_reading(Code::H3_NO_ERROR);
             return finish(incoming.pipe().clone()).await;
         }
-        // The error was told where it happened.
+        // The reader has reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
     // RFC 9114 §4.1.2: content whose length is said is not as long, perhaps. A client that waits is not waited for.
@@ -179,7 +177,7 @@ async fn finish<T: Stream>(pipe: Rc<RefCell<Pipe<T>>>) {
     }
 }
 
-/// Reads what is left of a request that is answered: what is wrong with it is an error still.
+/// Reads the rest of a request that is answered already, because it may still break a rule.
 async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
     let mut read = 0;
     while let Ok(Some(event)) = poll_fn(|cx| incoming.poll(cx)).await {

@@ -2,8 +2,9 @@
 //! that breaks it at our server, and a server that breaks it at our client. What must be tolerated is in the tables, too.
 //!
 //! Here: what both ends say and meet, and the rules of request streams. `streams`: those of unidirectional streams. `servers`:
-//! a server at our client.
+//! a server at our client. `limits`: bounds.
 
+mod limits;
 mod servers;
 mod streams;
 
@@ -184,7 +185,7 @@ fn code_of(reason: &CloseReason) -> Code {
     Code(numbers.find_map(|number| number.parse().ok()).unwrap_or(0))
 }
 
-/// Holds what came against a table, and tells of all that differs at once.
+/// Compares verdicts with a table, and fails with all rows that differ.
 fn hold(rows: Vec<(&str, Vec<Said>, Verdict)>, outcome: impl Fn(&[Said]) -> Verdict) {
     let mut wrong = String::new();
     for (rule, said, expected) in rows {
@@ -295,6 +296,19 @@ fn malformed_requests_are_errors_of_their_stream() {
             malformed,
         ),
         ("9114 §4.2.2 a large head", vec![encoded(&large_section())], Status(431)),
+        (
+            "9114 §4.2.2 large trailers",
+            // The server waits for content whose length is said, so the answer does not come before the error.
+            vec![Request(
+                [
+                    head("", &[("content-length", "1")]),
+                    frame(DATA, b"a"),
+                    frame(HEADERS, &[&[0, 0][..], &[0xc0 | 59; 1_500]].concat()),
+                ]
+                .concat(),
+            )],
+            OfStream(Code::H3_EXCESSIVE_LOAD),
+        ),
         ("9114 §4.3.1 host alone", vec![Request(head(":authority", &[("host", "a")]))], Status(200)),
         ("9114 §4.3.1 host and :authority", vec![Request(head("", &[("host", "a")]))], Status(200)),
         ("9114 §4.2 te: trailers", vec![Request(head("", &[("te", "trailers")]))], Status(200)),

@@ -19,7 +19,7 @@ pub(super) struct Probing {
     /// Probes sent so far.
     sent: u32,
     /// User bytes of probes that were acknowledged. The window has not opened since.
-    acked: u64,
+    acked: u32,
 }
 
 /// What an expired T3-rtx speaks of.
@@ -88,14 +88,14 @@ impl SendHalf {
     #[inline]
     pub(super) fn count_acked_probe(&mut self, bytes: u64) {
         if let Some(probing) = &mut self.probing {
-            probing.acked += bytes;
+            probing.acked = probing.acked.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
     }
 
     /// User bytes that the peer has acknowledged as probes of a window that is closed still. A peer that never reads can
     /// acknowledge probes for ever.
     pub(crate) fn probed_bytes(&self) -> u64 {
-        self.probing.map_or(0, |probing| probing.acked)
+        self.probing.map_or(0, |probing| probing.acked.into())
     }
 
     /// T3-rtx has run out.

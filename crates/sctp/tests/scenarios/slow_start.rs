@@ -36,10 +36,11 @@ fn hystart_of_linux_leaves_shorter_paths_alone() {
     assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
 }
 
-/// RFC 9260 §7.2.1: the window grows when the Cumulative TSN Ack Point advances, not by gap blocks alone.
+/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances, not by gap blocks alone.
 #[test]
 fn gap_blocks_alone_do_not_open_the_window() {
-    let mut script = Script::established(&[("iw", "3"), ("max_burst", "0"), ("delack", "0")]);
+    let mut script =
+        Script::established(&[("cc", "rfc4960"), ("iw", "3"), ("max_burst", "0"), ("delack", "0")]);
     let cwnd = |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("up").paths[0].cwnd;
     let before = cwnd(&script);
     script.delay(A, "DATA tsn=1 ", 20).send(A, 0, 20_000).run(55);

@@ -93,3 +93,23 @@ impl PortClaims {
         self.associations.remove(&id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_sctp::Claim;
+
+    /// RFC 9260 §8.4: a packet that another endpoint of the port knows is not answered as out of the blue.
+    #[test]
+    fn the_other_endpoints_of_a_port_are_asked() {
+        let peer = IpAddr::from([192, 0, 2, 7]);
+        let [here, there] = [0, 1].map(|index| Shard::new(index, 2).expect("one of two"));
+        let directory = Directory::new(2).expect("two");
+        directory.record(there, Claim { peer, peer_port: 5000, local_port: 80, held: true });
+        let others = Others { directory: Some(directory), ports: None };
+        assert!(others.have(here, peer, 5000, 80));
+        assert!(!others.have(there, peer, 5000, 80) && !others.have(here, peer, 5001, 80));
+        let alone = Others { directory: None, ports: None };
+        assert!(!alone.have(here, peer, 5000, 80) && !alone.have_port(None, 80));
+    }
+}

@@ -54,25 +54,27 @@ impl Signals {
 
 /// Calls `end` on a thread of its own if the process still runs so long after SIGINT or SIGTERM: `grace` and half a second
 /// after the first, half a second after the second. It does so whatever the executors of the process do: a task may be stuck
-/// in a loop, or in a write to a pipe that nobody reads. From here on these signals do not end the process by themselves.
+/// in a loop, or in a write to a pipe that nobody reads. The threads that this takes call `begin` first. From here on these signals do not end the process by themselves.
 ///
 /// # Errors
 /// The operating system does not let us have signals, or threads.
-pub fn watch_end(grace: Duration, end: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (caught, signals) = channel();
+pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let (ready, registered) = channel();
     small_thread("signals", move || {
+        begin();
+        let (caught, signals) = channel();
+        // It starts as this thread is: without what `begin` gave up.
+        let watchdog = small_thread("watchdog", move || {
+            if wait_for_end(&signals, grace) {
+                end();
+            }
+        });
         // Fails only before anything is caught.
-        if let Err(error) = forward_signals(&ready, &caught) {
+        if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
     })?;
-    registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
-    small_thread("watchdog", move || {
-        if wait_for_end(&signals, grace) {
-            end();
-        }
-    })
+    registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
 /// Waits until a process that was asked to end should have ended. False if nobody will ask.

@@ -139,6 +139,11 @@ fn a_client_holds_a_server_to_the_rules() {
             vec![Open(frame(HEADERS, &large_response()))],
             OfStream(Code::H3_EXCESSIVE_LOAD),
         ),
+        (
+            "9114 §4.2.2 large trailers",
+            vec![Request([ok(&[]), data("abc"), frame(HEADERS, &large_response())].concat())],
+            OfStream(Code::H3_EXCESSIVE_LOAD),
+        ),
         ("9114 §4.3 a pseudo-header field in trailers", vec![Open([ok(&[]), ok(&[])].concat())], malformed),
         ("9114 §4.3.2 no :status", vec![Open(headers(&[("x", "y")]))], malformed),
         ("9114 §4.3.2 :status twice", vec![Open(ok(&[(":status", "200")]))], malformed),

@@ -175,7 +175,8 @@ mod tests {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
         let [delivered, abandoned] =
             [100, 50].map(|bytes| give(&mut queue, Reliability::Retransmissions(0), bytes));
-        (send(&mut queue), send(&mut queue));
+        send(&mut queue);
+        send(&mut queue);
         queue.release(delivered, 100);
         queue.abandon(abandoned, 1);
         assert_eq!([queue.take_gone(), queue.take_gone()], [Some(delivered), None]);

@@ -1,0 +1,202 @@
+//! Bounds on what a peer may send, and what of a request is waited for.
+
+use super::*;
+
+/// A session with a server of a page, and the client's world.
+fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSession<SimWorld>) -> F) -> T {
+    run(1, LINK, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page();
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        program(client, session).await
+    })
+    .0
+}
+
+/// Reads an answer to its end: its status.
+async fn answered(stream: &mut QuicStream<SimWorld>) -> u16 {
+    let (mut answer, mut buffer) = (Vec::new(), [0; 10_000]);
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    status(&answer)
+}
+
+/// Writes, a part in a millisecond, until the server does not want more: the code that it says so with.
+async fn stopped(client: &SimWorld, stream: &mut QuicStream<SimWorld>, part: &[u8]) -> Option<u64> {
+    for _ in 0..2_000 {
+        if stream.write_all(part).await.is_err() {
+            break;
+        }
+        client.sleep_until(client.now() + Duration::from_millis(1)).await;
+    }
+    stream.cancel_code(false)
+}
+
+#[test]
+fn control_frames_have_a_bound() {
+    for (of, payload) in [(0x21, 12_000), (SETTINGS, 16_383)] {
+        let reason = with_session(|client, session| async move {
+            // SETTINGS of 16,385 bytes has a length of four bytes.
+            let begin = match of {
+                SETTINGS => [&[0, SETTINGS][..], &0x8000_4001_u32.to_be_bytes()].concat(),
+                _ => CONTROL.to_vec(),
+            };
+            let mut control = say(&session, &begin).await;
+            let part = if of == SETTINGS { vec![0x21; payload] } else { frame(of, &vec![0; payload]) };
+            let _ = stopped(&client, &mut control, &part).await;
+            session.closed().await
+        });
+        assert_eq!(code_of(&reason), Code::H3_EXCESSIVE_LOAD, "{reason}");
+    }
+}
+
+#[test]
+fn frames_that_are_ignored_have_a_bound() {
+    let many = [get(), frame(0x21, &[0; 12_000]).repeat(12)].concat();
+    hold(
+        vec![("few", vec![Request([get(), frame(0x21, &[0; 12_000]).repeat(10)].concat())], Status(200))],
+        client_says,
+    );
+    let code = with_session(|client, session| async move {
+        let _control = say(&session, &CONTROL).await;
+        let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+        let _ = stream.write_all(&many).await;
+        stopped(&client, &mut stream, &[0]).await
+    });
+    assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
+    // Beside content there may be more: a sixteenth of it.
+    let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
+    let status = with_session(|_, session| async move {
+        let _control = say(&session, &CONTROL).await;
+        let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+        let head = head("", &[("content-length", "480000")]);
+        stream.write_all(&[head, mixed].concat()).await.expect("written");
+        stream.finish();
+        answered(&mut stream).await
+    });
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn a_stream_of_an_unknown_type_is_stopped() {
+    let code = with_session(|client, session| async move {
+        let _control = say(&session, &CONTROL).await;
+        let mut stream = say(&session, &[0x21]).await;
+        stopped(&client, &mut stream, &[0; 1_000]).await
+    });
+    assert_eq!(code, Some(Code::H3_STREAM_CREATION_ERROR.0));
+}
+
+/// RFC 9114 §4.1: a server that has answered need not read the rest, and says so without an error.
+#[test]
+fn content_without_end_is_answered_and_stopped() {
+    for length in [None, Some("4000000")] {
+        let (status, code) = with_session(|client, session| async move {
+            let _control = say(&session, &CONTROL).await;
+            let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+            let length: Vec<_> = length.into_iter().map(|length| ("content-length", length)).collect();
+            stream.write_all(&head("", &length)).await.expect("written");
+            let code = stopped(&client, &mut stream, &frame(DATA, &[0; 10_000])).await;
+            (answered(&mut stream).await, code)
+        });
+        assert_eq!((status, code), (200, Some(Code::H3_NO_ERROR.0)), "{length:?}");
+    }
+}
+
+/// RFC 9110 §10.1.1: a client that waits for an answer before it sends content gets one.
+#[test]
+fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
+    let ask = |more: &'static [(&str, &str)]| {
+        with_session(|client, session| async move {
+            let _control = say(&session, &CONTROL).await;
+            let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+            stream.write_all(&head("", more)).await.expect("written");
+            let waited = client.timeout(Some(Duration::from_secs(5)), stream.read(&mut [0; 1])).await;
+            if waited.is_some() {
+                return None;
+            }
+            stream.write_all(&frame(DATA, b"abc")).await.expect("written");
+            stream.finish();
+            Some(answered(&mut stream).await)
+        })
+    };
+    assert_eq!(ask(&[("content-length", "3")]), Some(200));
+    assert_eq!(ask(&[("content-length", "3"), ("expect", "100-continue")]), None);
+    assert_eq!(ask(&[("content-length", "0")]), None);
+    assert_eq!(ask(&[]), None);
+}
+
+/// RFC 9114 §4.2.2: a client does not send a head that the server does not take.
+#[test]
+fn a_head_that_the_server_does_not_take_is_not_sent() {
+    let (got, _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, mut listener, connector } = hosts;
+        server
+            .spawn("server", async move {
+                let session = listener.accept().await.expect("a session");
+                let _control = say(&session, &[&[0][..], &frame(SETTINGS, &[6, 60])].concat()).await;
+                session.closed().await;
+            })
+            .detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        client.spawn("conversation", conversation).detach();
+        client.sleep_until(client.now() + Duration::from_millis(200)).await;
+        let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
+        requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await
+    });
+    let line = got.expect_err("too large").to_string();
+    assert!(line.contains("where the server takes 60"), "{line}");
+}
+
+/// RFC 9114 §5.2: what a server has not processed is told apart from what it has.
+#[test]
+fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
+    let (got, _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, mut listener, connector } = hosts;
+        let world = server.clone();
+        server
+            .spawn("server", async move {
+                let session = listener.accept().await.expect("a session");
+                let mut control = say(&session, &CONTROL).await;
+                let mut first = session.accept().await.expect("a request");
+                let _second = session.accept().await.expect("a request");
+                control.write_all(&frame(GOAWAY, &[4])).await.expect("written");
+                world.sleep_until(world.now() + Duration::from_millis(500)).await;
+                first
+                    .write_all(&[headers(&[(":status", "200")]), frame(DATA, b"abc")].concat())
+                    .await
+                    .expect("written");
+                first.finish();
+                session.closed().await;
+            })
+            .detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        client.spawn("conversation", conversation).detach();
+        let got = |path: &'static str| {
+            let (client, requests) = (client.clone(), requests.clone());
+            async move {
+                let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
+                let got = requests.get(&client, NAME, path, Duration::from_secs(5), |_| (), take).await;
+                got.map(|(answer, _)| answer.head.status).map_err(|error| error.to_string())
+            }
+        };
+        let first = client.spawn("first", got("/1"));
+        let second = client.spawn("second", got("/2"));
+        let ended = (first.await, second.await);
+        (ended, got("/3").await)
+    });
+    let ((first, second), third) = got;
+    assert_eq!(first, Ok(200));
+    for refused in [second, third] {
+        assert!(refused.clone().is_err_and(|line| line.contains("GOAWAY")), "{refused:?}");
+    }
+}

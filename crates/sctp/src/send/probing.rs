@@ -17,7 +17,7 @@ pub(super) struct Probing {
     /// A SACK has come since the last probe: the peer is alive.
     answered: bool,
     /// Probes sent so far.
-    sent: u32,
+    sent: u16,
     /// User bytes of probes that were acknowledged. The window has not opened since.
     acked: u32,
 }
@@ -47,7 +47,7 @@ impl SendHalf {
     /// The window is shut: it is probed from now on. How many probes went before the one that has to wait, if one has.
     pub(crate) fn begin_probing(&mut self) -> Option<u32> {
         let probing = self.probing.get_or_insert_default();
-        (!probing.allowed).then_some(probing.sent)
+        (!probing.allowed).then_some(probing.sent.into())
     }
 
     /// The window is not shut. True when it was probed.
@@ -71,7 +71,8 @@ impl SendHalf {
     #[cold]
     pub(super) fn record_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
-            (probing.allowed, probing.answered, probing.sent) = (false, false, probing.sent + 1);
+            (probing.allowed, probing.answered, probing.sent) =
+                (false, false, probing.sent.saturating_add(1));
         }
     }
 

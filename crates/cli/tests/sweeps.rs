@@ -397,7 +397,7 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
 }
 
-/// Waits until somebody reads the FIFO, and ends it then: whoever reads it sees an empty file and does not wait for ever.
+/// Opens a FIFO for writing as soon as a reader does, and closes it: the reader sees an empty file and does not wait.
 fn feed(pipe: &Path) -> JoinHandle<()> {
     let _ = fs::remove_file(pipe);
     assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());

@@ -66,7 +66,7 @@ async fn rest(stream: &mut PipeStream) -> (String, bool) {
     (String::from_utf8(all).expect("text"), ended)
 }
 
-/// What `client` says of an origin that does `act` with its one stream, behind so many gateways.
+/// Returns the result of `client`, whose origin runs `act` on its one stream behind this number of gateways.
 fn behind<T>(
     gateways: usize,
     act: impl AsyncFn(&SimWorld, &mut PipeStream) + 'static,

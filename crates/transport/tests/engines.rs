@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Notes commands; has so many unread bytes on each stream.
+/// An engine that records commands and reports this number of unread bytes on each stream.
 #[derive(Default)]
 struct Noted {
     notes: Vec<String>,

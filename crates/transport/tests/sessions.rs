@@ -90,7 +90,7 @@ async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T>
     .await
 }
 
-/// Reads so many bytes.
+/// Reads this number of bytes.
 async fn read(stream: &mut AnyStream, bytes: usize) -> Vec<u8> {
     let (mut got, mut buffer) = (Vec::new(), vec![0; 10_000]);
     while got.len() < bytes {
@@ -229,7 +229,7 @@ fn a_connection_ends_one_way_and_then_the_other() {
     });
 }
 
-/// SCTP has no half close: whoever finishes writes no more, and the peer is told nothing.
+/// SCTP has no half close: an end that finishes writes no more, and its peer gets no notice.
 #[test]
 fn a_finished_stream_takes_no_more_bytes() {
     run(&Sctp, &[], |rig, _| async move {

@@ -51,7 +51,7 @@ pub(crate) enum Event {
     Request(Request<()>),
     /// The head of the final response.
     Response(ResponseHead),
-    /// The head has so many bytes, more than are taken.
+    /// The head exceeds the limit; its size in bytes.
     HeadTooLarge(u64),
     /// A piece of the content.
     Data(Bytes),
@@ -205,7 +205,7 @@ impl MessageReader {
         Ok(Some(Event::Response(head)))
     }
 
-    /// A head or trailer section has so many bytes, more than are taken.
+    /// A head or trailer section exceeds the limit; its size in bytes.
     fn too_large(&self, bytes: u64) -> Result<Event, Error> {
         match self.part {
             Part::Nothing => Ok(Event::HeadTooLarge(bytes)),

@@ -35,7 +35,7 @@ pub(super) enum After {
     Part,
     /// The stream is reset in the middle of an exchange; `true`: the client has cancelled it.
     Tear(bool),
-    /// The same, once the client has what came of a response that was cut.
+    /// The response was cut: the stream is reset once the part that arrived has been sent to the client.
     Cut,
 }
 

@@ -109,7 +109,7 @@ impl Raw {
         self.send(at, 0, &[chunk(1, 0, &body)]);
     }
 
-    /// Takes in what comes, and answers it, until nothing has come so many times within a millisecond.
+    /// Receives and answers packets until `silences` waits of a millisecond have passed without one.
     pub fn listen(&mut self, silences: u32) {
         self.listen_while(silences, |_| true);
     }

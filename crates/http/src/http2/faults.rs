@@ -24,7 +24,7 @@ pub(crate) struct Inspector {
 }
 
 impl Inspector {
-    /// Of a client that begins with so many bytes of a preface.
+    /// An inspector of a connection that starts with `preface` bytes that are no frames.
     pub(crate) fn new(preface: usize) -> Self {
         Self {
             skip: preface as u64,

@@ -40,7 +40,7 @@ enum At {
 }
 
 impl Screen {
-    /// Of a stream whose heads have at most so many bytes.
+    /// A screen that refuses heads of more than `most` bytes.
     pub(super) fn new(most: usize, judged: Judged) -> Self {
         Self { at: At::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
     }
@@ -105,7 +105,7 @@ impl Screen {
         matches!(self.at, At::Poisoned)
     }
 
-    /// Why a head was refused, for whoever answers the one that stands in for it.
+    /// Takes the reason why a head was refused. It belongs in the answer to the request that hyper got in its place.
     pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }

@@ -498,7 +498,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         Poll::Ready(!self.ahead.is_empty())
     }
 
-    /// Reads, at most so many bytes at a time, until there is something that hyper may have, which `out` takes; or to the end.
+    /// Reads pieces of at most `most` bytes until there are bytes for hyper, which go to `out`, or the stream ends.
     fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,

@@ -300,7 +300,7 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Fa
 /// Writes one file of a directory of ours, whole or not at all.
 ///
 /// # Errors
-/// Those of [`has_own`] and [`write`].
+/// Those of [`has_own`] and [`write()`].
 pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
     has_own(target, Kind::File)?;
     write(target, content)

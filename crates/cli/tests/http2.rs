@@ -148,6 +148,48 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     assert_eq!(server.end(), 0);
 }
 
+/// The answer to a request with content waits for what may still be malformed: trailers that come after the server has read
+/// all before them are a stream error (RFC 9113 §8.1), and a client that never ends its content is answered all the same.
+#[test]
+fn trailers_of_a_refused_request_may_still_be_malformed() {
+    let place = Scratch::new("http2-trailers");
+    place.file("index.html", "hello");
+    let mut command = anabranch();
+    command.args(["serve", place.text(), "--quiet", "--listen", "tcp://127.0.0.1:0"]);
+    let server = Running::start_as(command, Stdio::null());
+    let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
+        [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
+    };
+    // POST, http, /, and `:authority: a` (RFC 7541 A), without END_STREAM; some content.
+    let request = [frame(1, 4, 1, &[0x83, 0x86, 0x84, 0x41, 1, b'a']), frame(0, 0, 1, b"test")].concat();
+    let answer = |trailers: &[u8]| {
+        let mut stream = TcpStream::connect(server.tcp()).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("sent");
+        stream.write_all(&frame(4, 0, 0, &[])).expect("sent");
+        stream.write_all(&request).expect("sent");
+        wait_until_read(&stream);
+        stream.write_all(trailers).expect("sent");
+        // The first frame on the request's stream: its type and what it has.
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).expect("a frame");
+            let mut body = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+            stream.read_exact(&mut body).expect("a whole frame");
+            if head[8] == 1 {
+                return (head[3], body);
+            }
+        }
+    };
+    let reset = (3, vec![0, 0, 0, 1]);
+    // HEADERS that do not end the stream.
+    assert_eq!(answer(&frame(1, 4, 1, &[0x10, 1, b'x', 1, b'y'])), reset);
+    for well in [frame(1, 5, 1, &[0x10, 1, b'x', 1, b'y']), frame(0, 1, 1, b""), Vec::new()] {
+        assert_eq!(answer(&well).0, 1, "an answer");
+    }
+    assert_eq!(server.end(), 0);
+}
+
 /// nginx over TLS with HTTP/2, serving a directory; it ends when it is dropped.
 pub struct Nginx {
     child: Child,

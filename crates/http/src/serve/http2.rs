@@ -21,13 +21,14 @@ use anabranch_world::{Tasks, World};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{HOST, HeaderValue};
+use http::header::{EXPECT, HOST, HeaderValue};
 use http::{Method, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Serves a session over HTTP/2 until the client or an error ends it, or the server ends.
 pub(super) async fn serve<W, S, O, N>(
@@ -200,6 +201,13 @@ async fn answer<W: World, S: Site, O: Observer>(
     mut respond: SendResponse<Bytes>,
 ) {
     let stream = u64::from(respond.stream_id().as_u32());
+    let (head, mut content) = request.into_parts();
+    let request = Request::from_parts(head, ());
+    // A client that waits for an answer before it sends content is not waited for (RFC 9110 §10.1.1).
+    let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
+    if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
+        return;
+    }
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (connection, stream), &request, false).await;
     // A client that has cancelled is not waited for.
@@ -212,6 +220,36 @@ async fn answer<W: World, S: Site, O: Observer>(
         _ => held.end(0),
     }
 }
+
+/// Reads a request's content before it is answered, because content and trailers may still be malformed (RFC 9113 §8.1.1).
+/// Ends after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false when h2 has reset the stream.
+async fn read_content<W: World, S: Site, O: Observer>(
+    service: &Service<W, S, O>,
+    activity: &Activity,
+    content: &mut RecvStream,
+) -> bool {
+    let mut read = 0;
+    let reading = async {
+        while read <= MAX_CONTENT {
+            match poll_fn(|cx| content.poll_data(cx)).await {
+                Some(Ok(data)) => {
+                    read += data.len();
+                    activity.moved(service.world.now(), 0);
+                    let _ = content.flow_control().release_capacity(data.len());
+                }
+                Some(Err(_)) => return false,
+                None => return poll_fn(|cx| content.poll_trailers(cx)).await.is_ok(),
+            }
+        }
+        true
+    };
+    service.world.timeout(MAX_CONTENT_WAIT, reading).await.unwrap_or(true)
+}
+
+/// Bytes of a request's content that are read before the answer.
+const MAX_CONTENT: usize = 1 << 20;
+/// How long the answer waits for a request's content.
+const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 
 /// An answer that h2 or the transport has not whole.
 struct Body {

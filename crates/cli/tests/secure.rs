@@ -144,6 +144,32 @@ fn curl_and_openssl_come_by_tls_1_3_and_1_2_and_by_nothing_older() {
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
+/// RFC 9110 §15.5.20: what a given certificate does not name is not served; a certificate of the server's own names no hosts
+/// that could be asked for.
+#[test]
+fn a_host_that_the_certificate_does_not_name_is_misdirected() {
+    if !has("curl") || !has("openssl") {
+        return;
+    }
+    let place = Scratch::new("tls-misdirected");
+    place.file("index.html", "hello");
+    let (cert, key) = certificate(&place, "given", "30");
+    for (words, misdirected) in [(&["--cert", cert.as_str(), "--key", key.as_str()][..], "421"), (&[], "200")]
+    {
+        let server = serve(&place, words);
+        for version in ["--http1.1", "--http2"] {
+            for (host, status) in [("localhost", "200"), ("elsewhere.example", misdirected)] {
+                let output = run(Command::new("curl")
+                    .args(["-s", "-k", "--max-time", "60", "-o", "/dev/null", "-w", "%{http_code}", version])
+                    .args(["-H", &format!("Host: {host}"), server.url("https")]));
+                let came = String::from_utf8_lossy(&output.stdout);
+                assert_eq!(came, status, "{version} {host} {words:?}");
+            }
+        }
+        assert_eq!(server.end(), 0);
+    }
+}
+
 #[test]
 fn our_client_gets_from_openssl_with_a_chain_of_files() {
     if !has("openssl") {

@@ -180,6 +180,27 @@ fn large_bodies_come_whole_on_a_fast_network() {
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
+/// RFC 7838: a server sends Alt-Svc over HTTP/3, too.
+#[test]
+fn alt_svc_is_sent_over_http_3() {
+    let (came, _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page_of(vec![Object::new("/small".to_owned(), 10)]);
+        let site = Rc::new(PageSite::new(&page));
+        let site = Rc::new(serve::Redirected { site, https: None, http3: Some(8443) });
+        let serving = serve::run(server.clone(), listener, site, options(), Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        client.spawn("conversation", conversation).detach();
+        let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
+        let got = requests.get(&client, NAME, "/small", Duration::from_secs(20), |_| (), take).await;
+        got.expect("an answer").0.alt_svc
+    });
+    assert_eq!(came.as_deref(), Some("h3=\":8443\"; ma=86400"));
+}
+
 /// Requests that come together are answered in the order of their urgencies, whatever was asked for first; those that share
 /// end together.
 #[test]

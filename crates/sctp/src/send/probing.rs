@@ -38,10 +38,10 @@ impl SendHalf {
         self.probing.is_some()
     }
 
-    /// New data waits, nothing is outstanding, and the window does not let it go.
-    pub(crate) fn is_shut_out(&self) -> bool {
-        self.outstanding.awaits_nothing()
-            && self.next_cut(usize::MAX).is_some_and(|cut| u64::from(cut.length) > self.peer_window)
+    /// Whether the window is closed for the new data that waits, where nothing is outstanding. None: no data waits.
+    pub(crate) fn is_shut_out(&self) -> Option<bool> {
+        let cut = self.next_cut(usize::MAX)?;
+        Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
     }
 
     /// The window is shut: it is probed from now on. How many probes went before the one that has to wait, if one has.

@@ -64,12 +64,19 @@ impl SendHalf {
             data.emit_parts(buffer, payload);
         }
         let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
-        let probing =
-            self.probing.is_some_and(|probing| probing.allowed) && u64::from(cut.length) > self.peer_window;
-        let cause = if probing { SendCause::Probe } else { SendCause::New };
-        if probing {
-            self.record_probe();
-        }
+        let cause = match self.probing {
+            Some(_) if u64::from(cut.length) > self.peer_window => {
+                self.record_probe();
+                SendCause::Probe
+            }
+            probing => {
+                if probing.is_some() {
+                    // The window lets data go again.
+                    self.end_probing();
+                }
+                SendCause::New
+            }
+        };
         self.queue.commit(cut);
         let length = cut.length as u16;
         let entry = Entry {

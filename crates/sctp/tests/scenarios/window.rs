@@ -210,3 +210,36 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     script.run(60_000);
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
+
+/// The window stays closed also while there is nothing to send: probes are counted on, and the time between them doubles
+/// (RFC 9260 §6.1 A). A server that writes a piece when the piece before has left sends each as a probe.
+#[test]
+fn probes_are_counted_on_when_the_queue_was_empty() {
+    let mut script = Script::established(&[("rcvbuf", "8000B")]);
+    script.net.drawing = false;
+    script.app(B).reading_pause = Duration::from_secs(1_000_000);
+    for _ in 0..16 {
+        script.send(A, 0, 500);
+    }
+    script.run(500);
+    let read = |script: &mut Script| {
+        let (id, now) = (script.id(B), script.net.now);
+        assert!(script.net.end(B).engine.recv(now, id, 0, &mut [0; 2_000]).is_ok_and(|read| read.is_some()));
+    };
+    // Room for a segment, but for less than is worth an update.
+    read(&mut script);
+    read(&mut script);
+    for (probes, within) in [(1, 1_000), (2, 2_000), (3, 4_000)] {
+        let counts = |script: &mut Script| {
+            let id = script.id(A);
+            let info = script.net.end(A).engine.info(id).expect("it lives");
+            (info.buffered, info.probed)
+        };
+        assert_eq!(counts(&mut script), (0, 500 * (probes - 1)));
+        read(&mut script);
+        script.send(A, 0, 500).run(within / 2);
+        assert_eq!(counts(&mut script), (500, 500 * (probes - 1)), "it waits for its time");
+        script.run(2 * within);
+        assert_eq!(counts(&mut script), (0, 500 * probes));
+    }
+}

@@ -86,6 +86,9 @@ pub struct Checker {
     pub moving: bool,
     /// Sides that reduce in proportion: in a recovery the window is no limit (RFC 6937).
     pub proportional: [bool; 2],
+    /// Sides with BBR: data that is sent after a pause can end ProbeRTT, which restores the window of before
+    /// (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
+    pub bbr: [bool; 2],
     /// Sides that probe the tail: one packet goes beyond the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
     /// Probes of the tail that each side has sent so far, and which packet the last was: they go out
@@ -133,6 +136,7 @@ impl Checker {
             digest: 0xcbf2_9ce4_8422_2325,
             moving: false,
             proportional: [false; 2],
+            bbr: [false; 2],
             probing: [false; 2],
             probes: [(0, 0); 2],
             forgotten: false,
@@ -510,6 +514,8 @@ impl Watch for Checker {
                     // So may an echo or the answer to a probe of the tail.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
+                    // In ProbeRTT the window is 4 packets at most.
+                    let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }
             }

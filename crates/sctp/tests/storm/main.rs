@@ -51,12 +51,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// the next path was verified (3217228), T1-cookie began with the back-off of T1-init and the peer gave up (100148),
 /// a late FORWARD TSN of the numbering before skipped 2^31 numbers (42596, 160071), what had arrived before a reboot and
 /// could not be read yet was read later (19021, 36792, the accounts' mistake), COOKIE ACKs lost until the peer gave up
-/// (160693, likewise).
+/// (160693, likewise), data after a pause ended BBR's ProbeRTT when what was given up had just been acknowledged (103136,
+/// 187876, likewise).
 const REGRESSIONS: &[u64] = &[
     1_421, 1_092, 2_028, 3_465, 12_078, 36_767, 1_057, 5_340, 26_449, 28_259, 34_858, 36_142, 68_950, 69_639,
     88_980, 122_381, 274_611, 291_082, 310_086, 467_962, 548_738, 797_533, 855_705, 999_153, 1_022_676,
     1_193_166, 2_039_575, 2_572_974, 2_642_653, 3_125_155, 3_217_228, 100_148, 42_596, 160_071, 19_021,
-    36_792, 160_693,
+    36_792, 160_693, 103_136, 187_876,
 ];
 
 fn number(name: &str) -> Option<u64> {

@@ -92,6 +92,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let unprotected = configs.iter().any(|config| config.zero_checksum);
     let dynamic = configs.iter().all(|config| config.auth && config.asconf);
     let proportional = [0, 1].map(|side: usize| configs[side].prr);
+    let bbr = [0, 1]
+        .map(|side: usize| configs[side].knobs().iter().any(|knob| knob.key == "cc" && knob.value == "bbr"));
     let probing = [0, 1].map(|side: usize| configs[side].rack && configs[side].tlp);
     let mut net = Net::new(seed, configs.clone(), &delays);
     net.drawing = drawing;
@@ -166,7 +168,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     // Addresses come and go, where both sides speak of it.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
     checker.moving = moves.is_some();
-    (checker.proportional, checker.probing) = (proportional, probing);
+    (checker.proportional, checker.bbr, checker.probing) = (proportional, bbr, probing);
     loop {
         if let Some(narrowing) = narrowing.filter(|narrowing| narrowing.at <= net.now) {
             net.narrow.insert(narrowing.network, narrowing.to);

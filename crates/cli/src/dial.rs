@@ -4,6 +4,7 @@
 
 pub mod http3;
 
+use crate::paths::PathLog;
 use crate::place::Carrier;
 use crate::secure::dtls_client;
 use crate::serve::reason;
@@ -34,6 +35,8 @@ pub struct SctpTarget {
     pub config: Config,
     /// What it begins with over DTLS.
     pub secure: Option<SecureTarget>,
+    /// Where path events are logged.
+    pub paths: Option<PathLog>,
 }
 
 /// DTLS to a server.
@@ -90,6 +93,9 @@ impl SctpTarget {
                 SctpHost::layered(here, self.config, bound, layer).await.map_err(failure)?
             }
         };
+        if let Some(log) = &self.paths {
+            log.watch(&host);
+        }
         let servers = by_family(&self.addresses);
         let first = servers.iter().filter_map(|addresses| addresses.first().copied()).collect();
         let servers = servers.into_iter().map(|addresses| SctpServer { addresses, port }).collect();

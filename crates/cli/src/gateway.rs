@@ -223,6 +223,7 @@ impl Settings {
     fn sctp(&self, url: &Url) -> Result<SctpTarget, Failure> {
         let addresses = url.resolve().map_err(Failure::Host)?;
         Ok(SctpTarget {
+            paths: None,
             carrier: url.carrier,
             addresses,
             port: self.sctp_port,

@@ -22,6 +22,7 @@ mod waterfall;
 
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
+use crate::paths::PathLog;
 use crate::place::{Carrier, Url};
 use crate::secure::Believing;
 use crate::{Done, Failure, dry_run, knobs, qlog, say, secure};
@@ -122,11 +123,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
     let logs = qlog::given(matches, carriers)?;
     let meter = Meter::new();
-    let settings = Settings { connect, timeout, sctp, quic, logs, sctp_port, tls, http, meter, ledger };
     // A terminal shows either the object or the progress.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
     let done = os::run(os::Options::default(), async |world| {
+        let paths = PathLog::new(quiet);
+        paths.begin(world.now());
+        let settings =
+            Settings { connect, timeout, sctp, quic, logs, sctp_port, tls, http, meter, ledger, paths };
         let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
         let (settings, start) = (Rc::new(settings), world.now());
         let done = get_all(world.clone(), wanted, settings.clone()).await?;
@@ -134,7 +138,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let objects = settings.ledger.objects();
         outputs.write(
             "",
-            || account::json(&objects, &LeftOut::default(), described, (start, world.now())),
+            || {
+                let times = (start, world.now());
+                account::json(&objects, &LeftOut::default(), described, times, settings.paths.fields())
+            },
             || account::csv(&objects, start),
         )?;
         Ok(done)

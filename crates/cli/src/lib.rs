@@ -32,6 +32,8 @@ mod merge;
 mod out;
 mod outputs;
 mod packages;
+#[cfg(target_os = "linux")]
+mod paths;
 mod place;
 #[cfg(target_os = "linux")]
 mod privileges;

@@ -1,6 +1,7 @@
 //! Where a server listens, and how it ends.
 
 use crate::dial::http3::{self, Http3Server};
+use crate::paths;
 use crate::place::{Carrier, Listen};
 use crate::privileges::drop_capabilities;
 use crate::secure::{DtlsServer, dtls_server};
@@ -388,6 +389,7 @@ impl Servers {
             let port = if place.carrier.is_on_ip() { port } else { address.port() };
             self.name(place.carrier, address.ip(), port);
         }
+        paths::watch_server(&host, &here);
         self.hosts.push(host);
         Ok(Opened::Ours(here, listener, limit))
     }

@@ -104,6 +104,7 @@ mod verb {
     use crate::dial::http3::Http3Target;
     use crate::knobs;
     use crate::outputs::{Outputs, command_line};
+    use crate::paths::PathLog;
     use crate::place::Url;
     use crate::progress::Ticker;
     use crate::secure::Believing;
@@ -140,6 +141,7 @@ mod verb {
         let tls = secure::client(matches, [url.carrier])?;
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
         let settings = Settings {
+            paths: PathLog::new(matches.get_flag("quiet")),
             tls,
             framing: Framing {
                 command: command_line(),
@@ -175,6 +177,7 @@ mod verb {
         sctp_port: u16,
         quiet: bool,
         framing: Framing,
+        paths: PathLog,
     }
 
     fn plan(matches: &ArgMatches, url: &Url) -> Result<Plan, Failure> {
@@ -349,6 +352,7 @@ mod verb {
             port: settings.sctp_port,
             config: settings.config.clone(),
             secure: settings.tls.as_ref().map(|it| it.target(settings.url.host())),
+            paths: Some(settings.paths.clone()),
         };
         let (host, ways) = to.host(&world).await?;
         let way = ways.answering(&world, settings.plan.timeout).await;
@@ -384,7 +388,7 @@ mod verb {
         settings: Settings,
         outputs: Outputs,
     ) -> Result<Done, Failure> {
-        let Settings { plan, mut framing, quiet, .. } = settings;
+        let Settings { plan, mut framing, quiet, paths, .. } = settings;
         let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         watchdog::start(CLOSING, 130)?;
         let before = processor_time();
@@ -393,6 +397,7 @@ mod verb {
         let mut timer = world.timer();
         {
             let begun = world.now();
+            paths.begin(begun);
             let mut trimmer = os::MemoryTrimmer::new(&world);
             let mut running = std::pin::pin!(load.run());
             timer.set(Some(begun + Ticker::PERIOD));
@@ -422,6 +427,7 @@ mod verb {
         let after = processor_time();
         framing.user = after.0.saturating_sub(before.0);
         framing.system = after.1.saturating_sub(before.1);
+        framing.paths = paths.fields();
         let tally = load.tally();
         let text = report::text(&plan, &tally, &framing);
         outputs.write(&text, || report::json(&plan, &tally, &framing), || report::csv(&tally))?;

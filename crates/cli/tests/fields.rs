@@ -43,7 +43,8 @@ fn the_page_about_results_tells_each_field_of_load_bulk_and_get() {
     site.file("site/a.png", vec![1; 4000]);
     let root = format!("{}/site", site.text());
     let server = Running::start(&["serve", &root, "-q", "--listen", "sctp://127.0.0.1:0"]);
-    let other = Running::start(&["bulk", "--listen", "sctp://127.0.0.1:0"]);
+    // Two addresses, so that there are paths.
+    let other = Running::start(&["bulk", "--listen", "sctp://127.0.0.1,127.0.0.2:0"]);
     let (url, place) = (server.url("http+sctp").to_owned(), other.url("sctp").to_owned());
     for (format, words) in [
         ("anabranch.load/1", vec!["load", &url, "-c", "2", "--duration", "1200ms"]),

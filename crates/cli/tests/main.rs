@@ -16,6 +16,7 @@ mod emulated;
 mod emulated_results;
 #[path = "running/peer.rs"]
 mod engine_peer;
+mod failover;
 mod faults;
 mod fields;
 mod gateway;

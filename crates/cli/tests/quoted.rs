@@ -103,6 +103,19 @@ fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     );
 }
 
+/// The table of failover times is that of the race above it.
+#[test]
+fn the_guide_to_failover_quotes_its_race() {
+    let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");
+    let typed = commands(&page).into_iter().find(|command| command.starts_with("race ")).expect("a race");
+    let printed = printed(&typed.split_whitespace().chain(["--quiet"]).collect::<Vec<_>>());
+    let table = printed.split("\n\n").find(|part| part.starts_with("failover ms")).expect("a table");
+    assert!(
+        page.contains(&format!("```\n{table}\n```\n")),
+        "docs/guide/failover.md quotes another table than:\n{table}"
+    );
+}
+
 /// The verbs that `--help` lists.
 fn verbs() -> Vec<String> {
     let help = printed(&["--help"]);

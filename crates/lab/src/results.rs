@@ -242,6 +242,18 @@ pub enum PathState {
     Active,
 }
 
+impl PathState {
+    /// The state in words, the same everywhere.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::PotentiallyFailed => "potentially failed",
+            Self::Failed => "failed",
+            Self::Active => "active",
+        }
+    }
+}
+
 /// One of the two sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

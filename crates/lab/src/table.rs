@@ -11,7 +11,7 @@ mod terms;
 
 use crate::results::label::{labels, shortened};
 use crate::results::{
-    Bound, Comparison, Contestant, Expectation, PathEvent, PathState, Point, Race, Side, Stat,
+    Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat,
 };
 use crate::stats::summary::quantile;
 use crate::sweep::{Axes, Summary};
@@ -223,7 +223,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     }
     out += &faint_lines(terms, style);
     for contestant in &point.contestants {
-        for line in [path_events(contestant), contestant.shortfall()].into_iter().flatten() {
+        for line in [path_events(point, contestant), contestant.shortfall()].into_iter().flatten() {
             out += &wrapped(&line, 2);
         }
     }
@@ -466,28 +466,28 @@ fn sharing(point: &Point) -> Option<String> {
 /// Above the names of contestants beside times that count from a path's failure.
 const FAILOVER: &str = "failover ms, until";
 
-/// What became of the paths in the median run, as the contestant saw it: `sctp, seed 4: path 1 declared failed after
-/// 8.02 s by the server, active again after 14.3 s`.
-fn path_events(contestant: &Contestant) -> Option<String> {
+/// What became of the paths in the median run, as the contestant saw it: `sctp, seed 4, after the failure: path 1 failed at
+/// 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the failure of a path, as in the table; else
+/// from the beginning.
+fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
+    let failure = point.failure_ns;
     let event_text = |event: &PathEvent| {
-        let state = match event.state {
-            PathState::PotentiallyFailed => "potentially failed",
-            PathState::Failed => "declared failed",
-            PathState::Active => "active again",
-        };
         let by = match event.by {
             Side::Client => "client",
             Side::Server => "server",
         };
-        format!("path {} {state} after {:.2} s by the {by}", event.path, event.at_ns as f64 / 1e9)
+        let at = (event.at_ns as f64 - failure.unwrap_or_default() as f64) / 1e9;
+        format!("path {} {} at {at:.2} s by the {by}", event.path, event.state.words())
     };
     let mut parts: Vec<String> = run.path_events.iter().take(PATH_EVENTS).map(event_text).collect();
     match run.path_events.len().saturating_sub(PATH_EVENTS) {
         0 => {}
         more => parts.push(format!("and {more} more in the JSON")),
     }
-    (!parts.is_empty()).then(|| format!("{}, seed {}: {}", contestant.label(), run.seed, parts.join(", ")))
+    let since = if failure.is_some() { ", after the failure" } else { "" };
+    (!parts.is_empty())
+        .then(|| format!("{}, seed {}{since}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
 /// The most path events that a contestant's line tells.

@@ -82,6 +82,7 @@ pub(crate) struct PathCounters {
     pub(crate) packets_received: u64,
     pub(crate) heartbeats_sent: u64,
     pub(crate) heartbeats_acked: u64,
+    pub(crate) bytes_acked: u64,
     seldom: Option<Box<PathStats>>,
 }
 
@@ -100,6 +101,7 @@ impl PathCounters {
             packets_received: self.packets_received,
             heartbeats_sent: self.heartbeats_sent,
             heartbeats_acked: self.heartbeats_acked,
+            bytes_acked: self.bytes_acked,
             ..self.seldom.as_deref().copied().unwrap_or_default()
         }
     }

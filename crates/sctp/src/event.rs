@@ -4,6 +4,7 @@
 
 use crate::id::AssociationId;
 use crate::reliability::Policy;
+use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
 /// Something the application should know.
@@ -97,8 +98,7 @@ pub enum Event {
         /// The message itself, with `Config::return_undelivered`, unless a part of it was acknowledged.
         payload: Option<Vec<u8>>,
     },
-    /// A destination address works: verified for the first time, or back after a failure
-    /// or the fear of one.
+    /// A destination address works: verified for the first time, or back after it had failed or potentially failed.
     PathUp {
         /// Which association.
         id: AssociationId,
@@ -106,6 +106,8 @@ pub enum Event {
         path: usize,
         /// Its destination address.
         address: IpAddr,
+        /// It had failed or potentially failed.
+        restored: bool,
     },
     /// A destination address may have failed (RFC 7829): data goes to others
     /// until it answers (`PathUp`) or is given up (`PathDown`).
@@ -125,6 +127,19 @@ pub enum Event {
         path: usize,
         /// Its destination address.
         address: IpAddr,
+    },
+    /// User data goes on that had not got on for a while, on another path or on one that had failed meanwhile.
+    Interrupted {
+        /// Which association.
+        id: AssociationId,
+        /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+        received: bool,
+        /// For how long, 100 ms or more.
+        outage: Duration,
+        /// The peer's address on the path of the last data before.
+        from: IpAddr,
+        /// On that of the data now.
+        to: IpAddr,
     },
     /// The peer has restarted (RFC 9260 §5.2.4 A): streams begin anew, unsent
     /// and unacknowledged messages are gone. What had arrived in full can still be read.
@@ -302,6 +317,7 @@ impl Event {
             | Self::PathUp { id, .. }
             | Self::PathDown { id, .. }
             | Self::PathPotentiallyFailed { id, .. }
+            | Self::Interrupted { id, .. }
             | Self::Restarted { id }
             | Self::PeerShutdown { id }
             | Self::StreamsReset { id, .. }

@@ -142,7 +142,8 @@ pub use id::AssociationId;
 pub use message::{Message, Received};
 pub use reliability::{Abandoned, Policy, Reliability};
 pub use stats::{
-    AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
+    AssociationInfo, AssociationState, AssociationStats, Interruption, PathChange, PathInfo, PathState,
+    PathStats, Totals,
 };
 pub use streams::position_after_reset;
 

@@ -147,8 +147,30 @@ pub struct Totals {
     pub discarded: u64,
     /// Of those, the ones with a wrong checksum (or without one where it has to be), port 0 or no header.
     pub unreadable: u64,
-    /// Paths that went down or came back, in order of time (the first 4096).
+    /// Paths that went down or came back, in order of time (the first 1024).
     pub path_changes: Vec<PathChange>,
+    /// Times in which user data did not get on, until it did on another path or on one that had failed, in order of time
+    /// (the first 1024).
+    pub interruptions: Vec<Interruption>,
+}
+
+/// User data did not get on for a while, 100 ms or more: nothing was acknowledged of what was sent, or nothing arrived after
+/// this side had sent something. Then it went on, on another path or on one that had failed meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Interruption {
+    /// The initiator's port of the association.
+    pub connection: u64,
+    /// The peer's address on the path of the last data before.
+    pub from: IpAddr,
+    /// On that of the first data after.
+    pub to: IpAddr,
+    /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+    pub received: bool,
+    /// When data last got on before; where none was under way, when the next was sent.
+    pub since: Instant,
+    /// When it went on.
+    pub until: Instant,
 }
 
 /// A path that went down, or came back after it had.
@@ -186,6 +208,8 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Bytes of those.
     pub bytes_sent: u64,
+    /// Bytes of the DATA chunks sent to it which were acknowledged, with their headers.
+    pub bytes_acked: u64,
     /// Packets received from it.
     pub packets_received: u64,
     /// DATA chunks retransmitted to it.
@@ -224,6 +248,8 @@ pub struct PathInfo {
     pub state: PathState,
     /// It is the primary path.
     pub primary: bool,
+    /// New data goes to it.
+    pub current: bool,
     /// The peer has taken this address away (RFC 5061 §4.2.2); its place in the list is kept, and may
     /// be another address's later.
     pub removed: bool,

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 /// Something that has happened to an association.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,17 @@ pub enum Event {
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
+    /// Data goes on that had not got on for a while, on another path or on one that had failed meanwhile.
+    Interrupted {
+        /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+        received: bool,
+        /// For how long, 100 ms or more.
+        outage: Duration,
+        /// The peer's address on the path of the last data before.
+        from: IpAddr,
+        /// On that of the data now.
+        to: IpAddr,
+    },
     /// Data goes to this address first from now on, by the wish of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
     PrimaryChanged(IpAddr),
     /// The peer has one more address (RFC 5061).
@@ -151,6 +163,9 @@ impl Event {
             EngineEvent::PathUp { address, .. } => Self::PathUp(address),
             EngineEvent::PathPotentiallyFailed { address, .. } => Self::PathPotentiallyFailed(address),
             EngineEvent::PathDown { address, .. } => Self::PathDown(address),
+            EngineEvent::Interrupted { received, outage, from, to, .. } => {
+                Self::Interrupted { received, outage, from, to }
+            }
             EngineEvent::PrimaryChanged { address, .. } => Self::PrimaryChanged(address),
             EngineEvent::PathAdded { address, .. } => Self::AddressAdded(address),
             EngineEvent::PathRemoved { address, .. } => Self::AddressRemoved(address),

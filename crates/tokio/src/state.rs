@@ -461,6 +461,7 @@ fn id_of(event: &EngineEvent) -> Option<AssociationId> {
         | EngineEvent::PathUp { id, .. }
         | EngineEvent::PathPotentiallyFailed { id, .. }
         | EngineEvent::PathDown { id, .. }
+        | EngineEvent::Interrupted { id, .. }
         | EngineEvent::Restarted { id }
         | EngineEvent::PeerShutdown { id }
         | EngineEvent::StreamsReset { id, .. }

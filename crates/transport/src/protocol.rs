@@ -208,6 +208,34 @@ pub struct Totals {
     pub timeouts: u64,
     /// Paths found dead, or alive again.
     pub path_changes: Vec<PathChange>,
+    /// Times in which user data did not get on.
+    pub interruptions: Vec<Interruption>,
+}
+
+/// What becomes of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathEvent {
+    /// It failed, potentially failed, or is active again.
+    Changed(PathChange),
+    /// User data goes on that was interrupted.
+    Interrupted(Interruption),
+}
+
+/// User data did not get on for a while, and then went on on another path, or on one that had failed meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interruption {
+    /// The initiator's port of the session.
+    pub connection: u64,
+    /// The peer's address on the path of the last data before.
+    pub from: IpAddr,
+    /// On that of the first data after.
+    pub to: IpAddr,
+    /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+    pub received: bool,
+    /// When data last got on before; where none was under way, when the next was sent.
+    pub since: Instant,
+    /// When it went on.
+    pub until: Instant,
 }
 
 /// A path that went down, or came back after it had.

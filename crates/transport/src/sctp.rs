@@ -19,7 +19,7 @@ mod engine;
 mod ports;
 mod shards;
 
-pub use anabranch_sctp::{Config, PROFILES, SharedKeys};
+pub use anabranch_sctp::{Config, PROFILES, PathInfo, PathState, SharedKeys};
 pub use engine::{SctpEngine, follow_addresses, to_close_reason};
 pub use ports::PortClaims;
 pub use shards::{Directory, Member};
@@ -27,7 +27,7 @@ pub use shards::{Directory, Member};
 use crate::capabilities::{Capabilities, Carriers, Feature, Streams, Words};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
-use crate::protocol::{Layer, Protocol, Runs, Scheme, Start, Starting};
+use crate::protocol::{Layer, PathEvent, Protocol, Runs, Scheme, Start, Starting};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_sctp::{AssociationInfo, AssociationStats, Endpoint, Received, Shard};
@@ -243,6 +243,11 @@ impl<W: World> BoundHost<W, SctpEngine> {
     /// [`ListenError`].
     pub fn listen(&self, port: u16) -> Result<SctpListener<W>, ListenError> {
         self.listen_with(port, 0)
+    }
+
+    /// Calls `told` with what becomes of the paths of multihomed associations from now on. It runs while the host is at work, so it must not call the host.
+    pub fn on_path_event(&self, told: impl Fn(PathEvent) + 'static) {
+        self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(told)));
     }
 
     /// Looks at the engine: statistics, views, configuration.

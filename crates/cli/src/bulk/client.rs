@@ -5,16 +5,17 @@ use super::verb::{CLOSING, signals};
 use crate::dial::http3::Http3Target;
 use crate::dial::{Routes, SctpTarget};
 use crate::outputs::Outputs;
+use crate::paths::PathLog;
 use crate::place::Url;
 use crate::secure::Believing;
 use crate::{Done, Failure, complain, say};
 use anabranch_load::throughput::report::{self, Framing};
-use anabranch_load::throughput::{Interval, Plan, Probe, Test};
+use anabranch_load::throughput::{Interval, PathProbe, Plan, Probe, Test};
 use anabranch_quic::QuicSession;
 use anabranch_tls::{TlsConnector, TlsSession};
 use anabranch_transport::Connector;
 use anabranch_transport::kernel::{KernelConnector, KernelSession};
-use anabranch_transport::sctp::SctpSession;
+use anabranch_transport::sctp::{PathInfo, PathState, SctpSession};
 use anabranch_world::World;
 use anabranch_world::os::{OsWorld, processor_time};
 use std::cell::Cell;
@@ -32,6 +33,7 @@ pub(super) struct Client {
     pub(super) tls: Option<Believing>,
     pub(super) quiet: bool,
     pub(super) framing: Framing,
+    pub(super) paths: PathLog,
 }
 
 impl Client {
@@ -83,6 +85,7 @@ impl Client {
                     port: self.sctp_port,
                     config: (**config).clone(),
                     secure: self.tls.as_ref().map(|it| it.target(self.url.host())),
+                    paths: Some(self.paths.clone()),
                 };
                 let (host, ways) = to.host(&world).await?;
                 let Routes { connector, first } = ways;
@@ -103,7 +106,7 @@ impl Client {
         probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
         choices: impl Fn(&C::Session) -> KernelChoices,
     ) -> Result<Done, Failure> {
-        let Self { plan, quiet, mut framing, url, .. } = self;
+        let Self { plan, quiet, mut framing, url, paths, .. } = self;
         let mut signals = signals()?;
         let to_stderr = outputs.takes_stdout();
         let print = |text: &str| {
@@ -116,14 +119,15 @@ impl Client {
         };
         // Nothing stands above what has not begun.
         let headed = Cell::new(quiet);
-        let head = |probed: bool| {
+        let head = |probe: Option<&Probe>| {
             if !headed.replace(true) {
-                print(report::heading(&plan, probed));
+                print(report::heading(&plan, probe));
             }
         };
         let test = Test::new(world, connector, servers, plan.clone(), processor_time, probe);
         let lines = |interval: &Interval| {
-            head(interval.probe.is_some());
+            paths.begin(test.begun());
+            head(interval.probe.as_ref());
             if !quiet {
                 print(&report::line(&plan, interval));
             }
@@ -147,7 +151,9 @@ impl Client {
             return Ok(Done::Badly);
         }
         let outcome = test.outcome();
-        head(outcome.retransmitted.is_some());
+        head(outcome.retransmitted.is_some().then(Probe::default).as_ref());
+        paths.begin(test.begun());
+        framing.paths = paths.fields();
         let all = test.each(choices);
         // Without a connection nothing is known, not even that it is plain TCP.
         let multipath: Option<Vec<bool>> = all.iter().map(|choices| choices.multipath).collect();
@@ -182,7 +188,7 @@ fn quic_probe(session: &QuicSession<OsWorld>) -> Option<Probe> {
     let figures = session.with_engine(|engine, id| engine.figures(id))?;
     // What was in a packet that is taken for lost is sent again in another.
     let srtt = anabranch_base::time::nanos(figures.srtt);
-    Some(Probe { retransmitted: figures.lost, cwnd: figures.cwnd, srtt })
+    Some(Probe { retransmitted: figures.lost, cwnd: figures.cwnd, srtt, paths: Vec::new() })
 }
 
 fn kernel_probe(session: &KernelSession<OsWorld>) -> Option<Probe> {
@@ -191,15 +197,30 @@ fn kernel_probe(session: &KernelSession<OsWorld>) -> Option<Probe> {
         retransmitted: counters.retransmitted,
         cwnd: counters.cwnd,
         srtt: anabranch_base::time::nanos(counters.srtt),
+        paths: Vec::new(),
     })
 }
 
 fn probe(session: &SctpSession<OsWorld>) -> Option<Probe> {
     let (stats, info) = (session.stats()?, session.info()?);
-    let path = info.paths.iter().find(|path| path.primary).or(info.paths.first());
+    let current = info.paths.iter().find(|path| path.current).or(info.paths.first());
+    let path = |path: &PathInfo| PathProbe {
+        address: path.address,
+        state: match path.state {
+            PathState::Active => "active",
+            PathState::PotentiallyFailed => "potentially-failed",
+            PathState::Inactive => "failed",
+            PathState::Unconfirmed => "unconfirmed",
+        },
+        current: path.current,
+        cwnd: path.cwnd,
+        acknowledged: path.stats.bytes_acked,
+    };
+    let paths: Vec<PathProbe> = info.paths.iter().filter(|path| !path.removed).map(path).collect();
     Some(Probe {
         retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
-        cwnd: path.map_or(0, |path| path.cwnd),
-        srtt: path.and_then(|path| path.srtt).map_or(0, anabranch_base::time::nanos),
+        cwnd: current.map_or(0, |path| path.cwnd),
+        srtt: current.and_then(|path| path.srtt).map_or(0, anabranch_base::time::nanos),
+        paths: if paths.len() > 1 { paths } else { Vec::new() },
     })
 }

@@ -5,6 +5,7 @@ use super::protocol::{Knobs, of_listen, of_url};
 use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
+use crate::paths::PathLog;
 use crate::place::Url;
 use crate::secure::Spoken;
 use crate::{Done, Failure, dry_run, knobs, say, secure, watchdog};
@@ -139,8 +140,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         settings,
         multipath: None,
         interrupted: false,
+        paths: serde_json::Map::default(),
     };
-    let client = Client { url, plan, knobs: made, sctp_port, tls, quiet: matches.get_flag("quiet"), framing };
+    let quiet = matches.get_flag("quiet");
+    let paths = PathLog::new(quiet);
+    let client = Client { url, plan, knobs: made, sctp_port, tls, quiet, framing, paths };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }

@@ -87,17 +87,18 @@ pub struct LeftOut {
     pub first: Vec<String>,
 }
 
-/// The result of a `get` that began at `start` and ended at `end`, as JSON.
+/// The result of a `get` that began at `start` and ended at `end`, as JSON; with the fields of its paths.
 pub fn json(
     objects: &[Fetched],
     left_out: &LeftOut,
     settings: Vec<(String, String)>,
     (start, end): (Instant, Instant),
+    paths: Map<String, Value>,
 ) -> String {
     let failed = objects.iter().filter(|object| object.error.is_some()).count();
     let settings: Map<String, Value> =
         settings.into_iter().map(|(name, value)| (name, value.into())).collect();
-    let document = json!({
+    let mut document = json!({
         "schema": "anabranch.get/1",
         "version": env!("CARGO_PKG_VERSION"),
         "command": command_line(),
@@ -111,6 +112,9 @@ pub fn json(
             "duration_ns": nanos(end - start),
         },
     });
+    if let Some(fields) = document.as_object_mut() {
+        fields.extend(paths);
+    }
     format!("{document:#}\n")
 }
 

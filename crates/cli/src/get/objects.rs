@@ -6,6 +6,7 @@ use super::meter::Meter;
 use crate::dial::http3::Http3Target;
 use crate::dial::{SctpTarget, SecureTarget};
 use crate::files::Reserved;
+use crate::paths::PathLog;
 use crate::place::{Carrier, Url};
 use crate::secure::Believing;
 use crate::{Done, Failure, complain, qlog};
@@ -46,6 +47,7 @@ pub(super) struct Settings {
     pub(super) http: Option<String>,
     pub(super) meter: Rc<Meter>,
     pub(super) ledger: Ledger,
+    pub(super) paths: PathLog,
 }
 
 impl Settings {
@@ -306,6 +308,7 @@ async fn over_sctp(
         port: settings.sctp_port,
         config: settings.sctp.clone(),
         secure: Some(secure),
+        paths: Some(settings.paths.clone()),
     };
     let (host, ways) = match to.host(world).await {
         Ok(made) => made,

@@ -8,6 +8,7 @@ use crate::dial::SctpTarget;
 use crate::dial::http3::Http3Target;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
+use crate::paths::PathLog;
 use crate::place::Url;
 use crate::qlog::LogsTo;
 use crate::secure::Believing;
@@ -89,6 +90,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let settings = super::describe(&[url.carrier], &sctp, &quic);
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
+    let paths = PathLog::new(quiet);
+    paths.begin(start);
     let meter = Meter::new();
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let keeper = Rc::new(Kept::new(directory, meter.clone()));
@@ -116,7 +119,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             let none = LeftOut::default();
             outputs.write(
                 "",
-                || account::json(&objects, &none, settings.clone(), (start, start)),
+                || account::json(&objects, &none, settings.clone(), (start, start), paths.fields()),
                 || account::csv(&objects, start),
             )?;
             files::clean_up();
@@ -186,8 +189,14 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             }
         } else {
             let at_once = usize::from(sctp.streams);
-            let to =
-                SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp, secure: None };
+            let to = SctpTarget {
+                carrier: url.carrier,
+                addresses,
+                port: sctp_port,
+                config: sctp,
+                secure: None,
+                paths: Some(paths.clone()),
+            };
             let (host, ways) = to.host(world).await?;
             let peer = Peer::Origin(origin);
             let associations =
@@ -222,7 +231,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let written = outputs.write(
         "",
-        || account::json(&objects, &left_out, settings, (start, end)),
+        || account::json(&objects, &left_out, settings, (start, end), paths.fields()),
         || account::csv(&objects, start),
     );
     let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();

@@ -31,7 +31,7 @@ impl Lane {
             (
                 at,
                 event.state,
-                format!("path {} {} after {} by the {by}", event.path, word(event.state), span(at)),
+                format!("path {} {} after {} by the {by}", event.path, event.state.words(), span(at)),
             )
         });
         Self {
@@ -59,14 +59,6 @@ impl Lane {
 /// Marks of a lane.
 const MOST_FOUND: usize = 8;
 
-fn word(state: PathState) -> &'static str {
-    match state {
-        PathState::PotentiallyFailed => "potentially failed",
-        PathState::Failed => "declared failed",
-        PathState::Active => "active again",
-    }
-}
-
 fn ink(state: PathState) -> Ink {
     Ink::named(match state {
         PathState::PotentiallyFailed => "connect",
@@ -83,8 +75,8 @@ fn legend() -> String {
         ("timeout", "nothing new arrives"),
         ("recovery", "arrives, at less than half the rate of before"),
         ("connect", "path taken for potentially failed"),
-        ("mark", "declared failed"),
-        ("ahead", "active again"),
+        ("mark", "path failed"),
+        ("ahead", "path active again"),
     ];
     format!("<ul class=\"legend\">{}</ul>", all.map(|(colour, what)| key(colour, what)).concat())
 }

@@ -342,7 +342,7 @@ fn a_failover_is_marked() {
         "path restored",
         "delivery goes on",
         "declared failed",
-        "active again",
+        "path active again",
         "path 2, to the client",
         "failure to next delivery",
         "service restored",

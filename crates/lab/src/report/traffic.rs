@@ -157,11 +157,12 @@ fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak
     // Where the last label of each kind begins: the next one like it needs room, or does without.
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
-        let (name, row) = match event.state {
-            PathState::PotentiallyFailed => ("potentially failed", 2),
-            PathState::Failed => ("declared failed", 0),
-            PathState::Active => ("active again", 1),
+        let row = match event.state {
+            PathState::PotentiallyFailed => 2,
+            PathState::Failed => 0,
+            PathState::Active => 1,
         };
+        let name = event.state.words();
         let x = event.at_ns as f64 / 1e6;
         let label = if x - last[row] >= end * 0.14 { name } else { "" };
         upright(plot, x, (end, peak, 0.42 - 0.18 * row as f64), (Ink::named("ink"), label));

@@ -28,6 +28,8 @@ pub struct Framing {
     pub system: Duration,
     /// Whether the user interrupted the load.
     pub interrupted: bool,
+    /// More fields of the JSON: what became of paths.
+    pub paths: Map<String, Value>,
 }
 
 /// The text report.
@@ -227,7 +229,7 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
         .iter()
         .map(|&cause| (cause.name().to_owned(), tally.errors[cause as usize].into()))
         .collect();
-    let document = json!({
+    let mut document = json!({
         "schema": "anabranch.load/1",
         "version": env!("CARGO_PKG_VERSION"),
         "plan": {
@@ -283,6 +285,9 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
         "errors": errors,
         "intervals": tally.seconds.iter().map(interval).collect::<Vec<_>>(),
     });
+    if let Some(fields) = document.as_object_mut() {
+        fields.extend(framing.paths.clone());
+    }
     format!("{document:#}\n")
 }
 

@@ -8,9 +8,10 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::{Tasks, Timer, World};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -26,18 +27,35 @@ pub enum Failure {
 }
 
 /// A transport's figures of a session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
     /// Chunks or segments retransmitted so far.
     pub retransmitted: u64,
+    /// Congestion window of the path that new data goes to, bytes.
+    pub cwnd: u64,
+    /// Smoothed round-trip time there, nanoseconds.
+    pub srtt: u64,
+    /// The paths of a multihomed session; else none.
+    pub paths: Vec<PathProbe>,
+}
+
+/// A transport's figures of a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathProbe {
+    /// The peer's address.
+    pub address: IpAddr,
+    /// `active`, `potentially-failed`, `failed` or `unconfirmed`.
+    pub state: &'static str,
+    /// New data goes to it.
+    pub current: bool,
     /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Smoothed round-trip time, nanoseconds.
-    pub srtt: u64,
+    /// Bytes acknowledged of what was sent to it, with the headers of chunks.
+    pub acknowledged: u64,
 }
 
 /// The figures of an interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
     /// Its beginning, since that of the test.
     pub from: Duration,
@@ -45,9 +63,13 @@ pub struct Interval {
     pub to: Duration,
     /// Bytes written here.
     pub sent: u64,
+    /// Bytes of what was written here that the peer has acknowledged.
+    pub acknowledged: u64,
+    /// All was written before the interval: the send buffer drains.
+    pub draining: bool,
     /// Bytes read here.
     pub received: u64,
-    /// The transport's figures; retransmissions are those of the interval.
+    /// The transport's figures; what was retransmitted and acknowledged on paths is that of the interval.
     pub probe: Option<Probe>,
 }
 
@@ -62,6 +84,10 @@ pub struct Outcome {
     pub up: Option<(Sent, Received)>,
     /// Data from the server to the client, as the server counted it, and as the client did.
     pub down: Option<(Sent, Received)>,
+    /// Bytes that were not acknowledged when the client had written all, and how long the rest of the test took.
+    pub drain: Option<(u64, Duration)>,
+    /// What each path of a multihomed client carried; else none.
+    pub paths: Vec<PathProbe>,
     /// Streams of each session.
     pub streams: u16,
     /// Settings of the server's transport; `None` if the server does not say.
@@ -102,8 +128,23 @@ struct TestState<W: World, C: Connector> {
     begun: Instant,
     connect: Duration,
     intervals: Vec<Interval>,
-    before: (u64, u64, u64),
+    before: Counts,
+    /// The figures when the sessions were last open.
+    last: Option<Probe>,
+    /// When the test ended.
+    ended: Option<Instant>,
     failed: Option<Failure>,
+}
+
+/// What was counted from the beginning of the test to the end of an interval.
+#[derive(Debug, Default)]
+struct Counts {
+    sent: u64,
+    acknowledged: u64,
+    received: u64,
+    retransmitted: u64,
+    /// Acknowledged bytes by path.
+    paths: BTreeMap<IpAddr, u64>,
 }
 
 impl<W: World, C: Connector> Clone for Test<W, C> {
@@ -135,7 +176,9 @@ impl<W: World, C: Connector> Test<W, C> {
             begun,
             connect: Duration::ZERO,
             intervals: Vec::new(),
-            before: (0, 0, 0),
+            before: Counts::default(),
+            last: None,
+            ended: None,
             failed: None,
         };
         let (cost, probe) = (processor(), Box::new(probe));
@@ -284,8 +327,15 @@ impl<W: World, C: Connector> Test<W, C> {
 
     /// Keeps what can only be asked of an open session.
     fn freeze(&self) {
-        let retransmitted = self.probe().map_or(0, |probe| probe.retransmitted);
-        self.shared.state.borrow_mut().before.2 = retransmitted;
+        let (probe, now) = (self.probe(), self.shared.world.now());
+        let mut state = self.shared.state.borrow_mut();
+        state.before.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
+        (state.last, state.ended) = (probe, Some(now));
+    }
+
+    /// When the test began: intervals count from then.
+    pub fn begun(&self) -> Instant {
+        self.shared.state.borrow().begun
     }
 
     /// The figures of all sessions: sums, and the round trip of the first.
@@ -298,6 +348,16 @@ impl<W: World, C: Connector> Test<W, C> {
                 Some(all) => {
                     all.retransmitted += one.retransmitted;
                     all.cwnd += one.cwnd;
+                    for path in one.paths {
+                        match all.paths.iter_mut().find(|other| other.address == path.address) {
+                            Some(other) => {
+                                other.cwnd += path.cwnd;
+                                other.acknowledged += path.acknowledged;
+                                other.current |= path.current;
+                            }
+                            None => all.paths.push(path),
+                        }
+                    }
                 }
                 none => *none = Some(one),
             }
@@ -308,20 +368,39 @@ impl<W: World, C: Connector> Test<W, C> {
     fn interval(&self) -> Interval {
         let probe = self.probe();
         let mut state = self.shared.state.borrow_mut();
-        let (sent, received) = state.ends.iter().fold((0, 0), |(sent, received), (_, end)| {
-            (sent + end.sent_bytes.get(), received + end.received_bytes.get())
+        let now = self.shared.world.now();
+        let from = state.intervals.last().map_or(Duration::ZERO, |last| last.to);
+        let began = state.begun + from + self.shared.plan.interval / 20;
+        let mut counts = Counts { paths: state.before.paths.clone(), ..Counts::default() };
+        let mut draining = self.shared.plan.up;
+        for (session, end) in &state.ends {
+            let sent = end.sent_bytes.get();
+            counts.sent += sent;
+            counts.received += end.received_bytes.get();
+            counts.acknowledged += sent.saturating_sub(session.unacknowledged());
+            draining &= end.finished.get().is_some_and(|(at, _)| at <= began);
+        }
+        counts.acknowledged = counts.acknowledged.max(state.before.acknowledged);
+        counts.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
+        let probe = probe.map(|mut probe| {
+            for path in &mut probe.paths {
+                let before = counts.paths.insert(path.address, path.acknowledged).unwrap_or(0);
+                path.acknowledged = path.acknowledged.saturating_sub(before);
+            }
+            probe.retransmitted = counts.retransmitted.saturating_sub(state.before.retransmitted);
+            probe
         });
-        let retransmitted = probe.map_or(0, |probe| probe.retransmitted);
-        let before = std::mem::replace(&mut state.before, (sent, received, retransmitted));
+        let before = std::mem::replace(&mut state.before, counts);
         let interval = Interval {
-            from: state.intervals.last().map_or(Duration::ZERO, |last| last.to),
-            to: self.shared.world.now().since(state.begun),
-            sent: sent - before.0,
-            received: received - before.1,
-            probe: probe
-                .map(|probe| Probe { retransmitted: retransmitted.saturating_sub(before.2), ..probe }),
+            from,
+            to: now.since(state.begun),
+            sent: state.before.sent - before.sent,
+            acknowledged: state.before.acknowledged - before.acknowledged,
+            draining,
+            received: state.before.received - before.received,
+            probe,
         };
-        state.intervals.push(interval);
+        state.intervals.push(interval.clone());
         interval
     }
 
@@ -329,9 +408,16 @@ impl<W: World, C: Connector> Test<W, C> {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let shared = &self.shared;
-        let probed =
-            self.probe().is_some() || shared.state.borrow().intervals.iter().any(|i| i.probe.is_some());
+        let now = self.probe();
+        let probed = now.is_some() || shared.state.borrow().intervals.iter().any(|i| i.probe.is_some());
         let state = shared.state.borrow();
+        let ended = state.ended.unwrap_or_else(|| shared.world.now());
+        let finished = state.ends.iter().map(|(_, end)| end.finished.get());
+        let drain = finished.collect::<Option<Vec<_>>>().filter(|_| shared.plan.up).and_then(|finished| {
+            let last = finished.iter().map(|(at, _)| *at).max()?;
+            Some((finished.iter().map(|(_, left)| left).sum(), ended.since(last)))
+        });
+        let paths = state.last.as_ref().or(now.as_ref()).map_or_else(Vec::new, |probe| probe.paths.clone());
         let known: Vec<Known> = state.ends.iter().map(|(_, end)| end.known()).collect();
         let up = known.iter().map(|known| (known.sent, known.peer_received)).reduce(add);
         let down = known.iter().map(|known| (known.peer_sent, known.received)).reduce(add);
@@ -348,9 +434,11 @@ impl<W: World, C: Connector> Test<W, C> {
             duration: Duration::from_nanos(duration.unwrap_or(0)),
             up: up.filter(|_| shared.plan.up),
             down: down.filter(|_| shared.plan.down),
+            drain,
+            paths,
             streams: first.streams,
             server_settings: state.ends.first().and_then(|(_, end)| end.peer_settings()),
-            retransmitted: probed.then_some(state.before.2),
+            retransmitted: probed.then_some(state.before.retransmitted),
             client: (nanos(user.saturating_sub(shared.cost.0)), nanos(system.saturating_sub(shared.cost.1))),
             server,
             intervals: state.intervals.clone(),

@@ -1,8 +1,8 @@
 //! The result of a throughput test: lines like iperf's, JSON, CSV.
 
-use super::{Interval, Outcome, Plan, Received, Sent, Settings};
+use super::{Interval, Outcome, PathProbe, Plan, Probe, Received, Sent, Settings};
 use anabranch_base::time::{Duration, nanos};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// What a result says besides the outcome.
@@ -20,14 +20,20 @@ pub struct Framing {
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,
+    /// More fields of the JSON: what became of paths.
+    pub paths: Map<String, Value>,
 }
 
-/// The line above the intervals. `probed`: it names the sender's retransmissions and window, which the transport knows.
+/// The line above the intervals. With `probe` it names the sender's retransmissions and window, and of a multihomed session
+/// the path in use.
 #[must_use]
-pub fn heading(plan: &Plan, probed: bool) -> &'static str {
-    match plan.up && probed {
-        true => "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd\n",
-        false => "[ID]  Interval           Transfer       Bitrate\n",
+pub fn heading(plan: &Plan, probe: Option<&Probe>) -> &'static str {
+    match probe.filter(|_| plan.up) {
+        Some(probe) if probe.paths.len() > 1 => {
+            "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd      Path\n"
+        }
+        Some(_) => "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd\n",
+        None => "[ID]  Interval           Transfer       Bitrate\n",
     }
 }
 
@@ -35,16 +41,23 @@ pub fn heading(plan: &Plan, probed: bool) -> &'static str {
 #[must_use]
 pub fn line(plan: &Plan, interval: &Interval) -> String {
     let mut out = String::new();
-    for (wanted, name, bytes) in [(plan.up, "up", interval.sent), (plan.down, "dn", interval.received)] {
+    for (wanted, name, bytes) in
+        [(plan.up, "up", interval.acknowledged), (plan.down, "dn", interval.received)]
+    {
         if !wanted {
             continue;
         }
-        let tail = match interval.probe {
+        let mut tail = match &interval.probe {
             Some(probe) if name == "up" => {
-                format!("  {:>5}   {}", probe.retransmitted, amount(probe.cwnd as f64, "B"))
+                let current = probe.paths.iter().find(|path| path.current).filter(|_| probe.paths.len() > 1);
+                let path = current.map_or_else(String::new, |path| format!("   {}", path.address));
+                format!("  {:>5}   {}{path}", probe.retransmitted, amount(probe.cwnd as f64, "B"))
             }
             _ => String::new(),
         };
+        if interval.draining && name == "up" {
+            tail += "  draining";
+        }
         let _ = writeln!(out, "{}{tail}", row(name, interval.from, interval.to, bytes));
     }
     out
@@ -84,10 +97,13 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             ("up", Some(count)) => format!("  {count:>5}"),
             _ => String::new(),
         };
+        // What the peer had when all was written. The server does not say so of what it sends.
+        let left = outcome.drain.filter(|_| name == "up").map_or(0, |(bytes, _)| bytes);
+        let acknowledged = sent.bytes.saturating_sub(left);
         let _ = writeln!(
             out,
             "{}{retransmitted}  sender",
-            row(name, zero, Duration::from_nanos(sent.nanos), sent.bytes)
+            row(name, zero, Duration::from_nanos(sent.nanos), acknowledged)
         );
         let to = Duration::from_nanos(received.nanos);
         let _ = writeln!(out, "{}  receiver", row(name, zero, to, received.bytes));
@@ -103,6 +119,16 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             amount(received.least as f64, "B"),
             amount(received.most as f64, "B")
         );
+    }
+    if let Some((bytes, span)) = outcome.drain.filter(|(_, span)| *span >= SHORTEST_DRAIN) {
+        let (bytes, span) = (amount(bytes as f64, "B"), span.as_secs_f64());
+        let _ =
+            writeln!(out, "[up]  {bytes} were left in the send buffer, and acknowledged {span:.2} s later");
+    }
+    // Of the other family of addresses there is often nothing to say.
+    for path in outcome.paths.iter().filter(|path| path.acknowledged > 0 || path.state != "active") {
+        let bytes = amount(path.acknowledged as f64, "B");
+        let _ = writeln!(out, "Path to {}: {}, {bytes} acknowledged", path.address, path.state);
     }
     let congestion = |up: bool| {
         let settings = senders(up, outcome, framing)?;
@@ -157,6 +183,9 @@ fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
 
+/// A shorter one is the last round trip.
+const SHORTEST_DRAIN: Duration = Duration::from_millis(500);
+
 fn gigabytes(outcome: &Outcome) -> f64 {
     let received = |both: &Option<(Sent, Received)>| both.map_or(0, |(_, received)| received.bytes);
     (received(&outcome.up) + received(&outcome.down)) as f64 / 1e9
@@ -172,7 +201,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     };
     let moved = gigabytes(outcome);
     let cost = (outcome.client.0 + outcome.client.1 + outcome.server.0 + outcome.server.1) as f64 / 1e9;
-    let document = json!({
+    let mut document = json!({
         "schema": "anabranch.bulk/1",
         "version": env!("CARGO_PKG_VERSION"),
         "plan": {
@@ -212,13 +241,34 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             "from_ns": nanos(interval.from),
             "to_ns": nanos(interval.to),
             "sent": interval.sent,
+            "acknowledged": interval.acknowledged,
+            "draining": interval.draining,
             "received": interval.received,
-            "retransmitted": interval.probe.map(|probe| probe.retransmitted),
-            "cwnd": interval.probe.map(|probe| probe.cwnd),
-            "srtt_ns": interval.probe.map(|probe| probe.srtt),
+            "retransmitted": interval.probe.as_ref().map(|probe| probe.retransmitted),
+            "cwnd": interval.probe.as_ref().map(|probe| probe.cwnd),
+            "srtt_ns": interval.probe.as_ref().map(|probe| probe.srtt),
+            "paths": interval.probe.as_ref().map(|probe| paths(&probe.paths)),
         })).collect::<Vec<_>>(),
+        "drain": outcome.drain.map(|(bytes, span)| json!({ "bytes": bytes, "duration_ns": nanos(span) })),
+        "paths": paths(&outcome.paths),
     });
+    if let Some(fields) = document.as_object_mut() {
+        fields.extend(framing.paths.clone());
+    }
     format!("{document:#}\n")
+}
+
+fn paths(paths: &[PathProbe]) -> Value {
+    let path = |path: &PathProbe| {
+        json!({
+            "address": path.address.to_string(),
+            "state": path.state,
+            "current": path.current,
+            "cwnd": path.cwnd,
+            "acknowledged": path.acknowledged,
+        })
+    };
+    paths.iter().map(path).collect()
 }
 
 fn direction((sent, received): (Sent, Received)) -> Value {
@@ -241,14 +291,15 @@ fn direction((sent, received): (Sent, Received)) -> Value {
 /// The intervals as CSV, a row each.
 #[must_use]
 pub fn csv(outcome: &Outcome) -> String {
-    let mut out = "from_ns,to_ns,sent,received,retransmitted,cwnd,srtt_ns\n".to_owned();
+    let mut out = "from_ns,to_ns,sent,received,retransmitted,cwnd,srtt_ns,acknowledged,draining\n".to_owned();
     for interval in &outcome.intervals {
         let (from, to) = (nanos(interval.from), nanos(interval.to));
-        let probe = interval.probe.map_or_else(
+        let probe = interval.probe.as_ref().map_or_else(
             || ",,".to_owned(),
             |probe| format!("{},{},{}", probe.retransmitted, probe.cwnd, probe.srtt),
         );
-        let _ = writeln!(out, "{from},{to},{},{},{probe}", interval.sent, interval.received);
+        let Interval { sent, received, acknowledged, draining, .. } = interval;
+        let _ = writeln!(out, "{from},{to},{sent},{received},{probe},{acknowledged},{draining}");
     }
     out
 }

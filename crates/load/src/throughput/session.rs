@@ -54,6 +54,8 @@ pub(super) struct End<W: World, N: Session> {
     sent_messages: Cell<u64>,
     /// What was sent, once the transport has taken all of it.
     sent: Cell<Option<Sent>>,
+    /// When that was, and how many bytes of it the peer had not acknowledged then.
+    pub(super) finished: Cell<Option<(Instant, u64)>>,
     pub(super) received_bytes: Cell<u64>,
     received_messages: Cell<u64>,
     /// Bytes received by stream.
@@ -109,6 +111,7 @@ impl<W: World, N: Session> End<W, N> {
             sent_bytes: Cell::new(0),
             sent_messages: Cell::new(0),
             sent: Cell::new(None),
+            finished: Cell::new(None),
             received_bytes: Cell::new(0),
             received_messages: Cell::new(0),
             received: RefCell::default(),
@@ -476,6 +479,7 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
                     sends = false;
                     let sent = end.sent_so_far();
                     end.sent.set(Some(sent));
+                    end.finished.set(Some((end.world.now(), end.session.unacknowledged())));
                     end.controls.borrow_mut().push_back(Control::Sent(sent));
                 }
                 written

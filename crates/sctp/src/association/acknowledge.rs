@@ -89,6 +89,9 @@ impl Association {
                 let revived = path.on_newly_acked(ctx.now, newly);
                 // RFC 9260 §8.1: the association's counter, too.
                 self.paths.clear_errors();
+                if let Some(interruption) = self.paths.on_data_acked(ctx.now, index) {
+                    self.record_interruption(ctx, interruption);
+                }
                 if revived {
                     self.on_path_up(ctx, index, true);
                 }

@@ -286,7 +286,9 @@ impl Association {
     /// The end of a packet with DATA: acknowledge now or later.
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
-        self.paths.set_data_from(arrived.path);
+        if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path) {
+            self.record_interruption(ctx, interruption);
+        }
         self.recv.count_bytes(arrived.bytes);
         self.schedule_sack(ctx.now);
         if matches!(self.state, State::ShutdownSent) {

@@ -47,7 +47,7 @@ use crate::recv::RecvHalf;
 use crate::reliability::Reliability;
 use crate::send::SendHalf;
 use crate::send::queue::Undelivered;
-use crate::stats::{AssociationInfo, AssociationStats, PathChange};
+use crate::stats::{AssociationInfo, AssociationStats, Interruption, PathChange};
 use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
@@ -86,6 +86,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) trace: &'a mut Trace,
     pub(crate) path_changes: &'a mut Vec<PathChange>,
+    pub(crate) interruptions: &'a mut Vec<Interruption>,
     /// Packets that leave even if their association ends.
     pub(crate) final_packets: &'a mut VecDeque<FinalPacket>,
     /// Whether the association may take the fast path, if it qualifies.
@@ -460,7 +461,12 @@ impl Association {
             buffered: self.send.buffered_bytes(),
             probed: self.send.probed_bytes(),
             extensions: *self.extensions.agreed(),
-            paths: self.paths.iter().enumerate().map(|(i, path)| path.info(i == primary)).collect(),
+            paths: self
+                .paths
+                .iter()
+                .enumerate()
+                .map(|(i, path)| path.info((i == primary, i == self.paths.current())))
+                .collect(),
         }
     }
 

@@ -8,12 +8,13 @@ use crate::event::{CloseReason, Event};
 use crate::path::health::Health;
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
-use crate::stats::{PathChange, PathState};
+use crate::path::select::Interruption;
+use crate::stats::{self, PathChange, PathState};
 use anabranch_base::Icmp;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
-/// Most path failures and returns that an endpoint remembers.
+/// Most path failures and returns that an endpoint remembers, and most interruptions.
 const CHANGES_KEPT: usize = 1024;
 
 /// Timeouts in a row that bear out what ICMP says of a host.
@@ -194,6 +195,7 @@ impl Association {
         self.stats.seldom().path_failures += 1;
         self.stop_mtu_search(index);
         let address = self.paths.get(index).address().ip();
+        self.paths.on_failed(index);
         self.record_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
         self.paths.reselect();
@@ -207,6 +209,7 @@ impl Association {
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
         self.stats.seldom().path_suspicions += 1;
+        self.paths.on_failed(index);
         self.record_path(ctx, address, PathState::PotentiallyFailed);
         ctx.events.push_back(Event::PathPotentiallyFailed { id: self.id, path: index, address });
         if self.config.hb_interval.is_some() && self.may_heartbeat() {
@@ -234,7 +237,7 @@ impl Association {
         if again {
             self.record_path(ctx, address, PathState::Active);
         }
-        ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
+        ctx.events.push_back(Event::PathUp { id: self.id, path: index, address, restored: again });
         self.paths.reselect();
         if self.may_heartbeat() {
             self.begin_mtu_search(ctx, index);
@@ -245,6 +248,26 @@ impl Association {
     fn record_path(&self, ctx: &mut Ctx<'_>, address: IpAddr, state: PathState) {
         if ctx.path_changes.len() < CHANGES_KEPT {
             ctx.path_changes.push(PathChange { connection: self.trace_key(), address, at: ctx.now, state });
+        }
+    }
+
+    /// Data goes on that was interrupted.
+    #[cold]
+    pub(super) fn record_interruption(&self, ctx: &mut Ctx<'_>, interruption: Interruption) {
+        let Interruption { since, received, .. } = interruption;
+        let outage = ctx.now.since(since);
+        let [from, to] = [interruption.from, interruption.to].map(|path| self.paths.get(path).address().ip());
+        ctx.events.push_back(Event::Interrupted { id: self.id, received, outage, from, to });
+        if ctx.interruptions.len() < CHANGES_KEPT {
+            let connection = self.trace_key();
+            ctx.interruptions.push(stats::Interruption {
+                connection,
+                from,
+                to,
+                received,
+                since,
+                until: ctx.now,
+            });
         }
     }
 

@@ -10,7 +10,7 @@ use super::slots::Slot;
 use crate::association::Association;
 use crate::association::outbound::packet::FinalPacket;
 use crate::event::Event;
-use crate::stats::PathChange;
+use crate::stats::{Interruption, PathChange};
 use anabranch_base::Instant;
 use std::mem::size_of;
 
@@ -60,6 +60,7 @@ impl Endpoint {
             events,
             final_packets,
             path_changes,
+            interruptions,
             claims,
         } = self;
         let associations = slots.iter().filter(|slot| slot.association.is_some()).count();
@@ -76,6 +77,7 @@ impl Endpoint {
             + final_packets.len() * size_of::<FinalPacket>()
             + packets
             + path_changes.len() * size_of::<PathChange>()
+            + interruptions.len() * size_of::<Interruption>()
             + admission.held_bytes()
             + claims.len() * size_of::<super::Claim>()
     }

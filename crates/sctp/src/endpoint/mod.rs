@@ -37,7 +37,7 @@ use crate::association::{Ctx, Local, Trace};
 use crate::config::{Config, SharedKeys};
 use crate::error::ListenError;
 use crate::event::Event;
-use crate::stats::{PathChange, Totals};
+use crate::stats::{Interruption, PathChange, Totals};
 use admission::Admission;
 use anabranch_base::{Instant, Rng};
 use demux::Demux;
@@ -82,6 +82,7 @@ pub struct Endpoint {
     next_tag: u64,
     totals: Totals,
     path_changes: Vec<PathChange>,
+    interruptions: Vec<Interruption>,
     /// A configuration that is in use takes packets without a checksum.
     unsummed: bool,
     /// Whether associations may take the fast path.
@@ -143,6 +144,7 @@ impl Endpoint {
             next_tag: 1,
             totals: Totals::default(),
             path_changes: Vec::new(),
+            interruptions: Vec::new(),
             unsummed,
             fast_path: true,
             unsent: false,
@@ -222,6 +224,7 @@ impl Endpoint {
             events: &mut self.events,
             trace: &mut self.trace,
             path_changes: &mut self.path_changes,
+            interruptions: &mut self.interruptions,
             final_packets: &mut self.final_packets,
             fast_path: self.fast_path,
         };

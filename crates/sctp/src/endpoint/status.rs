@@ -59,6 +59,7 @@ impl Endpoint {
             totals.sum.add(&association.stats());
         }
         totals.path_changes = self.path_changes.clone();
+        totals.interruptions = self.interruptions.clone();
         totals
     }
 

@@ -224,6 +224,7 @@ impl Path {
     pub(crate) fn on_newly_acked(&mut self, now: Instant, newly: NewlyAcked) -> bool {
         let NewlyAcked { bytes, flight_before, base, cumulative, in_recovery, conservative, polls } = newly;
         self.one_packet = false;
+        self.stats.bytes_acked += bytes;
         let revived = self.is_shown_by(base) && self.on_answer(now);
         let full = self.fills_window(flight_before, base);
         self.full_at = full.then_some(polls);

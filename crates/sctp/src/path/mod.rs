@@ -264,7 +264,7 @@ impl Path {
         self.is_usable() && !self.potentially_failed
     }
 
-    pub(crate) fn info(&self, primary: bool) -> PathInfo {
+    pub(crate) fn info(&self, (primary, current): (bool, bool)) -> PathInfo {
         PathInfo {
             address: self.address.ip(),
             encapsulation_port: self.address.port(),
@@ -276,6 +276,7 @@ impl Path {
                 (true, true) => PathState::Active,
             },
             primary,
+            current,
             removed: self.removed,
             cwnd: self.window(),
             ssthresh: self.threshold(),

@@ -9,6 +9,7 @@ use super::Path;
 use super::error_counter::ErrorCounter;
 use crate::config::{Config, RetransmitPath};
 use anabranch_base::Instant;
+use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,7 +29,44 @@ pub(crate) struct Paths {
     changes: u32,
     /// Consecutive errors on all of them together.
     errors: ErrorCounter,
+    /// When and where user data that was sent was last acknowledged.
+    sent: Progress,
+    /// When and where user data last arrived; None until some was sent. Who has asked for nothing waits for nothing.
+    received: Option<Progress>,
 }
+
+/// The progress of user data in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    at: Instant,
+    /// None: nothing has got on since the last pause.
+    path: Option<usize>,
+    /// The path has failed since.
+    failed: bool,
+}
+
+impl Progress {
+    #[inline]
+    fn advance(&mut self, now: Instant, path: usize) -> Option<Interruption> {
+        let before = std::mem::replace(self, Self { at: now, path: Some(path), failed: false });
+        let from = before.path.filter(|from| before.failed || *from != path)?;
+        let lasted = now.since(before.at) >= SHORTEST_INTERRUPTION;
+        lasted.then_some(Interruption { since: before.at, from, to: path, received: false })
+    }
+}
+
+/// No data got on between `since` and now; it went on on another path, or on one that had failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interruption {
+    pub(crate) since: Instant,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Of the data that the peer sends.
+    pub(crate) received: bool,
+}
+
+/// A shorter pause is none: concurrent multipath transfer changes paths all the time, and SACKs are delayed.
+const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
     pub(crate) fn new(mut list: Vec<Path>, now: Instant) -> Self {
@@ -43,6 +81,8 @@ impl Paths {
             polls: 0,
             changes: 1,
             errors: ErrorCounter::new(now),
+            sent: Progress { at: now, path: None, failed: false },
+            received: None,
         }
     }
 
@@ -183,10 +223,32 @@ impl Paths {
         self.data_from
     }
 
-    /// DATA has come from a path.
+    /// DATA has come from a path. Returns the interruption that this ends.
     #[inline]
-    pub(crate) fn set_data_from(&mut self, path: usize) {
+    pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.data_from = path;
+        let interruption = self.received.as_mut()?.advance(now, path)?;
+        Some(Interruption { received: true, ..interruption })
+    }
+
+    /// Data that went to a path was acknowledged. Returns the interruption that this ends.
+    #[inline]
+    pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
+        self.sent.advance(now, path)
+    }
+
+    /// Data leaves to a path while nothing is outstanding: the pause before it was no interruption, neither of the data nor of
+    /// what the peer answers, on whatever path.
+    pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
+        let begun = |path| Progress { at: now, path, failed: false };
+        (self.sent, self.received) = (begun(Some(path)), Some(begun(None)));
+    }
+
+    /// The path has failed, or potentially failed: data that goes on there later was interrupted, too.
+    pub(crate) fn on_failed(&mut self, path: usize) {
+        for progress in [&mut self.sent].into_iter().chain(&mut self.received) {
+            progress.failed |= progress.path == Some(path);
+        }
     }
 
     /// RFC 9260 §6.4: where SACKs go: where DATA last came from, or, if there is another way, `elsewhere`.

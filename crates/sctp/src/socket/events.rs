@@ -91,8 +91,8 @@ impl Sockets {
                 let change = AddressChange::MadePrimary;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
-            // RFC 6458 has no notification of what becomes of one's own.
-            Event::LocalAddress { .. } => {}
+            // RFC 6458 has no notification of what becomes of one's own addresses, nor of interruptions.
+            Event::LocalAddress { .. } | Event::Interrupted { .. } => {}
             Event::StreamsReset { direction, ref streams, .. } => {
                 socket.notify(Notification::StreamReset {
                     association: id,

@@ -287,7 +287,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        Event::Readable { .. } => return None,
+        // The ladder shows the pause.
+        Event::Readable { .. } | Event::Interrupted { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {
             let sent = if *sent { "sent" } else { "unsent" };

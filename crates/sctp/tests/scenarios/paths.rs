@@ -3,6 +3,7 @@
 use crate::net::{self, A, B};
 use crate::script::Script;
 use anabranch_base::engine::{Icmp, IcmpKind};
+use anabranch_base::time::Duration;
 use expect_test::expect;
 
 /// RFC 9260 §5.1.2, §5.4: the other addresses come with INIT and INIT ACK and are verified by HEARTBEAT.
@@ -277,4 +278,55 @@ fn the_alternate_fails() {
     "#]]
     .assert_eq(&crate::script::flush_left(&told.join("\n")));
     let _ = B;
+}
+
+/// A path fails under a transfer: the interruption is from the last acknowledgement before to the first after, on the other
+/// path; bytes are counted where they were acknowledged. The receiver sees the same pause.
+#[test]
+fn an_interruption_is_told_by_both_ends() {
+    let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
+    let mut script = Script::established_on(&[25, 40], &changes);
+    script.net.drawing = false;
+    // B asks for what follows.
+    script.run_to(2_000).send(B, 0, 100).run(1_000);
+    let send = |script: &mut Script, rounds: u64| {
+        for _ in 0..rounds {
+            script.send(A, 0, 1_000).run(100);
+        }
+    };
+    send(&mut script, 20);
+    let failed = script.net.now;
+    script.kill(1);
+    send(&mut script, 40);
+    let told: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
+    for (side, interruptions) in told.iter().enumerate() {
+        let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
+        // The last SACK, or DATA, is at most a SACK's delay and a round trip old; the first DATA after waits for T3-rtx (1 s).
+        assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
+        assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
+        let outage = it.until.since(it.since);
+        assert!((1_000..1_500).contains(&outage.as_millis()), "{side}: {outage:?}");
+        assert_ne!(it.from, it.to, "{side}");
+    }
+    let id = script.id(A);
+    let info = script.net.end(A).engine.info(id).expect("it lives");
+    let acked: Vec<u64> = info.paths.iter().map(|path| path.stats.bytes_acked).collect();
+    assert!(acked[0] >= 18 * 1_016 && acked[1] >= 35 * 1_016, "{acked:?}");
+    assert_eq!(info.paths.iter().map(|path| path.current).collect::<Vec<_>>(), [false, true]);
+}
+
+/// A pause in which there is nothing to send is no interruption, on whatever path it goes on.
+#[test]
+fn an_idle_pause_is_no_interruption() {
+    let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
+    script.net.drawing = false;
+    script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
+    // Until HEARTBEATs have found out.
+    script.run(60_000).send(A, 0, 1_000).run(2_000);
+    let id = script.id(A);
+    let info = script.net.end(A).engine.info(id).expect("it lives");
+    assert!(info.paths[1].current && info.outstanding == 0, "{info:?}");
+    for end in &script.net.ends {
+        assert_eq!(end.engine.totals().interruptions, []);
+    }
 }

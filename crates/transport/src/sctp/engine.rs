@@ -8,7 +8,7 @@ use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{EngineHost, Refusal, ResetDirections, SessionEngine, Write};
-use crate::protocol::{Layer, PathChange, PathState, Server, Totals};
+use crate::protocol::{Interruption, Layer, PathChange, PathEvent, PathState, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::{Knob, Settings};
 use anabranch_base::time::Instant;
@@ -19,6 +19,7 @@ use anabranch_sctp::{
     Event, Message, Received, SchedulerKind, SendError, position_after_reset,
 };
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -36,6 +37,8 @@ pub struct SctpEngine {
     ppid: u32,
     /// Which of several endpoints behind one port this is.
     pub(super) member: Option<Member>,
+    /// Who is told of its paths.
+    pub(super) on_path_event: Option<PathListener>,
     /// Our ports among those of the host's other programs.
     pub(super) ports: PortClaims,
     /// What our packets go over, which knows why a peer was lost.
@@ -57,6 +60,7 @@ impl SctpEngine {
             early_data,
             ppid,
             member: None,
+            on_path_event: None,
             ports,
             layer: None,
             peers: BTreeMap::new(),
@@ -72,6 +76,34 @@ impl SctpEngine {
         into: &mut [u8],
     ) -> Option<Received> {
         self.endpoint.recv(now, id, number(stream), into).ok().flatten()
+    }
+}
+
+/// A function that is told of paths.
+pub(super) struct PathListener(pub(super) Box<dyn Fn(PathEvent)>);
+
+impl fmt::Debug for PathListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PathListener")
+    }
+}
+
+impl SctpEngine {
+    fn tell(&self, event: PathEvent) {
+        if let Some(told) = &self.on_path_event {
+            (told.0)(event);
+        }
+    }
+
+    /// Whether the association could use another path.
+    fn is_multihomed(&self, id: AssociationId) -> bool {
+        self.endpoint.info(id).is_some_and(|info| info.paths.iter().filter(|path| !path.removed).count() > 1)
+    }
+
+    fn tell_change(&self, at: Instant, id: AssociationId, address: IpAddr, state: PathState) {
+        if self.on_path_event.is_some() && self.is_multihomed(id) {
+            self.tell(PathEvent::Changed(PathChange { connection: self.trace_key(id), address, at, state }));
+        }
     }
 }
 
@@ -335,9 +367,18 @@ impl SessionEngine for SctpEngine {
                 _ => PathState::Failed,
             },
         };
+        let interruption = |it: &anabranch_sctp::Interruption| Interruption {
+            connection: it.connection,
+            from: it.from,
+            to: it.to,
+            received: it.received,
+            since: it.since,
+            until: it.until,
+        };
         Totals {
             timeouts: totals.sum.t3_expirations + totals.sum.t1_expirations,
             path_changes: totals.path_changes.iter().map(change).collect(),
+            interruptions: totals.interruptions.iter().map(interruption).collect(),
         }
     }
 }
@@ -378,8 +419,23 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // The engine keeps count of them; sessions do not care which path carries them.
-        Event::PathUp { .. } | Event::PathDown { .. } | Event::PathPotentiallyFailed { .. } => {}
+        // Sessions do not depend on which path carries them.
+        Event::PathUp { restored: false, .. } => {}
+        Event::PathUp { id, address, .. } => host.engine.tell_change(now, id, address, PathState::Active),
+        Event::PathPotentiallyFailed { id, address, .. } => {
+            host.engine.tell_change(now, id, address, PathState::PotentiallyFailed);
+        }
+        Event::PathDown { id, address, .. } => {
+            host.engine.tell_change(now, id, address, PathState::Failed);
+        }
+        Event::Interrupted { id, received, outage, from, to } => {
+            if host.engine.is_multihomed(id) {
+                let connection = host.engine.trace_key(id);
+                let interruption =
+                    Interruption { connection, from, to, received, since: now - outage, until: now };
+                host.engine.tell(PathEvent::Interrupted(interruption));
+            }
+        }
         Event::StreamsAdded { id, outgoing, incoming } | Event::AddFailed { id, outgoing, incoming, .. } => {
             let info = host.engine.endpoint.info(id);
             let streams = info.map(|info| info.outbound_streams.min(info.inbound_streams).into());

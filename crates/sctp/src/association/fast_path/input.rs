@@ -110,7 +110,9 @@ impl Association {
             units: offset..offset + 1,
             packet: tag,
         });
-        self.paths.set_data_from(path);
+        if let Some(interruption) = self.paths.on_data_from(ctx.now, path) {
+            self.record_interruption(ctx, interruption);
+        }
         self.schedule_sack(ctx.now);
         if news {
             ctx.events.push_back(Event::Readable { id: self.id, stream });
@@ -151,6 +153,9 @@ impl Association {
         let revived = path.on_newly_acked(ctx.now, newly);
         let earliest = path.may_be_earliest(taken.begin);
         self.paths.clear_errors();
+        if let Some(interruption) = self.paths.on_data_acked(ctx.now, index) {
+            self.record_interruption(ctx, interruption);
+        }
         if revived {
             self.revive(ctx, index);
         }

@@ -371,6 +371,9 @@ impl Association {
         let closing = matches!(self.state, State::ShutdownPending);
         let form = (self.extensions.agreed.interleaving, closing);
         let written = self.send.write_new(ctx.now, index, cut, form, buffer);
+        if written.offset == self.send.base() {
+            self.paths.on_data_begun(ctx.now, index);
+        }
         self.paths.at(index).begin_measurement(ctx.now, written.offset);
         self.count_sent(ctx, index, &written, tag, false);
     }

@@ -1,0 +1,149 @@
+//! What verbs on real networks report of the paths of SCTP associations: which failed, potentially failed or became active
+//! again, when user data was interrupted, and for how long. Lines on standard error, fields of JSON.
+//!
+//! The states are those of RFC 9260 §8.2 and RFC 7829 §3.
+
+use crate::complain;
+use anabranch_base::time::{Instant, nanos};
+use anabranch_transport::protocol::{PathEvent, PathState};
+use anabranch_transport::sctp::SctpHost;
+use anabranch_world::World;
+use anabranch_world::os::OsWorld;
+use serde_json::{Map, Value, json};
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::io::IsTerminal;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The path events of a run. A clone is the same log.
+#[derive(Clone, Debug)]
+pub struct PathLog {
+    begun: Rc<Cell<Instant>>,
+    quiet: bool,
+    events: Rc<RefCell<Vec<PathEvent>>>,
+}
+
+impl PathLog {
+    /// A log; `quiet`: nothing is printed.
+    pub fn new(quiet: bool) -> Self {
+        Self { begun: Rc::default(), quiet, events: Rc::default() }
+    }
+
+    /// Times count from `begun`, as the run's other times do.
+    pub fn begin(&self, begun: Instant) {
+        self.begun.set(begun);
+    }
+
+    /// Prints what becomes of the paths of `host` from now on, and keeps it.
+    pub fn watch(&self, host: &SctpHost<OsWorld>) {
+        let log = self.clone();
+        host.on_path_event(move |event| {
+            if !log.quiet {
+                clear_progress();
+                complain(&text(&event, |at| format!("{:.3} s", at.since(log.begun.get()).as_secs_f64())));
+            }
+            let mut events = log.events.borrow_mut();
+            if events.len() < MAX_EVENTS {
+                events.push(event);
+            }
+        });
+    }
+
+    /// The fields `path_changes` and `interruptions` of a result.
+    pub fn fields(&self) -> Map<String, Value> {
+        let events = self.events.borrow();
+        let since = |at: Instant| nanos(at.since(self.begun.get()));
+        let change = |event: &PathEvent| match event {
+            PathEvent::Changed(change) => Some(json!({
+                "at_ns": since(change.at),
+                "connection": change.connection,
+                "address": change.address.to_string(),
+                "state": name(change.state),
+            })),
+            PathEvent::Interrupted(_) => None,
+        };
+        let interruption = |event: &PathEvent| match event {
+            PathEvent::Interrupted(it) => Some(json!({
+                "from_ns": since(it.since),
+                "to_ns": since(it.until),
+                "connection": it.connection,
+                "direction": if it.received { "received" } else { "sent" },
+                "before": it.from.to_string(),
+                "after": it.to.to_string(),
+            })),
+            PathEvent::Changed(_) => None,
+        };
+        let fields: [(&str, Value); 2] = [
+            ("path_changes", events.iter().filter_map(change).collect()),
+            ("interruptions", events.iter().filter_map(interruption).collect()),
+        ];
+        fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+    }
+}
+
+/// Prints what becomes of the paths of a server's host, with the time of day (UTC); of many events at once only some.
+pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
+    let world = world.clone();
+    // When the present period began, and lines printed in it.
+    let period = Cell::new((world.now(), 0));
+    host.on_path_event(move |event| {
+        let now = world.now();
+        let (begun, lines) = period.get();
+        let (begun, lines) = if now.since(begun) > PERIOD { (now, 0) } else { (begun, lines) };
+        period.set((begun, lines + 1));
+        match lines.cmp(&MAX_LINES) {
+            Ordering::Less => complain(&text(&event, |at| time_of_day(SystemTime::now() - now.since(at)))),
+            Ordering::Equal => complain("more path events; some are not shown"),
+            Ordering::Greater => {}
+        }
+    });
+}
+
+/// `08:49:37.250 UTC`.
+fn time_of_day(at: SystemTime) -> String {
+    let millis = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
+    // `Sun, 06 Nov 1994 08:49:37 GMT`.
+    let date = httpdate::fmt_http_date(at);
+    format!("{}.{millis:03} UTC", date.get(17..25).unwrap_or_default())
+}
+
+/// The line of progress on a terminal makes room.
+fn clear_progress() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}
+
+fn text(event: &PathEvent, time: impl Fn(Instant) -> String) -> String {
+    match event {
+        PathEvent::Changed(change) => {
+            format!("{}: path to {} {}", time(change.at), change.address, name(change.state))
+        }
+        PathEvent::Interrupted(it) => {
+            let outage = it.until.since(it.since).as_secs_f64();
+            let path = if it.from == it.to { "again" } else { "now" };
+            let data = if it.received { "data from the peer" } else { "data" };
+            format!(
+                "{}: {data} goes on after an interruption of {outage:.3} s, {path} on the path to {}",
+                time(it.until),
+                it.to
+            )
+        }
+    }
+}
+
+/// A state as results name it.
+fn name(state: PathState) -> &'static str {
+    match state {
+        PathState::Active => "active",
+        PathState::PotentiallyFailed => "potentially-failed",
+        PathState::Failed => "failed",
+    }
+}
+
+/// Events that are kept for results.
+const MAX_EVENTS: usize = 1024;
+/// Lines that a server prints in a period. A client can make paths fail as it likes.
+const MAX_LINES: u32 = 20;
+const PERIOD: Duration = Duration::from_secs(10);

@@ -153,6 +153,10 @@ pub fn endpoint_over(
 ) -> (Endpoint, PortClaims) {
     let mut addresses = socket.local();
     addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
+    let config = match socket.overhead() {
+        0 => config,
+        overhead => config.over_layer(overhead),
+    };
     let mut endpoint = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
     for address in addresses {
         endpoint.set_mtu(address.ip(), socket.mtu(address.ip()));

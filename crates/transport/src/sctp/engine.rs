@@ -320,7 +320,10 @@ impl SessionEngine for SctpEngine {
     }
 
     fn settings(&self) -> Box<dyn Settings> {
-        Box::new(self.endpoint.config().clone())
+        let mut config = self.endpoint.config().clone();
+        // What a layer adds is the carrier's, and no setting.
+        config.layer_overhead = 0;
+        Box::new(config)
     }
 
     fn totals(&self) -> Totals {

@@ -45,7 +45,9 @@ pub struct SctpEngine {
 }
 
 impl SctpEngine {
-    pub(super) fn new(endpoint: Endpoint, ports: PortClaims) -> Self {
+    pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
+        // Half of what was said is lost with a restart: no stream of bytes survives that, and a server has a new session.
+        endpoint.replace_restarted(true);
         let config = endpoint.config();
         // Answers come back on the streams of their requests: it takes both directions.
         let streams = config.streams.min(config.inbound_streams());
@@ -411,10 +413,10 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         | Event::PrimaryChanged { .. }
         | Event::LocalAddress { .. } => {}
         Event::Restarted { id } => {
-            // Half of what was said is lost: no stream of bytes survives that.
+            // Nobody listens on the port: the session ends, and no other begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
-            host.closed(now, id, CloseReason::Reset("the peer has restarted".to_owned()));
+            host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
         }
         Event::PeerShutdown { id } => host.peer_finished(id),
         Event::Closed { id, reason } => {
@@ -469,6 +471,7 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
             CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
         }
         EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
+        EngineReason::PeerRestarted => CloseReason::Reset(RESTARTED.to_owned()),
         EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
         EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
         EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
@@ -476,6 +479,9 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
         other => CloseReason::Protocol(format!("the association has ended: {other:?}")),
     }
 }
+
+/// Why a session ended whose peer has begun anew (RFC 9260 §5.2.4 A).
+const RESTARTED: &str = "the peer has restarted";
 
 /// What the peer's ABORT says (RFC 9260 §3.3.10).
 fn abort_cause(cause: u16, accepted: bool) -> String {

@@ -271,9 +271,10 @@ impl<W: World> EngineSession<W, SctpEngine> {
 
 impl<W: World> EngineStream<W, SctpEngine> {
     /// The payload protocol identifier of messages written from now on. Until
-    /// told: the configuration's of whole messages, [`PPID_HTTP`] of bytes.
+    /// told: the configuration's of whole messages; of bytes the kind that the peer's have, [`PPID_HTTP`] or one of
+    /// WebRTC's (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
-        self.marks = Some(ppid);
+        self.marks.set = Some(ppid);
     }
 
     /// Reads at most the rest of one user message, of whatever identifier, and

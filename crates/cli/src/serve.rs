@@ -193,7 +193,9 @@ pub fn config() -> Result<Config, Failure> {
         .ok_or_else(|| Failure::Internal("there is no profile modern".to_owned()))?;
     // Real networks lose ICMP messages (RFC 8899 §1.1): a path that takes less than its interface would carry the
     // handshake and nothing else.
-    config.set("pmtud", "blackhole").map_err(|why| Failure::Internal(why.to_string()))?;
+    config
+        .prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages")
+        .map_err(|why| Failure::Internal(why.to_string()))?;
     Ok(config)
 }
 

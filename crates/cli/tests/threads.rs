@@ -44,8 +44,8 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
 }
 
-/// RFC 9260 §5.2.2, §5.2.4 A, whatever the number of threads. (HTTP has no use for half an exchange: the server ends
-/// what it had with a peer that has restarted.)
+/// RFC 9260 §5.2.2, §5.2.4 A, whatever the number of threads. (HTTP has no use for half an exchange: the server has a new
+/// session with a peer that has restarted.)
 #[test]
 fn a_peer_that_restarts_is_known_again() {
     let site = site("threads-restart");
@@ -60,6 +60,35 @@ fn a_peer_that_restarts_is_known_again() {
             assert!(handed > 0 && lost == 0, "{handed} {lost}");
         }
     }
+}
+
+/// A server of one session ends that of a peer that has restarted, and the peer has its place.
+#[test]
+fn a_peer_that_restarts_needs_no_second_place() {
+    let site = site("one-restart");
+    let server = serve(&site, &["--connections", "1", "--listen", "sctp://127.0.0.1:0"]);
+    restart(&sctp(&server), |seed| Peer::new(&[[127, 0, 0, 1]], seed));
+    assert_eq!(server.end(), 0);
+}
+
+/// RFC 8831 §6.6, §8: requests in messages of WebRTC, strings and binary, are answered in messages of their kind; its empty
+/// messages say nothing, and other identifiers are other applications'.
+#[test]
+fn messages_of_webrtc_are_answered_by_their_kind() {
+    let site = site("webrtc");
+    let server = serve(&site, &["--listen", "sctp://127.0.0.1:0"]);
+    let mut peer = Peer::new(&[[127, 0, 0, 1]], 1);
+    let id = peer.establish(&sctp(&server));
+    for (asked, answered) in [(51, 51), (53, 53), (63, 63), (53, 53), (0, 63), (52, 53), (54, 51)] {
+        peer.send(id, 56, &[0]);
+        peer.send(id, 57, &[0]);
+        peer.send(id, 50, b"another application");
+        peer.is_served_as(id, asked, answered);
+    }
+    assert_eq!(peer.closed(), None);
+    peer.engine.abort(peer.now(), id);
+    peer.turn();
+    assert_eq!(server.end(), 0);
 }
 
 /// RFC 9260 §8.5.1 B: an ABORT with the T bit has the peer's tag, which says nothing of threads.

@@ -189,6 +189,10 @@ impl<W: World> Datagrams for Socket<W> {
         self.below.mtu(source).saturating_sub(self.ends.version.overhead()).min(1 << 14)
     }
 
+    fn overhead(&self) -> u32 {
+        self.ends.version.overhead()
+    }
+
     fn max_segments(&self) -> usize {
         self.below.max_segments()
     }

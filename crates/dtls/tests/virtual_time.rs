@@ -22,7 +22,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("dtls"), move || clock.now()))
 }
 
-fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
+pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
     // Keys of DTLS 1.3 are changed many times on the way, in all that is said here.
     let ends = Ends::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
     Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
@@ -42,6 +42,12 @@ pub async fn host(world: &SimWorld, settings: Settings, port: u16) -> SctpHost<S
 pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
     let settings = Settings { version, identity: Some(identity().0), trust: None, key_log: None };
     let host = host(world, settings, UDP).await;
+    echo(world, &host);
+    host
+}
+
+/// Sends back what comes on the first stream of each association.
+pub fn echo(world: &SimWorld, host: &SctpHost<SimWorld>) {
     let mut listener = host.listen(7).expect("listening");
     let here = world.clone();
     let serve = async move {
@@ -59,7 +65,6 @@ pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
         }
     };
     world.spawn("server", serve).detach();
-    host
 }
 
 fn to_server() -> SctpServer {

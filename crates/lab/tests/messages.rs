@@ -163,7 +163,7 @@ fn wrong_messages_are_answered_in_one_line() {
     let lines = [
         refused(&[("messages", "100")]),
         refused(&[("messages", "100/s"), ("size", "7B")]),
-        refused(&[("messages", "100/s"), ("size", "1MB")]),
+        refused(&[("messages", "100/s"), ("size", "1001kB")]),
         refused(&[("messages", "100/s"), ("for", "0s")]),
         refused(&[("messages", "1000000/s"), ("for", "1000s")]),
         refused(&[("size", "10B")]),
@@ -172,8 +172,8 @@ fn wrong_messages_are_answered_in_one_line() {
     ];
     expect_test::expect![[r#"
         --messages: '100': the unit is missing (did you mean 100/s?); write how often, such as 25/s, 0.5/s or 90/min
-        --size: '7B': write a size from 8B to 60kB
-        --size: '1MB': write a size from 8B to 60kB
+        --size: '7B': write a size from 8B to 1MB
+        --size: '1001kB': write a size from 8B to 1MB
         --for: 0 messages; write a time and a rate that give from 1 to 1000000
         --for: 1000000000 messages; write a time and a rate that give from 1 to 1000000
         --size: goes with messages only; write --messages 100/s
@@ -281,4 +281,57 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!(said.contains("did not finish; their missing messages count as late as the deadline."), "{said}");
     let table = table::render(&found, table::Style::default());
     assert!(table.contains(" >="), "{table}");
+}
+
+/// Messages of a megabyte come whole by every transport that races messages, with all bytes that they should have.
+#[test]
+fn messages_of_a_megabyte() {
+    let race = race(&[
+        ("messages", "4/s"),
+        ("size", "1MB"),
+        ("for", "2s"),
+        ("rate", "100mbit"),
+        ("rtt", "20ms"),
+        ("loss", "0,1%"),
+        ("runs", "2"),
+        ("transport", "tcp"),
+        ("transport", "tcp:tls=yes"),
+        ("transport", "sctp"),
+        ("transport", "sctp:profile=rfc9260,sndbuf=1MB"),
+        ("transport", "sctp:dtls=yes"),
+        ("transport", "sctp:unordered=yes,connections=2"),
+    ]);
+    sound(&race, 8);
+}
+
+/// A message of which a part has been read may be given up: the rest of its stream is read as before.
+#[test]
+fn large_messages_that_are_given_up() {
+    let race = race(&[
+        ("messages", "6/s"),
+        ("size", "100kB"),
+        ("for", "5s"),
+        ("rate", "20mbit"),
+        ("rtt", "40ms"),
+        ("loss", "3%"),
+        ("runs", "4"),
+        ("transport", "sctp:streams=2,lifetime=250ms"),
+        ("transport", "sctp:streams=2,interleaving=no,lifetime=250ms"),
+        ("transport", "sctp:streams=2,unordered=yes,lifetime=250ms"),
+    ]);
+    for run in runs(&race) {
+        assert_eq!(run.outcome, Outcome::Done);
+        let came = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
+        assert!((1..run.objects.len()).contains(&came), "some are given up, others come: {came}");
+    }
+}
+
+/// What the send buffer cannot hold is refused before the race.
+#[test]
+fn messages_larger_than_the_send_buffer() {
+    let why = refused(&[("messages", "1/s"), ("size", "60kB"), ("transport", "sctp:profile=kame-2002")]);
+    assert!(
+        why.ends_with("messages of 60kB: more than its send buffer, sndbuf=32768B; set a larger sndbuf"),
+        "{why}"
+    );
 }

@@ -46,8 +46,8 @@ pub struct Messages {
 
 /// The smallest message: its number and its length.
 pub const MIN_SIZE: usize = HEADER;
-/// The largest message: what is handed over whole by every profile.
-pub const MAX_SIZE: usize = 60_000;
+/// The largest message.
+pub const MAX_SIZE: usize = 1_000_000;
 
 /// Bytes of a number and a length.
 const HEADER: usize = 8;

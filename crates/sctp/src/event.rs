@@ -432,6 +432,9 @@ pub enum CloseReason {
     Aborted(Option<u16>),
     /// The peer did not answer in time (RFC 9260 §8.1, or the handshake was given up).
     Unreachable,
+    /// The peer has restarted, and a new association with it was accepted
+    /// ([`Endpoint::replace_restarted`](crate::Endpoint::replace_restarted)).
+    PeerRestarted,
     /// The network says that nobody listens there: on the UDP port (RFC 6951 §5.5), or to SCTP (RFC 9260 §10).
     NotListening,
     /// The peer's shutdown took too long (T5-shutdown-guard).

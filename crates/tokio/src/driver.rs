@@ -60,8 +60,11 @@ pub(crate) async fn start(
     beginning.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
 }
 
-/// The settings of an association as this crate needs them: its buffers are of the memory that all have together.
+/// The settings of an association as this crate needs them: its buffers are of the memory that all have together, and
+/// packets that vanish for their size become smaller, unless the program has chosen how path MTUs are found.
 pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
+    let set = config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages");
+    debug_assert!(set.is_ok(), "a value of the knob");
     config.track_arrivals = true;
     config.return_undelivered = true;
     config.memory.get_or_insert_with(|| memory.clone());

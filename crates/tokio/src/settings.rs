@@ -35,6 +35,12 @@
 //! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT), and clients port 0 for one that the system chooses. `Carrier::Ip` is
 //! IP protocol 132; it needs the right to open raw sockets, and a host whose kernel has SCTP answers there as well.
 //!
+//! # Packet size
+//!
+//! Packets have the size that the interface takes, and become smaller when ICMP says so or when they vanish
+//! (`pmtud=blackhole`). Over DTLS they begin at 1,200 bytes, and larger ones are probed (`pmtud=plpmtud`, RFC 8261 §4).
+//! A program that sets `pmtud` decides for itself.
+//!
 //! # Addresses
 //!
 //! [`Options::addresses`](crate::Options::addresses) is empty for all addresses of the host. Name them where an

@@ -103,6 +103,24 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Reads what has arrived: how much, and whether nothing more is there.
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
+    /// Reads at most the rest of one message: how much, and whether the message ends there; and whether nothing more is
+    /// there. Without messages: as [`recv`](Self::recv).
+    fn recv_part(
+        &mut self,
+        now: Instant,
+        id: Self::Id,
+        stream: StreamId,
+        into: &mut [u8],
+    ) -> (Option<(usize, bool)>, bool) {
+        let (bytes, dry) = self.recv(now, id, stream, into);
+        ((bytes > 0).then_some((bytes, false)), dry)
+    }
+
+    /// Notes in the marks of a stream how what was just read from it was marked.
+    fn note_marks(&mut self, marks: &mut Self::Marks) {
+        let _ = marks;
+    }
+
     /// Something can be read.
     fn has_unread(&self, id: Self::Id, stream: StreamId) -> bool {
         let _ = (id, stream);

@@ -36,6 +36,14 @@ impl Stream for AnyStream {
         (**self).poll_read(cx, into)
     }
 
+    fn poll_read_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<(usize, bool), CloseReason>> {
+        (**self).poll_read_message(cx, into)
+    }
+
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
         (**self).poll_write(cx, from)
     }

@@ -153,6 +153,10 @@ pub fn endpoint_over(
 ) -> (Endpoint, PortClaims) {
     let mut addresses = socket.local();
     addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
+    let config = match socket.overhead() {
+        0 => config,
+        overhead => config.over_layer(overhead),
+    };
     let mut endpoint = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
     for address in addresses {
         endpoint.set_mtu(address.ip(), socket.mtu(address.ip()));
@@ -272,9 +276,10 @@ impl<W: World> EngineSession<W, SctpEngine> {
 
 impl<W: World> EngineStream<W, SctpEngine> {
     /// The payload protocol identifier of messages written from now on. Until
-    /// told: the configuration's of whole messages, [`PPID_HTTP`] of bytes.
+    /// told: the configuration's of whole messages; of bytes the kind that the peer's have, [`PPID_HTTP`] or one of
+    /// WebRTC's (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
-        self.marks = Some(ppid);
+        self.marks.set = Some(ppid);
     }
 
     /// Reads at most the rest of one user message, of whatever identifier, and

@@ -270,6 +270,20 @@ pub trait Stream: 'static {
     /// The session ended before the stream did.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>>;
 
+    /// As [`poll_read`](Self::poll_read), but at most to the end of one message where the transport knows messages; with
+    /// the bytes comes whether one ends there. One of which a part was read, and which the peer has given up since, ends
+    /// with no bytes.
+    ///
+    /// # Errors
+    /// The session ended before the stream did.
+    fn poll_read_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<(usize, bool), CloseReason>> {
+        self.poll_read(cx, into).map_ok(|read| (read, false))
+    }
+
     /// Writes at least one byte, as many as there is room for. Where the
     /// transport knows messages, one message of it carries at most one packet's
     /// worth, so that no write keeps others from the network.

@@ -192,8 +192,13 @@ pub trait Datagrams: 'static {
     /// The local addresses: a multi-homed stack has several.
     fn local(&self) -> Vec<SocketAddr>;
 
-    /// The largest IP packet the interface of `source` takes, in bytes.
+    /// The largest IP packet the interface of `source` takes, in bytes; less what layers add.
     fn mtu(&self, source: IpAddr) -> u32;
+
+    /// Bytes that a layer with a peer at the other end, such as DTLS, adds to each packet. 0: there is none.
+    fn overhead(&self) -> u32 {
+        0
+    }
 
     /// How many packets one call should carry: what to give [`SendBatch::new`] and [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
@@ -239,6 +244,10 @@ impl Datagrams for Box<dyn Datagrams> {
 
     fn mtu(&self, source: IpAddr) -> u32 {
         (**self).mtu(source)
+    }
+
+    fn overhead(&self) -> u32 {
+        (**self).overhead()
     }
 
     fn max_segments(&self) -> usize {

@@ -204,7 +204,7 @@ const OURS: &[Key] = &[
     workload("bulk", "SIZE", "One transfer of this size: 100MB; with --messages it runs beside them"),
     workload("message-size", "SIZE", "Size of the server's writes to SCTP in a bulk transfer: 2048B"),
     workload("messages", "RATE", "Messages from the server at a fixed rate, each with its own delay: 100/s"),
-    workload("size", "SIZE", "Size of a message, from 8B to 60kB: 300B [default: 300B]"),
+    workload("size", "SIZE", "Size of a message, from 8B to 1MB: 300B [default: 300B]"),
     workload("for", "TIME", "How long messages are sent: 30s [default: 30s]"),
     workload(
         "arrivals",

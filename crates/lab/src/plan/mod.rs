@@ -264,6 +264,14 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
         let what = format!("message-size {size}: more than its send buffer, sndbuf={most}");
         return Err(PlanError::at(&contestant.place, what));
     }
+    if let (Some(flow), Some(most)) = (&point.workload.messages, contestant.engine.largest_message())
+        && flow.size > most
+    {
+        let (size, most) = (Bytes(flow.size), Bytes(most));
+        let what =
+            format!("messages of {size}: more than its send buffer, sndbuf={most}; set a larger sndbuf");
+        return Err(PlanError::at(&contestant.place, what));
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::Rc;
 
 /// Receives what server 0 of `connector` sends. A message that the sender gave up is an object that failed.
@@ -126,9 +127,14 @@ async fn read_stream<W: World, N: Session, O: Observer>(
 ) -> Result<(), FetchError> {
     let mut buffer = vec![0; 64 * 1024];
     let mut frame = Partial::default();
+    let in_parts = inbox.borrow().gives_up_in_parts;
     loop {
-        let read = match stream.read(&mut buffer).await {
-            Ok(0) => {
+        let read = match in_parts {
+            true => poll_fn(|cx| stream.poll_read_message(cx, &mut buffer)).await,
+            false => stream.read(&mut buffer).await.map(|read| (read, false)),
+        };
+        let (read, ends) = match read {
+            Ok((0, false)) => {
                 // The transport closes each direction by itself: now this end closes its own.
                 session.close();
                 return Ok(());
@@ -141,8 +147,15 @@ async fn read_stream<W: World, N: Session, O: Observer>(
         while !rest.is_empty() {
             rest = frame.take(rest, world.now(), &mut inbox.borrow_mut())?;
         }
+        if ends {
+            // What was read of a message that the sender has given up belongs to nothing.
+            frame.read = 0;
+        }
     }
 }
+
+/// Messages up to this size are handed over whole by every profile.
+const HANDED_OVER_WHOLE: usize = 60_000;
 
 /// A message of which a part has been read.
 #[derive(Default)]
@@ -199,6 +212,9 @@ impl Partial {
 /// The messages received over all connections.
 struct Inbox<O> {
     observer: O,
+    /// A message may be given up of which a part has been read: the receiver has to be told where it ends. Smaller ones are
+    /// handed over whole by every profile.
+    gives_up_in_parts: bool,
     size: usize,
     /// When each message was read whole, by number; the bulk transfer comes last.
     delivered: Vec<Option<Instant>>,
@@ -210,8 +226,10 @@ struct Inbox<O> {
 impl<O: Observer> Inbox<O> {
     fn new(messages: &Messages, observer: O) -> Self {
         let objects = messages.count as usize + usize::from(messages.bulk > 0);
+        let partial = messages.delivery.reliability != Reliability::Full;
         Self {
             observer,
+            gives_up_in_parts: partial && messages.size > HANDED_OVER_WHOLE,
             size: messages.size,
             delivered: vec![None; objects],
             bulk: messages.bulk,

@@ -241,7 +241,7 @@ impl Association {
             self.send.begin_timeout_repair();
         }
         if silent {
-            let health = self.paths.at(index).on_error(ctx.now, self.config.path_max_retrans);
+            let health = self.paths.at(index).on_timeout(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
             if self.paths.are_silent(&self.config, ctx.now) {

@@ -186,7 +186,7 @@ impl Association {
             // Where the extension is switched off its chunk is not known.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
             // RFC 4820 §3: it has done its work by being there.
-            Chunk::Pad(_) => {}
+            Chunk::Pad(_) => self.on_pad(ctx, arrived.path),
             Chunk::Auth(_) => {}
             Chunk::Asconf(asconf) => self.on_asconf(ctx, &asconf, arrived),
             Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, &ack),

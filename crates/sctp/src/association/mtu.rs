@@ -60,6 +60,13 @@ impl Association {
         }
     }
 
+    /// RFC 8899 §6.2.1.2: a PAD chunk: the peer searches for its path MTU, and is no program that reads small datagrams alone.
+    pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        if self.paths.at(index).on_peer_probes() {
+            self.searched(ctx, index, Found { change: Change::Same, ended: false });
+        }
+    }
+
     /// PROBE_TIMER or PMTU_RAISE_TIMER.
     pub(super) fn on_mtu_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if !self.state.may_send_data() {
@@ -76,13 +83,13 @@ impl Association {
         self.searched(ctx, index, found);
     }
 
-    /// RFC 8899 §4.3: T3-rtx has run out twice for the same chunk, sent whole each time: perhaps
-    /// it is its size. That costs two probes when it was not.
+    /// RFC 8899 §4.3: T3-rtx has run out twice for the same chunk, sent whole each time, or twice while HEARTBEATs were
+    /// answered: perhaps it is the size of packets. That costs two probes when it was not.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
-        if !self.send.repeats_within(index, limit) {
+        if !path.passes_heartbeats_only() && !self.send.repeats_within(index, limit) {
             return;
         }
         if let Some(found) = self.paths.at(index).on_black_hole() {

@@ -5,7 +5,7 @@
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use crate::path::health::Health;
+use crate::path::health::{Evidence, Health};
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
 use crate::path::select::Interruption;
@@ -107,12 +107,19 @@ impl Association {
         if index >= self.paths.len() {
             return;
         }
-        let Some(verified) = self.paths.at(index).on_heartbeat_ack(ctx.now, nonce) else {
+        let outstanding = self.send.has_outstanding();
+        let evidence = Evidence {
+            outstanding,
+            // Where there is no other path, data goes there in any case.
+            retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
+            most: self.config.path_max_retrans,
+        };
+        let Some(verified) = self.paths.at(index).on_heartbeat_ack(ctx.now, nonce, evidence) else {
             return;
         };
         self.timers.stop(Timer::HeartbeatLost(index));
         // RFC 9260 §8.1: not while data says otherwise.
-        if !self.send.has_outstanding() {
+        if !outstanding {
             self.paths.clear_errors();
         }
         if verified.confirmed || verified.revived {

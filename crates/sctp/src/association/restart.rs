@@ -48,6 +48,11 @@ impl Association {
         self.case(cookie) == Case::Repeated
     }
 
+    /// RFC 9260 §5.2.4 A: the peer has restarted, and may: not while this side waits for its SHUTDOWN COMPLETE.
+    pub(crate) fn is_restarted_by(&self, cookie: &Cookie) -> bool {
+        self.case(cookie) == Case::Restart && !matches!(self.state, State::ShutdownAckSent)
+    }
+
     /// Acts on a good cookie from `source`. False when it changes nothing and
     /// the rest of the packet must not be processed.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {

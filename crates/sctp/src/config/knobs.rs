@@ -239,6 +239,9 @@ anabranch_base::knobs! {
         /// Endpoint pair shared keys that chunks are signed with where `auth` is on (RFC 4895 §4). No knob: secrets are
         /// printed nowhere.
         shared_keys: SharedKeys = SharedKeys::default();
+        /// Bytes that a layer beneath, such as DTLS, adds to each packet: they count against the size of an IP packet. Set
+        /// by [`over_layer`](Self::over_layer); it is no knob.
+        layer_overhead: u32 = 0;
         /// What all associations share of memory, whichever endpoint has them: send and receive buffers then follow what
         /// each uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two buffers.
         memory: Option<Budget> = None;

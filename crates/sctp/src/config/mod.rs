@@ -269,6 +269,53 @@ impl Config {
         self
     }
 
+    /// For packets that travel in a layer with the peer, such as DTLS, which adds `overhead` bytes to each. ICMP does not
+    /// reach SCTP there, and the peer's layer may have small buffers. So where real networks are reckoned with
+    /// (`pmtud=blackhole`) the path MTU begins at 1200 bytes, overhead included, and is searched for by probes (RFC 8261
+    /// §4, RFC 8899), unless the user has set `pmtud`.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{Config, KnobError};
+    /// let mut config = Config::default();
+    /// config.prefer("pmtud", "blackhole", "real networks lose ICMP messages")?;
+    /// let config = config.over_layer(37);
+    /// let pmtud = config.knobs().into_iter().find(|knob| knob.key == "pmtud").expect("a knob");
+    /// assert_eq!(pmtud.value, "plpmtud");
+    /// # Ok::<(), KnobError>(())
+    /// ```
+    #[must_use]
+    pub fn over_layer(mut self, overhead: u32) -> Self {
+        self.layer_overhead = overhead;
+        if self.pmtud == PathMtu::Blackhole {
+            let set =
+                self.prefer("pmtud", "plpmtud", "RFC 8261 §4: over DTLS the search begins at 1200 bytes");
+            assert!(set.is_ok(), "a value of the knob");
+        }
+        self
+    }
+
+    /// Sets one knob from its text form, unless the user has set it ([`set`](Self::set)). `source` says why.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{Config, KnobError};
+    /// let mut config = Config::default();
+    /// config.set("pmtud", "plpmtud")?;
+    /// config.prefer("pmtud", "blackhole", "real networks lose ICMP messages")?;
+    /// let pmtud = config.knobs().into_iter().find(|knob| knob.key == "pmtud").expect("a knob");
+    /// assert_eq!(pmtud.value, "plpmtud");
+    /// # Ok::<(), KnobError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn prefer(&mut self, key: &str, value: &str, source: &'static str) -> Result<(), KnobError> {
+        let at = Self::position(key).ok_or_else(|| KnobError(format!("sctp has no '{key}'")))?;
+        if self.sources()[at] == BY_USER {
+            return Ok(());
+        }
+        self.set_row(at, value, source).map_err(|why| KnobError(format!("sctp:{key}={value}: {why}")))
+    }
+
     /// Every knob with its value and the source of the value.
     ///
     /// ```

@@ -45,6 +45,7 @@ impl Endpoint {
             unsummed: _,
             has_addresses: _,
             fast_path: _,
+            replaces_restarted: _,
             unsent: _,
             shard: _,
             neighbours: _,

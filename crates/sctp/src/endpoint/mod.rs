@@ -87,6 +87,8 @@ pub struct Endpoint {
     unsummed: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
+    /// Whether a peer that restarts on a listening port gets a new association.
+    replaces_restarted: bool,
     /// An association has packets that could not be sent, and waits for the host's routes to change.
     unsent: bool,
     /// Which of several endpoints this is, and what the others have to know.
@@ -147,6 +149,7 @@ impl Endpoint {
             interruptions: Vec::new(),
             unsummed,
             fast_path: true,
+            replaces_restarted: false,
             unsent: false,
             shard: Shard::default(),
             claims: VecDeque::new(),
@@ -213,6 +216,20 @@ impl Endpoint {
         self.listeners.remove(&port);
         self.tuned.remove(&port);
         self.admission.close(port);
+    }
+
+    /// Whether a peer that restarts (RFC 9260 §5.2.4 A) and asks for a port that is listened on gets a new association. The
+    /// one before then ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted), and
+    /// [`Event::Accepted`] follows. Otherwise, as by default, the association goes on under its id
+    /// ([`Event::Restarted`]).
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let mut endpoint = Pair::new(Config::default(), Config::default(), 1, 1).a;
+    /// endpoint.replace_restarted(true);
+    /// ```
+    pub fn replace_restarted(&mut self, replace: bool) {
+        self.replaces_restarted = replace;
     }
 
     /// What an association borrows for a call, and the slots beside it.

@@ -9,6 +9,7 @@ use crate::association::cookie::{Cookie, Echoed, Opened};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::association::outbound::packet::FinalPacket;
+use crate::event::CloseReason;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::RawChunk;
@@ -178,6 +179,14 @@ impl Endpoint {
             self.send_stale_cookie(packet, header, &cookie, over);
             return;
         }
+        let slot = match slot {
+            // RFC 9260 §5.2.4 A: the association is treated as if an ABORT had come, followed by a new COOKIE ECHO.
+            Some(slot) if self.is_replaced_by(slot, &cookie) => {
+                self.with(now, slot, |association, ctx| association.close(ctx, CloseReason::PeerRestarted));
+                None
+            }
+            slot => slot,
+        };
         match slot {
             Some(slot) => {
                 let goes_on = self.with(now, slot, |association, ctx| {
@@ -205,6 +214,13 @@ impl Endpoint {
                 None => self.refuse_cookie(packet, header, &cookie),
             },
         }
+    }
+
+    /// The peer of an association has restarted, and gets a new one.
+    fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
+        self.replaces_restarted
+            && self.listeners.contains(&cookie.local_port)
+            && self.alive(slot).is_some_and(|association| association.is_restarted_by(cookie))
     }
 
     /// A good cookie that no association comes of: ABORT.

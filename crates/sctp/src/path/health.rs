@@ -1,12 +1,47 @@
 //! Does a destination still answer?
 //!
-//! Owns the rules of the error counter of a path.
+//! Owns the rules of the error counter of a path. HEARTBEATs are small and may pass where data is lost: a path MTU black
+//! hole, a peer with small buffers, a queue that drops data alone. So their answers excuse a few timeouts of data, and no
+//! more.
 //!
 //! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
 //! (RFC 9260 §8.1) is `error_counter`.
 
 use super::Path;
 use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// Timeouts in a row that the answers to HEARTBEATs excuse: as many as MAX_PROBES of RFC 8899 §5.1.2, so that losses by
+/// chance are not taken for a path that drops data.
+const EXCUSED: u32 = 3;
+
+/// Expirations of T3-rtx since data was last acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UnansweredData {
+    timeouts: u32,
+    /// When the last of them was.
+    last: Instant,
+    /// A HEARTBEAT was answered after the first of them.
+    heartbeats_pass: bool,
+}
+
+impl UnansweredData {
+    /// HEARTBEATs pass and data does not, beyond what chance explains.
+    fn is_lost_for_good(&self) -> bool {
+        self.timeouts > EXCUSED && self.heartbeats_pass
+    }
+}
+
+/// What the answer to a HEARTBEAT is weighed against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evidence {
+    /// Data is outstanding.
+    pub(crate) outstanding: bool,
+    /// How long after its last timeout a path that loses data is tried again; `None`: not before data is acknowledged.
+    pub(crate) retry: Option<Duration>,
+    /// Path.Max.Retrans.
+    pub(crate) most: u32,
+}
 
 /// What an error has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +55,50 @@ pub(crate) enum Health {
 }
 
 impl Path {
+    /// T3-rtx ran out, and the peer has said nothing that would excuse it.
+    pub(crate) fn on_timeout(&mut self, now: Instant, most: u32) -> Health {
+        self.unanswered.timeouts = self.unanswered.timeouts.saturating_add(1);
+        self.unanswered.last = now;
+        if self.unanswered.is_lost_for_good() {
+            // RFC 9260 §8.2: errors in a row, those that HEARTBEAT ACKs had cleared among them.
+            self.errors = self.errors.max(self.unanswered.timeouts - 1);
+        }
+        self.on_error(now, most)
+    }
+
+    /// T3-rtx has run out since data was last acknowledged, and HEARTBEATs have been answered meanwhile.
+    pub(crate) fn passes_heartbeats_only(&self) -> bool {
+        self.unanswered.heartbeats_pass
+    }
+
+    /// A HEARTBEAT was answered after `rtt`. True when the path is back.
+    pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
+        let Evidence { outstanding, retry, most } = evidence;
+        if !outstanding {
+            // RFC 9260 §8.3: the address is active again.
+            self.rtt.on_sample(rtt);
+            return self.on_answer(now);
+        }
+        let UnansweredData { timeouts, last, .. } = self.unanswered;
+        let unanswered = UnansweredData { timeouts, last, heartbeats_pass: timeouts > 0 };
+        let mut errors = 0;
+        if unanswered.is_lost_for_good() {
+            // RFC 9260 §8.1 allows for the difference in reachability of DATA and HEARTBEAT chunks in the association's
+            // counter; the path's is kept likewise, and so is the RTO that its timeouts have doubled (§6.3.3 E2).
+            if retry.is_none_or(|wait| now < last + wait) {
+                self.unanswered = unanswered;
+                return false;
+            }
+            // Data is tried there once more: the next timeout may be the last.
+            errors = self.errors.min(most);
+        }
+        // RFC 9260 §8.3: the time measures the round trip.
+        self.rtt.on_sample(rtt);
+        let revived = self.on_answer(now);
+        (self.errors, self.unanswered) = (errors, unanswered);
+        revived
+    }
+
     /// T3-rtx ran out, or a HEARTBEAT was not answered within the RTO.
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         self.heartbeat.count_silence();
@@ -94,6 +173,7 @@ impl Path {
     #[inline]
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
         self.errors = 0;
+        self.unanswered = UnansweredData::default();
         if self.active {
             return std::mem::take(&mut self.potentially_failed);
         }

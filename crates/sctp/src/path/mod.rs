@@ -61,6 +61,8 @@ pub(crate) struct Path {
     moved: u64,
     /// Consecutive errors.
     errors: u32,
+    /// Timeouts of data that HEARTBEATs do not excuse.
+    unanswered: health::UnansweredData,
     rtt: RttEstimator,
     congestion: Congestion,
     /// What its controllers draw their chances from.
@@ -117,6 +119,7 @@ impl Path {
             pf_max: config.pf_max_retrans,
             moved: 0,
             errors: 0,
+            unanswered: health::UnansweredData::default(),
             rtt,
             congestion: Congestion::Initial { config: config.clone(), chunk: mtu },
             seed: 0,
@@ -161,6 +164,7 @@ impl Path {
         self.timed = None;
         self.one_packet = false;
         self.errors = 0;
+        self.unanswered = health::UnansweredData::default();
         self.active = true;
         self.potentially_failed = false;
         self.moved = 0;

@@ -6,6 +6,7 @@
 //! Home of RFC 9260 §5.4.
 
 use super::Path;
+use super::health::Evidence;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
@@ -22,14 +23,17 @@ pub(crate) struct Verified {
 
 impl Path {
     /// A HEARTBEAT ACK names this path; `None` when the nonce is not the one sent.
-    pub(crate) fn on_heartbeat_ack(&mut self, now: Instant, nonce: u64) -> Option<Verified> {
+    pub(crate) fn on_heartbeat_ack(
+        &mut self,
+        now: Instant,
+        nonce: u64,
+        evidence: Evidence,
+    ) -> Option<Verified> {
         let rtt = now - self.heartbeat.take_answered(nonce)?;
-        // RFC 9260 §8.3: the time measures the round trip.
-        self.rtt.on_sample(rtt);
         self.stats.heartbeats_acked += 1;
         let confirmed = !self.confirmed;
         self.confirmed = true;
-        let revived = self.on_answer(now);
+        let revived = self.on_heartbeat_answered(now, rtt, evidence);
         Some(Verified { rtt, confirmed, revived })
     }
 }

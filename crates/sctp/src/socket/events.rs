@@ -325,7 +325,9 @@ impl Socket {
         let error = match reason {
             CloseReason::Shutdown => None,
             CloseReason::Aborted(_) | CloseReason::NotListening if !established => Some(Errno::Refused),
-            CloseReason::Aborted(_) | CloseReason::NotListening => Some(Errno::Reset),
+            CloseReason::Aborted(_) | CloseReason::NotListening | CloseReason::PeerRestarted => {
+                Some(Errno::Reset)
+            }
             CloseReason::Unreachable | CloseReason::StaleCookie => Some(Errno::TimedOut),
             CloseReason::Local | CloseReason::ShutdownTimeout => Some(Errno::Aborted),
             CloseReason::PeerViolated(_) | CloseReason::PeerIncompatible(_) => Some(Errno::Protocol),

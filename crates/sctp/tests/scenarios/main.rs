@@ -57,5 +57,6 @@ mod undelivered;
 mod unknown;
 mod unreachable;
 mod unusual_peers;
+mod vanishing;
 mod window;
 mod zero_checksum;

@@ -41,6 +41,36 @@ fn case_a_the_peer_restarted() {
     "#]]);
 }
 
+/// RFC 9260 §5.2.4 A, where the application wants sessions: the association before ends, as if by an ABORT, and what comes is
+/// a new one. Data that rides with the COOKIE ECHO is the new one's; what was not read before is not.
+#[test]
+fn case_a_the_peer_restarted_and_is_accepted_anew() {
+    let mut script = Script::new(&[]);
+    script.net.end(B).engine.replace_restarted(true);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(1_000).send(B, 0, 100).run(10);
+    script.forget();
+    reboot(&mut script);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.send(A, 0, 50).run(1_000).send(B, 0, 60).run(1_000);
+    script.check(expect![[r#"
+        1.010          A reboots
+        1.010  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
+        1.035  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        1.060  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=50 BE
+        1.085          B: not delivered: sid=0 len=100 context=1, sent
+        1.085          B: closed: PeerRestarted
+        1.085          B: accepted, 10 streams out, 10 in
+        1.085          B: received sid=0 len=50
+        1.085  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k
+        1.110          A: established, 10 streams out, 10 in
+        2.010  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=60 BE
+        2.035          A: received sid=0 len=60
+        2.035  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+    assert!(matches!(script.net.end(B).ids[..], [before, now] if before != now));
+}
+
 /// The same with data of B's under way: it is lost with the old association.
 #[test]
 fn case_a_with_data_outstanding() {

@@ -248,7 +248,7 @@ pub struct EngineStream<W: World, E: SessionEngine> {
     finished: bool,
     /// How whole messages go.
     delivery: Delivery,
-    /// What the engine marks all writes with, when the application has said so.
+    /// What the engine marks writes with.
     pub(crate) marks: E::Marks,
 }
 
@@ -407,14 +407,41 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
             return Poll::Ready(Ok(0));
         }
         let now = self.held.host.world.now();
-        self.read_by(
+        let mut marks = self.marks;
+        let read = self.read_by(
             cx,
             || 0,
             |engine, id, stream| {
                 let (bytes, dry) = engine.recv(now, id, stream, into);
+                engine.note_marks(&mut marks);
                 ((bytes > 0).then_some((bytes, bytes)), dry)
             },
-        )
+        );
+        self.marks = marks;
+        read
+    }
+
+    fn poll_read_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<(usize, bool), CloseReason>> {
+        if into.is_empty() {
+            return Poll::Ready(Ok((0, false)));
+        }
+        let now = self.held.host.world.now();
+        let mut marks = self.marks;
+        let read = self.read_by(
+            cx,
+            || (0, false),
+            |engine, id, stream| {
+                let (read, dry) = engine.recv_part(now, id, stream, into);
+                engine.note_marks(&mut marks);
+                (read.map(|(bytes, ends)| ((bytes, ends), bytes)), dry)
+            },
+        );
+        self.marks = marks;
+        read
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {

@@ -18,6 +18,7 @@ use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
     Event, Message, Received, SchedulerKind, SendError, position_after_reset,
 };
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -35,6 +36,8 @@ pub struct SctpEngine {
     early_data: bool,
     /// The application's payload protocol identifier, or 0.
     ppid: u32,
+    /// What the bytes last read are to be answered with.
+    heard: Option<u32>,
     /// Which of several endpoints behind one port this is.
     pub(super) member: Option<Member>,
     /// Who is told of its paths.
@@ -48,7 +51,9 @@ pub struct SctpEngine {
 }
 
 impl SctpEngine {
-    pub(super) fn new(endpoint: Endpoint, ports: PortClaims) -> Self {
+    pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
+        // Half of what was said is lost with a restart: no stream of bytes survives that, and a server has a new session.
+        endpoint.replace_restarted(true);
         let config = endpoint.config();
         // Answers come back on the streams of their requests: it takes both directions.
         let streams = config.streams.min(config.inbound_streams());
@@ -59,6 +64,7 @@ impl SctpEngine {
             streams,
             early_data,
             ppid,
+            heard: None,
             member: None,
             on_path_event: None,
             ports,
@@ -172,8 +178,7 @@ impl Engine for SctpEngine {
 
 impl SessionEngine for SctpEngine {
     type Id = AssociationId;
-    /// The payload protocol identifier, when the application has said so.
-    type Marks = Option<u32>;
+    type Marks = Ppids;
 
     const ONE_STREAM: bool = false;
     const HALF_CLOSE: bool = CAPABILITIES.half_close;
@@ -238,10 +243,38 @@ impl SessionEngine for SctpEngine {
 
     #[inline]
     fn recv(&mut self, now: Instant, id: AssociationId, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
-        // Other identifiers are other applications' and no part of these bytes.
-        let own = self.ppid;
-        let wanted = |ppid| ppid == 0 || ppid == PPID_HTTP || ppid == own;
-        self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false))
+        let (own, heard) = (self.ppid, Cell::new(None));
+        let wanted = |ppid| match answered_with(ppid, own) {
+            None => false,
+            answer => {
+                heard.set(answer);
+                true
+            }
+        };
+        let read = self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false));
+        self.heard = heard.get();
+        read
+    }
+
+    fn recv_part(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: StreamId,
+        into: &mut [u8],
+    ) -> (Option<(usize, bool)>, bool) {
+        while let Some(received) = self.recv_message(now, id, stream, into) {
+            if let Some(answer) = answered_with(received.ppid, self.ppid) {
+                self.heard = Some(answer);
+                return (Some((received.bytes, received.end_of_message)), false);
+            }
+        }
+        (None, true)
+    }
+
+    #[inline]
+    fn note_marks(&mut self, marks: &mut Ppids) {
+        marks.heard = self.heard.take().or(marks.heard);
     }
 
     fn has_unread(&self, id: AssociationId, stream: StreamId) -> bool {
@@ -253,7 +286,7 @@ impl SessionEngine for SctpEngine {
         &mut self,
         now: Instant,
         id: AssociationId,
-        write: Write<Option<u32>>,
+        write: Write<Ppids>,
         from: &[u8],
     ) -> Result<usize, Refusal> {
         let whole = write.message.is_some();
@@ -266,7 +299,8 @@ impl SessionEngine for SctpEngine {
             }
         });
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
-        let ppid = write.marks.unwrap_or(if whole { self.ppid } else { PPID_HTTP });
+        let default = if whole { self.ppid } else { write.marks.heard.unwrap_or(PPID_HTTP) };
+        let ppid = write.marks.set.unwrap_or(default);
         // A stream of bytes needs them all, and in order.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };
@@ -352,7 +386,10 @@ impl SessionEngine for SctpEngine {
     }
 
     fn settings(&self) -> Box<dyn Settings> {
-        Box::new(self.endpoint.config().clone())
+        let mut config = self.endpoint.config().clone();
+        // What a layer adds is the carrier's, and no setting.
+        config.layer_overhead = 0;
+        Box::new(config)
     }
 
     fn totals(&self) -> Totals {
@@ -464,10 +501,10 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         | Event::PrimaryChanged { .. }
         | Event::LocalAddress { .. } => {}
         Event::Restarted { id } => {
-            // Half of what was said is lost: no stream of bytes survives that.
+            // Nobody listens on the port: the session ends, and no other begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
-            host.closed(now, id, CloseReason::Reset("the peer has restarted".to_owned()));
+            host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
         }
         Event::PeerShutdown { id } => host.peer_finished(id),
         Event::Closed { id, reason } => {
@@ -481,6 +518,36 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         _ => {}
     }
 }
+
+/// The payload protocol identifiers of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ppids {
+    /// What the application has said.
+    pub(super) set: Option<u32>,
+    /// That of the kind of message which was last read.
+    heard: Option<u32>,
+}
+
+/// What a stream of bytes is answered with where its messages have this identifier; `None`: they are other applications' and
+/// no part of these bytes. The empty messages of WebRTC (56, 57) hold a byte that means nothing (RFC 8831 §6.6).
+fn answered_with(ppid: u32, own: u32) -> Option<u32> {
+    match ppid {
+        0 | PPID_HTTP => Some(PPID_HTTP),
+        _ if ppid == own => Some(PPID_HTTP),
+        // The application has said what its messages have.
+        _ if own != 0 => None,
+        // RFC 8831 §8: parts of a message may come as Partial, which nobody sends any more.
+        WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
+        WEBRTC_BINARY | WEBRTC_BINARY_PARTIAL => Some(WEBRTC_BINARY),
+        _ => None,
+    }
+}
+
+/// RFC 8831 §8: the messages of data channels.
+const WEBRTC_STRING: u32 = 51;
+const WEBRTC_BINARY_PARTIAL: u32 = 52;
+const WEBRTC_BINARY: u32 = 53;
+const WEBRTC_STRING_PARTIAL: u32 = 54;
 
 /// A stream's number in SCTP; sessions have none beyond.
 fn number(stream: StreamId) -> u16 {
@@ -522,6 +589,7 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
             CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
         }
         EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
+        EngineReason::PeerRestarted => CloseReason::Reset(RESTARTED.to_owned()),
         EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
         EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
         EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
@@ -529,6 +597,9 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
         other => CloseReason::Protocol(format!("the association has ended: {other:?}")),
     }
 }
+
+/// Why a session ended whose peer has begun anew (RFC 9260 §5.2.4 A).
+const RESTARTED: &str = "the peer has restarted";
 
 /// What the peer's ABORT says (RFC 9260 §3.3.10).
 fn abort_cause(cause: u16, accepted: bool) -> String {

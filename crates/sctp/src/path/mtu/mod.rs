@@ -23,6 +23,14 @@ use anabranch_wire::sctp::{Data, packet};
 const SMALLEST_V4: u32 = 512;
 const SMALLEST_V6: u32 = 1280;
 
+/// RFC 8899 §5.1.2, RFC 8261 §4: BASE_PLPMTU.
+const BASE_V4: u32 = 1200;
+const BASE_V6: u32 = 1280;
+
+/// What most interfaces take, and what programs read that have DTLS in them: in one that reads 1500 bytes at a time (aiortc
+/// 1.16.0) the rest of a larger record is taken for the records that follow.
+const USUAL: u32 = 1500;
+
 /// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, and no less than this. (The 15 s that it
 /// advises are for those who measure no round trips.)
 const PROBE_TIMER: Duration = Duration::from_secs(1);
@@ -49,10 +57,19 @@ pub(crate) struct Probe {
 /// The search of a new path, when the configuration has one.
 pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
+    let base = if v6 { BASE_V6 } else { BASE_V4 };
+    // RFC 8261 §4: what a layer adds counts against the size of an IP packet.
+    let [smallest, base] = [smallest, base].map(|size| size.saturating_sub(config.layer_overhead) & !3);
     match config.pmtud {
         PathMtu::Icmp => None,
-        PathMtu::Plpmtud => Some(Box::new(Search::new(v6, interface, smallest))),
-        PathMtu::Blackhole => Some(Box::new(Search::settled(v6, interface, smallest))),
+        PathMtu::Plpmtud => {
+            let search = Search::new(base, interface, smallest);
+            Some(Box::new(match config.layer_overhead {
+                0 => search,
+                overhead => search.at_most(USUAL - overhead.min(USUAL)),
+            }))
+        }
+        PathMtu::Blackhole => Some(Box::new(Search::settled(base, interface, smallest))),
     }
 }
 
@@ -149,6 +166,11 @@ impl Path {
             self.ask_heartbeat_once();
         }
         self.told(|search| search.on_probe_lost(pass))
+    }
+
+    /// The peer probes its own path MTU, and so reads large packets. True when that may mean larger ones.
+    pub(crate) fn on_peer_probes(&mut self) -> bool {
+        self.search.as_mut().is_some_and(|search| search.lift())
     }
 
     /// RFC 8899 §4.3: packets of the present size vanish.

@@ -22,8 +22,6 @@ pub(crate) enum Phase {
 
 /// RFC 8899 §5.1.2: MAX_PROBES.
 const MAX_PROBES: u32 = 3;
-/// RFC 8899 §5.1.2: BASE_PLPMTU, where IPv6 wants no more.
-const BASE_V4: u32 = 1200;
 /// Sizes closer than this are not told apart.
 const STEP: u32 = 4;
 
@@ -35,8 +33,10 @@ pub(crate) struct Search {
     least: u32,
     /// BASE_PLPMTU.
     base: u32,
-    /// MAX_PLPMTU: what the interface takes.
+    /// MAX_PLPMTU: what the interface takes, or what peers are known to read.
     most: u32,
+    /// What the interface takes.
+    interface: u32,
     /// PLPMTU.
     passes: u32,
     /// The smallest size that does not pass; beyond `most` while none is known.
@@ -58,6 +58,8 @@ pub(crate) struct Search {
     suspected: u32,
     /// A probe is to be sent with the next poll.
     wanted: bool,
+    /// A probe has come back: the peer answers probes.
+    answers: bool,
 }
 
 /// What became of a size.
@@ -72,16 +74,17 @@ pub(crate) enum Change {
 }
 
 impl Search {
-    /// A search on an interface that takes `interface` bytes; no probe goes out before
+    /// A search from `base` on, on an interface that takes `interface` bytes; no probe goes out before
     /// [`begin`](Self::begin). `smallest` is what a path takes at least.
-    pub(crate) fn new(v6: bool, interface: u32, smallest: u32) -> Self {
+    pub(crate) fn new(base: u32, interface: u32, smallest: u32) -> Self {
         let most = (interface & !3).max(smallest);
-        let base = if v6 { smallest } else { BASE_V4 }.min(most);
+        let base = base.min(most);
         Self {
             phase: Phase::Base,
             least: smallest.min(base),
             base,
             most,
+            interface: most,
             passes: base,
             refused: most + STEP,
             hint: None,
@@ -92,15 +95,39 @@ impl Search {
             silent: 0,
             suspected: 0,
             wanted: false,
+            answers: false,
         }
     }
 
     /// A search that is over: what the interface takes is taken to pass until something speaks
     /// against it. RFC 8899 §5.1.4 would have it confirmed first; most paths take it, and waiting
     /// for that costs every short transfer.
-    pub(crate) fn settled(v6: bool, interface: u32, smallest: u32) -> Self {
-        let fresh = Self::new(v6, interface, smallest);
+    pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
+        let fresh = Self::new(base, interface, smallest);
         Self { phase: Phase::Complete, passes: fresh.most, probed: fresh.most, ..fresh }
+    }
+
+    /// The same with sizes of at most `most` until [`lift`](Self::lift).
+    pub(crate) fn at_most(mut self, most: u32) -> Self {
+        self.most = self.most.min((most & !3).max(self.base));
+        self.refused = self.most + STEP;
+        self
+    }
+
+    /// The peer reads whatever the interface takes. True when that may mean larger packets.
+    pub(crate) fn lift(&mut self) -> bool {
+        if self.most >= self.interface {
+            return false;
+        }
+        if self.refused > self.most {
+            self.refused = self.interface + STEP;
+        }
+        self.most = self.interface;
+        if self.phase == Phase::Complete && self.is_idle() {
+            self.phase = Phase::Searching;
+            self.go_on();
+        }
+        true
     }
 
     #[cfg(test)]
@@ -171,6 +198,12 @@ impl Search {
             return Change::Same;
         }
         self.under_way = None;
+        self.answers = true;
+        if self.phase == Phase::Base && self.probed < self.base {
+            // RFC 8899 §5.2: the peer answers probes, and has not had those of BASE_PLPMTU.
+            self.refused = self.base;
+            return self.fail_base();
+        }
         let raised = self.probed > self.passes;
         self.passes = self.passes.max(self.probed);
         if self.passes >= self.base {
@@ -194,13 +227,36 @@ impl Search {
             self.wanted = true;
             return Change::Same;
         }
+        if self.phase == Phase::Base && !self.answers {
+            self.doubt_the_peer();
+            return Change::Same;
+        }
         self.refused = self.probed;
-        let before = self.passes;
         if self.probed <= self.passes {
             // RFC 8899 §5.2: BASE_PLPMTU could not be confirmed.
-            self.phase = Phase::Error;
-            self.passes = self.least;
+            return self.fail_base();
         }
+        self.go_on();
+        Change::Same
+    }
+
+    /// No probe of BASE_PLPMTU has come back, and none ever did. A peer that does not know PAD chunks and drops packets
+    /// with unknown chunks (pion/sctp v1.11.3) answers none, so the smallest size is probed, too. If that is not answered
+    /// either, lost probes say nothing: BASE_PLPMTU stays until timeouts speak against it.
+    fn doubt_the_peer(&mut self) {
+        if self.probed > self.least {
+            self.probe(self.least);
+        } else {
+            self.probed = self.base;
+            self.lost = 0;
+        }
+    }
+
+    /// RFC 8899 §5.2: BASE_PLPMTU does not pass: on from the smallest size.
+    fn fail_base(&mut self) -> Change {
+        let before = self.passes;
+        self.phase = Phase::Error;
+        self.passes = self.least;
         self.go_on();
         if self.passes < before { Change::Reduced } else { Change::Same }
     }
@@ -209,7 +265,7 @@ impl Search {
     pub(crate) fn on_raise(&mut self) {
         self.refused = self.most + STEP;
         self.hint = None;
-        if self.phase == Phase::Error {
+        if matches!(self.phase, Phase::Base | Phase::Error) {
             self.probe(self.base);
         } else {
             self.phase = Phase::Searching;
@@ -334,7 +390,8 @@ mod tests {
     }
 
     fn begun(v6: bool, interface: u32) -> Search {
-        let mut search = Search::new(v6, interface, if v6 { 1280 } else { 512 });
+        let (base, smallest) = if v6 { (1280, 1280) } else { (1200, 512) };
+        let mut search = Search::new(base, interface, smallest);
         search.begin();
         search
     }
@@ -390,13 +447,13 @@ mod tests {
     /// What is taken to pass is not probed before it vanishes.
     #[test]
     fn a_path_is_taken_at_its_word() {
-        let mut search = Search::settled(false, 1500, 512);
+        let mut search = Search::settled(1200, 1500, 512);
         search.begin();
         assert_eq!((search.size(), search.wanted, search.may_rise()), (1500, false, false));
         assert_eq!(search.on_black_hole(), Change::Reduced);
         assert_eq!(play(&mut search, 1300)[..2], [1200, 1500]);
         assert_eq!((search.size(), search.phase()), (1300, Phase::Complete));
-        let mut told = Search::settled(false, 65_535, 512);
+        let mut told = Search::settled(1200, 65_535, 512);
         assert_eq!(told.on_too_big(1500), Change::Reduced);
         assert_eq!(play(&mut told, 1500), [1200, 1500], "what the network tells is all there is to try");
     }
@@ -449,5 +506,44 @@ mod tests {
         assert!(!search.wanted);
         search.begin();
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
+    }
+
+    /// Peers are known to read 1500 bytes; larger sizes are probed once this one is known to read more, be it before or after
+    /// the search has ended.
+    #[test]
+    fn sizes_that_the_peer_may_not_read() {
+        let capped = || {
+            let mut search = Search::new(1200, 9_000, 512).at_most(1_500);
+            search.begin();
+            search
+        };
+        let mut search = capped();
+        assert_eq!(play(&mut search, 9_000), [1200, 1500]);
+        assert_eq!((search.size(), search.phase(), search.may_rise()), (1500, Phase::Complete, false));
+        assert!(search.lift() && !search.lift());
+        assert_eq!(play(&mut search, 9_000), [9000]);
+        let mut early = capped();
+        assert!(early.lift());
+        assert_eq!(play(&mut early, 9_000), [1200, 9000]);
+        // What was refused stays so.
+        let mut narrow = capped();
+        play(&mut narrow, 1_400);
+        assert!(narrow.lift());
+        assert_eq!((narrow.size(), play(&mut narrow, 1_400)), (1400, Vec::new()));
+        assert!(!begun(false, 1_500).lift(), "there is no more to be had");
+    }
+
+    /// A peer that answers no probe at all, as those do that drop packets with unknown chunks: BASE_PLPMTU stays, until
+    /// timeouts speak against it. It is asked again some day.
+    #[test]
+    fn a_peer_that_answers_no_probe() {
+        let mut search = begun(false, 9_000);
+        assert_eq!(play(&mut search, 0), [1200, 1200, 1200, 512, 512, 512]);
+        assert_eq!((search.size(), search.is_idle(), search.may_rise()), (1200, true, true));
+        search.on_raise();
+        assert_eq!(play(&mut search, 0), [1200, 1200, 1200, 512, 512, 512]);
+        assert_eq!(search.size(), 1200);
+        assert_eq!([(); 3].map(|()| search.on_black_hole()), [Change::Same, Change::Same, Change::Reduced]);
+        assert_eq!((search.size(), search.phase()), (512, Phase::Error));
     }
 }

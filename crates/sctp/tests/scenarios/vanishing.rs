@@ -1,0 +1,170 @@
+//! Paths that answer HEARTBEATs and deliver no data (RFC 9260 §8.1 to §8.3, RFC 8899 §4.3).
+
+use crate::net::{self, A, B, Flight, IN_UDP, Narrow, Net, V6, network};
+use crate::script::{Script, configured};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_sctp::{CloseReason, Config, Event, PathState};
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::{Data, packet};
+use expect_test::expect;
+
+/// As in the profile `modern`: the first timeout asks for a HEARTBEAT.
+const SUSPECTING: &[(&str, &str)] =
+    &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
+
+/// A path takes HEARTBEATs and no data: three timeouts are excused by their answers, then RTO and error count grow, the
+/// path fails, and the association ends.
+#[test]
+fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
+    let mut script = Script::established(SUSPECTING);
+    script.lose_times(A, "DATA", 1_000);
+    // The HEARTBEATs have no room beside it.
+    script.send(A, 0, 1_452).run(400_000);
+    script.check_drawn(expect![[r#"
+         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         1.200          A: path to 10.0.1.2 may have failed
+         1.200  A ──► B   HEARTBEAT
+         1.200  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         1.225  A ◄── B   HEARTBEAT ACK
+         1.250          A: path to 10.0.1.2 is up
+         1.600          A: path to 10.0.1.2 may have failed
+         1.600  A ──► B   HEARTBEAT
+         1.600  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         1.625  A ◄── B   HEARTBEAT ACK
+         1.650          A: path to 10.0.1.2 is up
+         2.000          A: path to 10.0.1.2 may have failed
+         2.000  A ──► B   HEARTBEAT
+         2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         2.025  A ◄── B   HEARTBEAT ACK
+         2.050          A: path to 10.0.1.2 is up
+         2.400          A: path to 10.0.1.2 may have failed
+         2.400  A ──► B   HEARTBEAT
+         2.400  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         2.425  A ◄── B   HEARTBEAT ACK
+         2.800  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         3.600          A: path to 10.0.1.2 is down
+         3.600  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         5.200  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+         8.400  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+        14.800  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+        27.600  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
+        30.283  A ◄── B   HEARTBEAT
+        30.308  A ──► B   HEARTBEAT ACK
+        35.419  A ──► B   HEARTBEAT
+        35.444  A ◄── B   HEARTBEAT ACK
+        53.200          A: not delivered: sid=0 len=1452 context=1, sent
+        53.200          A: closed: Unreachable
+        53.200  A ──► B   ABORT
+        53.225          B: closed: Aborted(None)
+    "#]]);
+    let end = script.net.end(A);
+    let down = |event: &Event| matches!(event, Event::PathDown { .. });
+    assert_eq!(end.events.iter().filter(|event| down(event)).count(), 1, "no answer brings it back");
+    let closed = |event: &Event| matches!(event, Event::Closed { reason: CloseReason::Unreachable, .. });
+    assert!(end.events.iter().any(closed));
+}
+
+/// Losses by chance: each retransmission is acknowledged in the end, and HEARTBEAT ACKs count as before.
+#[test]
+fn data_that_is_acknowledged_clears_the_path() {
+    let mut script = Script::established(SUSPECTING);
+    script.lose_times(A, "DATA", 5);
+    script.send(A, 0, 1_400).run(20_000);
+    let path = script.net.ends[0].engine.info(script.id(A)).expect("it lives").paths[0];
+    assert_eq!((path.state, path.errors), (PathState::Active, 0));
+    assert!(script.app(B).is_served(&Default::default()));
+}
+
+/// Lets `ms` pass while network 1 swallows packets of A that begin with DATA.
+fn run_without_data(script: &mut Script, ms: u64) {
+    let until = script.net.now + Duration::from_millis(ms);
+    let mut fate = |_: Instant, from: Side, flight: &Flight| {
+        let vanishes = from == A
+            && network(flight.target.ip()) == 1
+            && flight.bytes.get(packet::HEADER) == Some(&Data::KIND);
+        if vanishes { Vec::new() } else { vec![(Duration::ZERO, flight.clone())] }
+    };
+    script.net.run_until(until, &mut fate, None);
+}
+
+/// Of two paths one delivers no data: it fails although it answers, and is tried by one timeout a heartbeat interval.
+/// Once it delivers, data goes there again.
+#[test]
+fn of_two_paths_the_one_that_loses_data_fails() {
+    let mut script = Script::established_on(&[10, 20], SUSPECTING);
+    let mut timeouts = Vec::new();
+    for _ in 0..4 {
+        for _ in 0..1_000 {
+            script.send(A, 0, 500);
+            run_without_data(&mut script, 60);
+        }
+        let path = script.net.ends[0].engine.info(script.id(A)).expect("it lives").paths[0];
+        timeouts.push((path.stats.t3_expirations, path.stats.failures));
+    }
+    expect!["[(5, 0), (10, 1), (12, 2), (14, 4)]"].assert_eq(&format!("{timeouts:?}"));
+    script.forget();
+    for _ in 0..1_000 {
+        script.send(A, 0, 500).run(60);
+    }
+    let path = script.net.ends[0].engine.info(script.id(A)).expect("it lives").paths[0];
+    assert_eq!((path.state, path.errors), (PathState::Active, 0));
+    let drawn = script.net.ladder.take();
+    assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
+}
+
+/// The same where only large packets vanish, and the path MTU is searched for once they do: each chunk that is lost there
+/// goes by the other path, so that none is lost twice; the answers to HEARTBEATs tell of the size all the same.
+#[test]
+fn of_two_paths_one_has_a_black_hole() {
+    let mut set = SUSPECTING.to_vec();
+    set.push(("pmtud", "blackhole"));
+    let mut script = Script::established_on(&[10, 20], &set);
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    for _ in 0..100 {
+        script.send(A, 0, 1_400).run(100);
+    }
+    script.run(60_000);
+    let path = script.net.ends[0].engine.info(script.id(A)).expect("it lives").paths[0];
+    assert_eq!((path.state, path.errors, path.mtu), (PathState::Active, 0, 1_300));
+    assert!(script.app(B).is_served(&Default::default()));
+}
+
+/// The settings of a real network, over a layer that adds 37 bytes to each packet.
+fn over_layer(changes: &[(&str, &str)]) -> Config {
+    let mut config = configured(changes);
+    config.prefer("pmtud", "blackhole", "real networks").expect("a knob");
+    config.over_layer(37)
+}
+
+/// RFC 8261 §4: the first data of a path whose packets travel in a layer fits 1200 bytes of IPv4 and 1280 of IPv6, what
+/// the layer adds included; the search goes up to what the interface takes, for both ends search.
+#[test]
+fn over_a_layer_the_first_packets_are_small() {
+    for (n, base, interface) in
+        [(1, 1_200, 9_000), (IN_UDP, 1_200, 1_500), (V6, 1_280, 1_280), (V6, 1_280, 1_500)]
+    {
+        let config = over_layer(&[]);
+        let mut net = Net::numbered_from(n, 1, [config.clone(), config], &[Duration::from_millis(25)]);
+        for side in [A, B] {
+            net.end(side).engine.set_mtu(net::address(side, n).ip(), interface - 37);
+        }
+        let id = net.associate(A, 1);
+        net.run_until(Instant::from_millis(101), &mut *net::rules_fate(), None);
+        let size = |net: &Net| net.ends[0].engine.info(id).expect("it is up").paths[0].mtu + 37;
+        assert!((base - 7..=base).contains(&size(&net)), "{n}: {}", size(&net));
+        net.run_until(Instant::from_millis(5_000), &mut *net::rules_fate(), None);
+        assert!((interface - 7..=interface).contains(&size(&net)), "{n}: {}", size(&net));
+    }
+}
+
+/// The user's word counts more; and a network that loses no ICMP message, as in races, has no need of a search.
+#[test]
+fn a_search_that_was_chosen_stays() {
+    let value =
+        |config: &Config| config.knobs().into_iter().find(|knob| knob.key == "pmtud").expect("a knob").value;
+    assert_eq!(value(&over_layer(&[])), "plpmtud");
+    assert_eq!(value(&over_layer(&[("pmtud", "icmp")])), "icmp");
+    assert_eq!(value(&over_layer(&[("pmtud", "blackhole")])), "blackhole");
+    assert_eq!(value(&configured(&[]).over_layer(37)), "icmp");
+}

@@ -35,6 +35,8 @@ pub(super) struct Arrival<'a> {
     pub bytes: &'a [u8],
     pub wire_len: u64,
     pub identification: u32,
+    /// Tunnels that the packet travels in.
+    pub tunnel: &'a [&'static str],
     /// Whether the packet's checksum is right, if all of it was captured.
     pub intact: Option<bool>,
     /// Whether the packet carries user data.
@@ -42,7 +44,7 @@ pub(super) struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    pub fn new(at: u64, side: Side, carried: &Carried<'_>, bytes: &'a [u8]) -> Self {
+    pub fn new(at: u64, side: Side, carried: &'a Carried<'_>, bytes: &'a [u8]) -> Self {
         Self {
             at,
             side,
@@ -51,6 +53,7 @@ impl<'a> Arrival<'a> {
             bytes,
             wire_len: carried.wire_len,
             identification: carried.identification,
+            tunnel: &carried.tunnel,
             intact: None,
             data: false,
         }
@@ -70,6 +73,8 @@ pub(super) struct ConversationBuilder {
     pub ports: [u16; 2],
     pub tags: [Option<u32>; 2],
     pub udp_ports: Option<[u16; 2]>,
+    /// Of the first packet that travels in one.
+    tunnel: Vec<&'static str>,
     first: u64,
     last: u64,
     pub handshake: Handshake,
@@ -103,6 +108,7 @@ impl ConversationBuilder {
             ports,
             tags: [None; 2],
             udp_ports: None,
+            tunnel: arrival.tunnel.to_vec(),
             first: arrival.at,
             last: arrival.at,
             handshake: Handshake::default(),
@@ -125,6 +131,9 @@ impl ConversationBuilder {
     /// Counts a packet; the path it took, or `None` when it is to be left out: damaged, or a copy.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
         self.last = self.last.max(arrival.at);
+        if self.tunnel.is_empty() && !arrival.tunnel.is_empty() {
+            self.tunnel = arrival.tunnel.to_vec();
+        }
         for (side, address) in [(arrival.side, arrival.source), (1 - arrival.side, arrival.target)] {
             if !self.addresses[side].contains(&address) && self.addresses[side].len() < MAX_PATHS {
                 self.addresses[side].push(address);
@@ -326,12 +335,17 @@ impl ConversationBuilder {
             direction.not_captured = track.not_captured;
         }
         let side = |side: Side| results::Side {
-            addresses: self.addresses[side].iter().map(ToString::to_string).collect(),
+            addresses: self.addresses[side]
+                .iter()
+                .copied()
+                .map(shown)
+                .filter(|text| !text.is_empty())
+                .collect(),
             port: self.ports[side],
             tag: self.tags[side],
         };
         let path = |(pair, directions): ([IpAddr; 2], [PathDirection; 2])| results::Path {
-            addresses: pair.map(|address| address.to_string()),
+            addresses: pair.map(shown),
             directions,
         };
         let ladder = |line: Line| match line.remark.is_empty() {
@@ -342,6 +356,7 @@ impl ConversationBuilder {
             transport,
             sides: [side(0), side(1)],
             udp_ports: self.udp_ports,
+            tunnel: self.tunnel,
             first_ns: self.first,
             last_ns: self.last,
             handshake: self.handshake,
@@ -353,6 +368,11 @@ impl ConversationBuilder {
             ladder_left_out: self.lines_left_out,
         }
     }
+}
+
+/// An address, or nothing where packets were captured without IP.
+fn shown(address: IpAddr) -> String {
+    if address.is_unspecified() { String::new() } else { address.to_string() }
 }
 
 /// Behind the line of a needless retransmission.

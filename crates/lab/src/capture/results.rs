@@ -60,6 +60,8 @@ pub struct Conversation {
     pub sides: [Side; 2],
     /// UDP ports of A and B when it travels in UDP (RFC 6951).
     pub udp_ports: Option<[u16; 2]>,
+    /// Tunnels that it travels in, the outermost first, as `GTP-U`; of the first packet that was captured in one.
+    pub tunnel: Vec<&'static str>,
     /// First and last packet.
     pub first_ns: u64,
     /// See `first_ns`.
@@ -86,7 +88,7 @@ pub struct Conversation {
 /// One side of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Side {
-    /// The side's addresses, in order of appearance.
+    /// The side's addresses, in order of appearance; empty where packets were captured without IP.
     pub addresses: Vec<String>,
     /// The side's port.
     pub port: u16,

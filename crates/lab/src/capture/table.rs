@@ -58,11 +58,19 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
     let side = |index: usize| {
         let side = &conversation.sides[index];
         let tag = side.tag.map(|tag| format!(" tag {tag:08x}")).unwrap_or_default();
-        format!("{} = {} port {}{tag}", ["A", "B"][index], side.addresses.join(", "), side.port)
+        let addresses = match side.addresses.is_empty() {
+            true => String::new(),
+            false => side.addresses.join(", ") + " ",
+        };
+        format!("{} = {addresses}port {}{tag}", ["A", "B"][index], side.port)
     };
     let udp = conversation.udp_ports.map(|[a, b]| format!("  in UDP {a}, {b}")).unwrap_or_default();
+    let tunnel = match conversation.tunnel.is_empty() {
+        true => String::new(),
+        false => format!("  in a tunnel: {}", conversation.tunnel.join(", ")),
+    };
     let name = conversation.transport.to_uppercase();
-    let _ = writeln!(text, "{name}  {}   {}{udp}", side(0), side(1));
+    let _ = writeln!(text, "{name}  {}   {}{udp}{tunnel}", side(0), side(1));
     let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
     let sctp = conversation.transport == "sctp";
     let unit = if sctp { "chunks" } else { "segments" };

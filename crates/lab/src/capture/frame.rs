@@ -77,7 +77,8 @@ pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32
             tunnel.push("PPPoE");
             Some((Kind::Pppoe, frame))
         }
-        // Cisco HDLC: address, control, and an Ethernet type.
+        // Cisco HDLC: address, control, and an Ethernet type; or PPP, as such links may have it.
+        104 if frame.kept.starts_with(&[0xff, 3]) => Some((Kind::Ppp, frame)),
         104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (Kind::EtherType(kind), rest)),
         // Linux cooked capture, and its second version: the direction, the interface, an Ethernet type.
         113 => {
@@ -275,6 +276,7 @@ mod tests {
             (9, before(&[0, 0x57])),
             (50, before(&[0xff, 3, 0x21])),
             (104, before(&[0x0f, 0, 8, 0])),
+            (104, before(&[0xff, 3, 0, 0x21])),
             (104, before(&[0x8f, 0, 0x81, 0, 0, 5, 8, 0])),
             // A packet header of seven bytes, padded, and the payload; in either byte order.
             (239, before(&[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 3, 0, 33, 0, 9, 0])),

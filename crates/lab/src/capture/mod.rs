@@ -6,10 +6,13 @@
 //! `sctp` and `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
 //! retransmitted and why; [`table`] and [`csv`] show it.
 
+mod association;
 mod conversation;
+mod copies;
 pub mod csv;
 mod fragments;
 mod frame;
+mod halves;
 mod layers;
 mod ppid;
 mod ranges;
@@ -20,6 +23,7 @@ mod tcp;
 mod track;
 mod tunnel;
 pub mod views;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -217,10 +217,14 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     add(direction.reordered, "overtaken");
     add(direction.gap_acks, if sctp { "SACK with gaps" } else { "ACK with SACK blocks" });
     add(direction.duplicates_reported, "duplicate reported");
-    add(direction.copies, "copy made on the way");
+    add(direction.captured_twice, "packet captured twice");
+    add(direction.copies - direction.captured_twice, "copy made on the way");
     add(direction.damaged, "damaged");
     add(direction.not_captured, if sctp { "TSN not captured" } else { "byte not captured" });
     add(direction.keep_alives, "keep-alive");
+    if direction.checksums_left > 0 {
+        parts.push(format!("checksum left to the network card ({})", direction.checksums_left));
+    }
     // 0 is no identifier.
     for (ppid, count) in direction.ppids.iter().filter(|(ppid, _)| **ppid != 0) {
         let name = ppid::name(*ppid).map(|name| format!(" ({name})")).unwrap_or_default();

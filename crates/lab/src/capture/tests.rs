@@ -1,5 +1,6 @@
 //! Captures written byte by byte, as others make them, and damaged ones.
 
+mod field;
 mod tunnels;
 
 use super::results::Decoded;

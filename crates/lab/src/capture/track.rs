@@ -8,7 +8,10 @@
 //! **Retransmitted** is what passes the capture twice, and what fills a gap so
 //! late that it cannot have been overtaken on the way (its first copy was lost
 //! before it came to the capture); less than 0.8 round trips after the gap
-//! opened it counts as *reordered*.
+//! opened it counts as *reordered*. So it does later, too, where no timeout
+//! can have passed and fewer than three acknowledgements reported the gap: that
+//! is no reason for a fast retransmission (RFC 9260 §7.2.4), but for TCP with
+//! RACK (RFC 8985 §6.2), which takes a round trip.
 //!
 //! **Cause**, in this order:
 //! 1. *timeout* if it was sent last before a timer ran out on its path: a
@@ -112,6 +115,8 @@ pub(super) struct Track {
     /// Records of what is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
+    /// One report of a gap is enough for the sender, after a while (RFC 8985 §6.2).
+    pub has_rack: bool,
     /// The handshake's round trip.
     pub round_trip: Option<u64>,
     pub rtt: Rtt,
@@ -321,6 +326,12 @@ impl Track {
         if at - opened.min(at) < reordering_window {
             return Passing::Reordered;
         }
+        let reports = self.reports(opened, start);
+        let quiet = at.saturating_sub(opened.max(self.last_advance));
+        let may_be_early = self.has_rack && self.round_trip.is_some();
+        if (1..3).contains(&reports) && quiet < self.timeout() && start >= self.recovery && !may_be_early {
+            return Passing::Reordered;
+        }
         // The first retransmission comes within few round trips: after that, it was one of several.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
@@ -335,9 +346,7 @@ impl Track {
         let timeout = self.timeout();
         let quiet = at.saturating_sub(last.max(self.last_advance));
         let silence = at.saturating_sub(self.last_ack.unwrap_or(last));
-        let missed =
-            |report: &&Report| report.at >= since && report.units.0 <= start && start < report.units.1;
-        let reports = self.reports.iter().filter(missed).count();
+        let reports = self.reports(since, start);
         let cause = if times > 1 && quiet >= timeout {
             Cause::Timeout
         } else if (reports >= 3 && silence < timeout) || (reports > 0 && quiet < timeout) {
@@ -360,6 +369,17 @@ impl Track {
             Cause::Other => {}
         }
         cause
+    }
+
+    /// Acknowledgements since then that told of the loss of this unit.
+    fn reports(&self, since: u64, unit: i64) -> usize {
+        let missed = |report: &&Report| report.at >= since && report.units.0 <= unit && unit < report.units.1;
+        self.reports.iter().filter(missed).count()
+    }
+
+    /// Some of `start..end` is acknowledged, or was seen.
+    pub fn has_passed(&self, start: i64, end: i64) -> bool {
+        self.begun && (start < self.cumulative || start < self.high && self.overlaps(start, end))
     }
 
     /// The least that a retransmission timer can have waited.

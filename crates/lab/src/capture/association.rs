@@ -2,7 +2,7 @@
 
 use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
 use super::halves::Half;
-use super::track::{Cause, Passing};
+use super::track::{Cause, History, Passing};
 use super::waiting::{Facts, Numbers, WaitingRoom};
 use anabranch_wire::sctp::{
     Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
@@ -158,12 +158,12 @@ impl Association {
         }
     }
 
-    /// Data that passed before, or that is too far away to be this association's.
-    pub fn has_passed(&mut self, side: Side, (start, end): Numbers) -> bool {
-        let Some(first) = self.conversation.firsts[side] else { return false };
+    /// What is known of data that passes.
+    pub fn history(&mut self, side: Side, (start, end): Numbers) -> History {
+        let Some(first) = self.conversation.firsts[side] else { return History::New };
         let track = self.conversation.tracks.of(side);
         let (start, end) = (track.unit(start, first), track.unit(end, first));
-        !track.plausible(start, REACH) || track.has_passed(start, end)
+        if track.plausible(start, REACH) { track.history(start, end) } else { History::Seen }
     }
 
     fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {

@@ -141,9 +141,9 @@ impl Associations {
         if let Some(half) = &mut association.half {
             half.1.add(arrival.source, arrival.target, view, &facts);
         }
-        let has_passed = facts.data.is_some_and(|data| association.has_passed(arrival.side, data));
+        let history = facts.data.map(|data| association.history(arrival.side, data));
         let before = association.waiting.bytes();
-        let waits = association.waiting.offer(arrival, &facts, has_passed);
+        let waits = association.waiting.offer(arrival, &facts, history);
         if !waits {
             self.take_in(index, arrival, view);
             return;

@@ -9,7 +9,7 @@ use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
 use super::copies;
 use super::frame::Carried;
 use super::results::Conversation;
-use super::track::{Cause, Passing, Track};
+use super::track::{Cause, History, Passing, Track};
 use super::waiting::{Facts, Numbers, WaitingRoom};
 use super::{Settings, Taken};
 use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, is_left_to_card};
@@ -125,9 +125,9 @@ impl Connections {
             return;
         }
         let facts = facts(segment);
-        let has_passed = facts.data.is_some_and(|data| connection.has_passed(arrival.side, data));
+        let history = facts.data.map(|data| connection.history(arrival.side, data));
         let before = connection.waiting.bytes();
-        if !connection.waiting.offer(arrival, &facts, has_passed) {
+        if !connection.waiting.offer(arrival, &facts, history) {
             connection.take(arrival, segment);
             return;
         }
@@ -189,12 +189,12 @@ fn facts(segment: &Segment<'_>) -> Facts {
 }
 
 impl Connection {
-    /// Data that passed before, or that is too far away to be this connection's.
-    fn has_passed(&mut self, side: Side, (start, end): Numbers) -> bool {
-        let Some(first) = self.conversation.firsts[side] else { return false };
+    /// What is known of data that passes.
+    fn history(&mut self, side: Side, (start, end): Numbers) -> History {
+        let Some(first) = self.conversation.firsts[side] else { return History::New };
         let track = self.conversation.tracks.of(side);
         let (start, end) = (track.unit(start, first), track.unit(end, first));
-        !track.plausible(start, REACH) || track.has_passed(start, end)
+        if track.plausible(start, REACH) { track.history(start, end) } else { History::Seen }
     }
 
     fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {

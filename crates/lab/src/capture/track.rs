@@ -57,6 +57,17 @@ pub(super) enum Passing {
     Reordered,
 }
 
+/// What is known of data that passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum History {
+    /// Nothing.
+    New,
+    /// Some of it passed before, or it cannot be this conversation's.
+    Seen,
+    /// It was not seen, and yet the peer has acknowledged it.
+    Acknowledged,
+}
+
 /// Something known to have been retransmitted needlessly, after it passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Needless {
@@ -377,9 +388,15 @@ impl Track {
         self.reports.iter().filter(missed).count()
     }
 
-    /// Some of `start..end` is acknowledged, or was seen.
-    pub fn has_passed(&self, start: i64, end: i64) -> bool {
-        self.begun && (start < self.cumulative || start < self.high && self.overlaps(start, end))
+    /// What is known of data before it passes.
+    pub fn history(&self, start: i64, end: i64) -> History {
+        if self.begun && start < self.high && self.overlaps(start, end) {
+            History::Seen
+        } else if self.begun && end <= self.cumulative {
+            History::Acknowledged
+        } else {
+            History::New
+        }
     }
 
     /// The least that a retransmission timer can have waited.

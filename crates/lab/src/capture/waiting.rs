@@ -11,6 +11,7 @@
 //! wrong checksums are damage where data of the same side had right ones.
 
 use super::conversation::{Arrival, Checksum, Side};
+use super::track::History;
 use std::collections::VecDeque;
 
 /// Packets of a conversation that wait at most, and their bytes.
@@ -81,9 +82,12 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
 
 impl WaitingRoom {
     /// Looks at a packet that has come. True if it waits: then [`next`](Self::next) gives those that need not wait any
-    /// longer. `repeated`: its data passed before.
-    pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, repeated: bool) -> bool {
+    /// longer. `history`: what is known of its data, if it has any.
+    pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, history: Option<History>) -> bool {
         let side = arrival.side;
+        if arrival.checksum == Checksum::Wrong && history == Some(History::Acknowledged) {
+            self.believe(side);
+        }
         if arrival.checksum == Checksum::Wrong && self.is_offloaded[side] {
             arrival.checksum = Checksum::Left;
         }
@@ -94,7 +98,7 @@ impl WaitingRoom {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            in_doubt = facts.data.is_some() && !repeated && !self.waiting.iter().any(passed);
+            in_doubt = history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;
             }

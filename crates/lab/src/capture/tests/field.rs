@@ -135,6 +135,17 @@ fn segments_joined_on_receipt_are_counted_in_order() {
     assert_eq!(found.checksums_left, 2);
 }
 
+/// An acknowledgement that was noted before the data, as by another queue of the card.
+#[test]
+fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
+    let mut tape = Tape::ethernet();
+    shake(&mut tape, Sum::Right);
+    segment(&mut tape, 60_000, B, (header(901, 201, Flags::ACK), b""), Sum::Right);
+    segment(&mut tape, 60_010, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
+    let found = up(&tape);
+    assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
+}
+
 #[test]
 fn what_waits_is_bounded() {
     let mut tape = Tape::ethernet();

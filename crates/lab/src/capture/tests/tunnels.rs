@@ -46,6 +46,19 @@ fn a_conversation_says_which_tunnels_it_travels_in() {
 }
 
 #[test]
+fn a_packet_that_was_captured_in_and_out_of_a_tunnel_counts_once() {
+    let mut tape = Tape::ethernet();
+    for (millis, packet) in exchange(&mut tape).iter().enumerate() {
+        let outer = in_udp(&mut tape, 2_152, &[0x30, 0xff, 0, 0, 0, 0, 0, 1], packet);
+        tape.frame(millis as u32 * 10_000, packet);
+        tape.frame(millis as u32 * 10_000 + 2_000, &outer);
+    }
+    let conversation = tape.decoded().conversations.remove(0);
+    let counts = conversation.directions.map(|way| (way.packets, way.copies, way.captured_twice));
+    assert_eq!((counts, conversation.tunnel), ([(1, 1, 1); 2], vec!["GTP-U"]));
+}
+
+#[test]
 fn pieces_of_a_tunnel_and_of_what_it_carries_are_put_together() {
     let mut tape = Tape::ethernet();
     let whole = sctp(true, TAG_B, |b| Data { payload: &[1; 1_000], ..data(1, 0) }.emit(b));

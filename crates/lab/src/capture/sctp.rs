@@ -361,7 +361,8 @@ impl Associations {
             }
         }
         for index in 0..self.all.len() {
-            self.release(index);
+            self.all[index].waiting.finish();
+            self.take_in_waiting(index);
         }
         let all = self.all.into_iter().filter(|association| association.merged.is_none());
         all.map(|association| association.conversation.finish("sctp")).collect()

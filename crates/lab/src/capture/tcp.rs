@@ -157,7 +157,7 @@ impl Connections {
     /// All of them, as data.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            self.all[index].waiting.release();
+            self.all[index].waiting.finish();
             self.take_in_waiting(index);
         }
         self.all.into_iter().map(|connection| connection.conversation.finish("tcp")).collect()

@@ -146,6 +146,20 @@ fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
+/// Damage to ports makes up a conversation of one packet.
+#[test]
+fn a_damaged_packet_of_its_own_is_no_data() {
+    for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {
+        let mut tape = Tape::ethernet();
+        packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), Sum::Wrong);
+        let found = up(&tape);
+        assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
+        // With others of the conversation it was captured by the host that sent it.
+        packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), Sum::Wrong);
+        assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
+    }
+}
+
 #[test]
 fn what_waits_is_bounded() {
     let mut tape = Tape::ethernet();
@@ -360,9 +374,12 @@ fn packets_that_were_captured_twice_count_once() {
 
 #[test]
 fn a_gap_that_is_filled_after_one_report_is_reordering() {
-    let fill = |reports: u16, at: u32| {
+    let fill = |reports: u16, at: u32, round_trip: u32| {
         let mut tape = Tape::ethernet();
-        open(&mut tape);
+        // Without a beginning there is no round trip.
+        if round_trip > 0 {
+            open(&mut tape);
+        }
         for (millis, tsn) in [(100, 100), (101, 102), (102, 103), (103, 104)] {
             tape.sctp(millis, A, B, TAG_B, |b| data(tsn, 0).emit(b));
         }
@@ -381,7 +398,12 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    assert_eq!((fill(1, 160), fill(2, 160)), ((1, 0, 0), (1, 0, 0)));
-    assert_eq!(fill(3, 160), (0, 1, 0), "three: a fast retransmission (RFC 9260 §7.2.4)");
-    assert_eq!(fill(1, 1_200), (0, 0, 1), "later than a timer takes");
+    // The gap opens at 101 ms; the round trip is 50 ms.
+    for at in [108, 130, 143] {
+        assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
+    }
+    assert_eq!(fill(3, 150, 50), (0, 1, 0), "three: a fast retransmission (RFC 9260 §7.2.4)");
+    assert_eq!(fill(1, 160, 50), (0, 1, 0), "a round trip after the report: by time, as in RFC 8985 §6.2");
+    assert_eq!(fill(1, 1_200, 50), (0, 0, 1), "later than a timer takes");
+    assert_eq!((fill(1, 160, 0), fill(3, 160, 0)), ((1, 0, 0), (0, 1, 0)));
 }

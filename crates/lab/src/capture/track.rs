@@ -404,7 +404,8 @@ impl Track {
 
     /// What is known of data before it passes.
     pub fn history(&self, start: i64, end: i64) -> History {
-        if self.begun && start < self.high && self.overlaps(start, end) {
+        // What lies before the first data is of no use to anybody: a number that damage has made up.
+        if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
             History::Seen
         } else if self.begun && end <= self.cumulative {
             History::Acknowledged

@@ -69,6 +69,7 @@ pub(super) struct WaitingRoom {
     had_right: [bool; 2],
     /// A checksum of this side's data was right.
     had_right_data: [bool; 2],
+    /// Packets that have come.
     packets: u64,
 }
 

@@ -112,8 +112,17 @@ fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), Sum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), Sum::Right);
+    // Nor does one that lies before all data.
+    segment(
+        &mut tape,
+        500_000,
+        A,
+        (header(101_u32.wrapping_sub(1 << 20), 901, Flags::ACK), &[7; 100]),
+        Sum::Wrong,
+    );
+    segment(&mut tape, 510_000, B, (header(901, 501, Flags::ACK), b""), Sum::Right);
     let found = up(&tape);
-    assert_eq!((found.damaged, found.checksums_left, found.bytes), (3, 0, 400));
+    assert_eq!((found.damaged, found.checksums_left, found.bytes), (4, 0, 400));
 }
 
 /// Segments joined on receipt have the checksum of the first; those that were not joined have right ones.

@@ -28,8 +28,9 @@ pub fn command() -> Command {
             "Shows how each SCTP association and TCP connection was set up and closed, its traffic by path and stream, \
              its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, also \
              compressed by gzip, taken at either end, by any program.\n\n\
-             Link types: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback. IPv4 and IPv6, with \
-             fragments. SCTP on IP and in UDP. The first 65,536 conversations are followed; packets of further ones \
+             Links: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback, PPP, Cisco HDLC, NFLOG, SCTP \
+             without IP. IPv4 and IPv6, with fragments. Tunnels: GTP-U, VXLAN, Geneve, GRE, IP in IP, MPLS, PPPoE. \
+             SCTP on IP and in UDP. The first 65,536 conversations are followed; packets of further ones \
              are counted.\n\n\
              Causes are judged from the packets alone: 'fast' after acknowledgements that reported a gap, 'timeout' \
              after a silence as long as a retransmission timer, 'spurious' when the receiver already had the data: its \

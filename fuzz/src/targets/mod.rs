@@ -7,6 +7,7 @@ mod endpoint;
 mod http;
 mod http3_stream;
 mod text;
+mod tunnels;
 
 /// Something that takes an input and must not panic.
 pub struct Target {
@@ -25,6 +26,7 @@ pub const ALL: &[Target] = &[
     Target { name: "sctp", corpus: "sctp", length: 400, run: decode::sctp },
     Target { name: "ip", corpus: "ip", length: 200, run: decode::ip },
     Target { name: "pcap", corpus: "pcap", length: 400, run: decode::pcap },
+    Target { name: "tunnels", corpus: "tunnels", length: 600, run: tunnels::run },
     Target { name: "har", corpus: "har", length: 400, run: text::har },
     Target { name: "plan", corpus: "plan", length: 400, run: text::plan },
     Target { name: "endpoint", corpus: "endpoint", length: 3_000, run: endpoint::run },

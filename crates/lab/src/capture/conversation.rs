@@ -5,13 +5,13 @@
 //! paths, ladder lines and copies remembered have a most; tracks bound themselves.
 
 use super::Settings;
-use super::frame::Carried;
+use super::copies::{Copies, Copy};
+use super::frame::{Carried, Vantage};
 use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Retransmitted, Stream};
 use super::track::{Cause, Passing, Tracks};
 use super::views::View;
 use anabranch_wire::ladder::Numbers;
-use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Which side: 0 is A, 1 is B.
@@ -19,10 +19,16 @@ pub(super) type Side = usize;
 
 /// Address pairs told apart at most; further ones count for the last.
 const MAX_PATHS: usize = 256;
-/// Packets remembered to find copies.
-const RECENT: usize = 64;
-/// A copy comes this soon when no identification tells.
-const COPY_WITHIN: u64 = 1_000_000;
+/// What a packet's checksum says of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Checksum {
+    Right,
+    Wrong,
+    /// Not computed yet: the network card does that.
+    Left,
+    /// Not all of the packet was captured, or it has none.
+    Unknown,
+}
 
 /// One packet of a conversation, placed.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +41,20 @@ pub(super) struct Arrival<'a> {
     pub bytes: &'a [u8],
     pub wire_len: u64,
     pub identification: u32,
-    /// Whether the packet's checksum is right, if all of it was captured.
-    pub intact: Option<bool>,
-    /// Whether the packet carries user data.
-    pub data: bool,
+    /// Tunnels that the packet travels in.
+    pub tunnel: &'a [&'static str],
+    pub vantage: Vantage,
+    pub checksum: Checksum,
+    /// The bytes as a number, without the checksum.
+    pub digest: u64,
+    /// Nobody sends two packets of these bytes in a moment.
+    pub is_unique: bool,
+    /// The packet carries user data.
+    pub is_data: bool,
 }
 
 impl<'a> Arrival<'a> {
-    pub fn new(at: u64, side: Side, carried: &Carried<'_>, bytes: &'a [u8]) -> Self {
+    pub fn new(at: u64, side: Side, carried: &'a Carried<'_>, bytes: &'a [u8]) -> Self {
         Self {
             at,
             side,
@@ -51,8 +63,12 @@ impl<'a> Arrival<'a> {
             bytes,
             wire_len: carried.wire_len,
             identification: carried.identification,
-            intact: None,
-            data: false,
+            tunnel: &carried.tunnel,
+            vantage: carried.vantage,
+            checksum: Checksum::Unknown,
+            digest: 0,
+            is_unique: false,
+            is_data: false,
         }
     }
 }
@@ -70,6 +86,8 @@ pub(super) struct ConversationBuilder {
     pub ports: [u16; 2],
     pub tags: [Option<u32>; 2],
     pub udp_ports: Option<[u16; 2]>,
+    /// Of the first packet that travels in one.
+    tunnel: Vec<&'static str>,
     first: u64,
     last: u64,
     pub handshake: Handshake,
@@ -79,9 +97,7 @@ pub(super) struct ConversationBuilder {
     /// The number on the wire of unit 0.
     pub firsts: [Option<u32>; 2],
     paths: Vec<([IpAddr; 2], [PathDirection; 2])>,
-    recent: [VecDeque<(u64, u64)>; 2],
-    /// A right checksum was seen: a wrong one is damage, not work left to the network card.
-    sound: [bool; 2],
+    copies: Copies,
     /// Made with the first line.
     numbers: Option<Box<Numbers>>,
     lines: Vec<Line>,
@@ -103,6 +119,7 @@ impl ConversationBuilder {
             ports,
             tags: [None; 2],
             udp_ports: None,
+            tunnel: arrival.tunnel.to_vec(),
             first: arrival.at,
             last: arrival.at,
             handshake: Handshake::default(),
@@ -111,8 +128,7 @@ impl ConversationBuilder {
             tracks: Tracks::default(),
             firsts: [None; 2],
             paths: Vec::new(),
-            recent: [VecDeque::new(), VecDeque::new()],
-            sound: [false; 2],
+            copies: Copies::default(),
             numbers: None,
             lines: Vec::new(),
             most_lines: settings.ladder_lines,
@@ -124,25 +140,27 @@ impl ConversationBuilder {
 
     /// Counts a packet; the path it took, or `None` when it is to be left out: damaged, or a copy.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
+        self.first = self.first.min(arrival.at);
         self.last = self.last.max(arrival.at);
+        if self.tunnel.is_empty() && !arrival.tunnel.is_empty() {
+            self.tunnel = arrival.tunnel.to_vec();
+        }
         for (side, address) in [(arrival.side, arrival.source), (1 - arrival.side, arrival.target)] {
             if !self.addresses[side].contains(&address) && self.addresses[side].len() < MAX_PATHS {
                 self.addresses[side].push(address);
             }
         }
         let direction = &mut self.directions[arrival.side];
-        match arrival.intact {
-            Some(true) => self.sound[arrival.side] = true,
-            Some(false) if self.sound[arrival.side] => {
-                direction.damaged += 1;
-                return None;
-            }
-            _ => {}
-        }
-        if is_copy(&mut self.recent[arrival.side], arrival) {
-            direction.copies += 1;
+        if arrival.checksum == Checksum::Wrong {
+            direction.damaged += 1;
             return None;
         }
+        if let Some(copy) = self.copies.of(arrival) {
+            direction.copies += 1;
+            direction.captured_twice += u64::from(copy == Copy::OtherPlace);
+            return None;
+        }
+        direction.checksums_left += u64::from(arrival.checksum == Checksum::Left);
         direction.packets += 1;
         direction.wire_bytes += arrival.wire_len;
         let path = self.path(arrival);
@@ -325,13 +343,24 @@ impl ConversationBuilder {
             direction.timeouts = track.timeouts;
             direction.not_captured = track.not_captured;
         }
+        for direction in &mut directions {
+            // Where packets have a copy as a rule, the capture made them.
+            if (direction.copies - direction.captured_twice) * 2 >= direction.packets {
+                direction.captured_twice = direction.copies;
+            }
+        }
         let side = |side: Side| results::Side {
-            addresses: self.addresses[side].iter().map(ToString::to_string).collect(),
+            addresses: self.addresses[side]
+                .iter()
+                .copied()
+                .map(shown)
+                .filter(|text| !text.is_empty())
+                .collect(),
             port: self.ports[side],
             tag: self.tags[side],
         };
         let path = |(pair, directions): ([IpAddr; 2], [PathDirection; 2])| results::Path {
-            addresses: pair.map(|address| address.to_string()),
+            addresses: pair.map(shown),
             directions,
         };
         let ladder = |line: Line| match line.remark.is_empty() {
@@ -342,6 +371,7 @@ impl ConversationBuilder {
             transport,
             sides: [side(0), side(1)],
             udp_ports: self.udp_ports,
+            tunnel: self.tunnel,
             first_ns: self.first,
             last_ns: self.last,
             handshake: self.handshake,
@@ -353,6 +383,11 @@ impl ConversationBuilder {
             ladder_left_out: self.lines_left_out,
         }
     }
+}
+
+/// An address, or nothing where packets were captured without IP.
+fn shown(address: IpAddr) -> String {
+    if address.is_unspecified() { String::new() } else { address.to_string() }
 }
 
 /// Behind the line of a needless retransmission.
@@ -387,22 +422,4 @@ pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
         true => String::new(),
         false => format!("↻ {}{}", words.join(", "), if spurious { SPURIOUS } else { "" }),
     }
-}
-
-/// The network or the capture made another of a packet seen just now: retransmissions are new packets, and have an
-/// identification of their own where packets have any.
-fn is_copy(recent: &mut VecDeque<(u64, u64)>, arrival: &Arrival<'_>) -> bool {
-    let mut hasher = DefaultHasher::new();
-    (arrival.identification, arrival.source, arrival.target, arrival.bytes).hash(&mut hasher);
-    let digest = hasher.finish();
-    let within = if arrival.identification != 0 { u64::MAX } else { COPY_WITHIN };
-    let known = recent.iter().any(|&(other, at)| other == digest && arrival.at.saturating_sub(at) <= within);
-    if known && (arrival.data || arrival.identification != 0) {
-        return true;
-    }
-    recent.push_back((digest, arrival.at));
-    if recent.len() > RECENT {
-        recent.pop_front();
-    }
-    false
 }

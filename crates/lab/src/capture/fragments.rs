@@ -4,7 +4,7 @@
 //!
 //! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
 
-use super::frame::Carried;
+use super::frame::{Carried, Vantage};
 use super::ranges::Ranges;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,10 +15,16 @@ const MAX: usize = 256;
 /// An IP packet is no longer.
 const LONGEST: usize = 65_535;
 
-type Key = (IpAddr, IpAddr, u8, u32);
+/// RFC 8200 §4.5: pieces that come later are of another packet.
+const LIFETIME: u64 = 60_000_000_000;
+
+/// Pieces that were captured at two places are put together at each.
+type Key = (IpAddr, IpAddr, u8, u32, Vantage);
 
 #[derive(Debug, Default)]
 struct Partial {
+    /// When the first piece came.
+    began: u64,
     bytes: Vec<u8>,
     have: Ranges,
     whole: Option<usize>,
@@ -37,13 +43,16 @@ pub(super) struct Fragments {
 
 impl Fragments {
     /// Takes a packet or a piece; gives what is whole.
-    pub fn take<'a>(&mut self, piece: Carried<'a>) -> Option<Carried<'a>> {
+    pub fn take<'a>(&mut self, at: u64, piece: Carried<'a>) -> Option<Carried<'a>> {
         let Some(place) = piece.fragment else { return Some(piece) };
         self.pieces += 1;
-        let key = (piece.source, piece.target, piece.protocol, place.identification);
+        let key = (piece.source, piece.target, piece.protocol, place.identification, piece.vantage);
         let end = place.offset + piece.payload.len();
         if end > LONGEST {
             return None;
+        }
+        if self.partial.get(&key).is_some_and(|partial| at.saturating_sub(partial.began) > LIFETIME) {
+            self.partial.insert(key, Partial { began: at, ..Partial::default() });
         }
         if !self.partial.contains_key(&key) {
             self.order.push_back(key);
@@ -52,13 +61,17 @@ impl Fragments {
                 self.partial.remove(&oldest);
             }
         }
-        let partial = self.partial.entry(key).or_default();
+        let partial = self.partial.entry(key).or_insert_with(|| Partial { began: at, ..Partial::default() });
         if partial.bytes.len() < end {
             partial.bytes.resize(end, 0);
         }
         partial.bytes[place.offset..end].copy_from_slice(&piece.payload);
+        let known = partial.have.covers(place.offset as i64, end as i64);
         partial.have.insert(place.offset as i64, end as i64);
-        partial.wire_len += piece.wire_len;
+        // A piece that came twice counts once.
+        if !known {
+            partial.wire_len += piece.wire_len;
+        }
         partial.cut |= piece.cut;
         if !place.more {
             partial.whole = Some(end);

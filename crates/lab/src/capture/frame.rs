@@ -1,14 +1,19 @@
 //! From a captured frame to what its IP packet carries.
 //!
-//! Owns the link types (tcpdump.org's list), the way past VLAN tags and IPv6
-//! extension headers (RFC 8200 §4), and the repair of two things captures do
-//! to packets: they cut them (the missing end is taken as zeros, so that
-//! lengths stay right), and they catch them before the network card has given
-//! them a length (RFC 791 §3.1: total length 0).
+//! Owns the link types (tcpdump.org's list), the way past IPv6 extension
+//! headers (RFC 8200 §4), and the repair of two things captures do to packets:
+//! they cut them (the missing end is taken as zeros, so that lengths stay
+//! right), and they catch them before the network card has given them a length
+//! (RFC 791 §3.1: total length 0; RFC 2675 §2: payload length 0).
 
+use super::layers::{self, Bytes, Kind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// A packet is no longer: Linux joins segments to 512 KiB at most.
+const LONGEST: usize = 1 << 20;
 
 /// What an IP packet carries, or a piece of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,87 +29,138 @@ pub(super) struct Carried<'a> {
     /// The capture kept less than there was: the end of `payload` is zeros.
     pub cut: bool,
     pub payload: Cow<'a, [u8]>,
+    /// Tunnels that the packet travels in, the outermost first.
+    pub tunnel: Vec<&'static str>,
+    /// Where it was captured.
+    pub vantage: Vantage,
 }
 
-/// Where the IP packet begins in a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Where a packet was captured: interface, direction and tunnel, as one number. A packet that is captured at two places is
+/// one packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct Vantage(u32);
+
+impl Vantage {
+    /// Of whatever tells the place.
+    pub fn new(place: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        place.hash(&mut hasher);
+        Self(hasher.finish() as u32)
+    }
+}
+
+/// What a frame holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Network<'a> {
-    Ip(&'a [u8]),
-    /// ARP and the like.
+    /// An IP packet, and the tunnels in front of it.
+    Ip(Bytes<'a>, Vec<&'static str>),
+    /// An SCTP packet without IP.
+    Sctp(Bytes<'a>),
+    /// ARP and others.
     Other,
     /// Nothing is known of frames of this link type.
     UnknownLink,
 }
 
-/// Looks for the IP packet in a frame of this link type.
-pub(super) fn network(link_type: u16, frame: &[u8]) -> Network<'_> {
-    let found = match link_type {
+/// Looks for the IP packet in a frame of this link type; also what the frame says of where it was captured.
+pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32) {
+    let (mut tunnel, mut place) = (Vec::new(), 0);
+    let begins = match link_type {
         // BSD loopback, in the byte order of whoever captured, and OpenBSD's: an address family.
-        0 | 108 => frame.get(4..),
-        1 => ethernet(frame),
+        0 | 108 => frame.after(4).map(|rest| (Kind::Ip, rest)),
+        1 => Some((Kind::Ethernet, frame)),
+        // PPP, with or without address and control.
+        9 | 50 => Some((Kind::Ppp, frame)),
         // Raw IP, by several numbers.
-        12 | 14 | 101 | 228 | 229 => Some(frame),
-        // Linux cooked capture, and its second version.
-        113 => frame.get(14..).and_then(|rest| tagged(rest)),
-        276 => cooked2(frame),
-        _ => return Network::UnknownLink,
-    };
-    match found {
-        Some(packet) if matches!(packet.first().map(|byte| byte >> 4), Some(4 | 6)) => Network::Ip(packet),
-        _ => Network::Other,
-    }
-}
-
-fn ethernet(frame: &[u8]) -> Option<&[u8]> {
-    tagged(frame.get(12..)?)
-}
-
-fn cooked2(frame: &[u8]) -> Option<&[u8]> {
-    let kind = u16::from_be_bytes(*frame.first_chunk()?);
-    let rest = frame.get(20..)?;
-    if is_tag(kind) { rest.get(2..).and_then(tagged) } else { is_ip(kind).then_some(rest) }
-}
-
-/// What follows an Ethernet type, past VLAN tags.
-fn tagged(mut rest: &[u8]) -> Option<&[u8]> {
-    loop {
-        let kind = u16::from_be_bytes(*rest.first_chunk()?);
-        if !is_tag(kind) {
-            return is_ip(kind).then(|| &rest[2..]);
+        12 | 14 | 101 | 228 | 229 => Some((Kind::Ip, frame)),
+        51 => {
+            tunnel.push("PPPoE");
+            Some((Kind::Pppoe, frame))
         }
-        rest = rest.get(4..)?;
+        // Cisco HDLC: address, control, and an Ethernet type; or PPP, as such links may have it.
+        104 if frame.kept.starts_with(&[0xff, 3]) => Some((Kind::Ppp, frame)),
+        104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (Kind::EtherType(kind), rest)),
+        // Linux cooked capture, and its second version: the direction, the interface, an Ethernet type.
+        113 => {
+            place = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
+            frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
+        }
+        276 => {
+            let interface = frame.kept.get(4..8).and_then(|bytes| bytes.try_into().ok());
+            let direction = frame.kept.get(10).copied().unwrap_or(0);
+            place = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
+            frame.u16(0).zip(frame.after(20)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
+        }
+        239 => nflog(frame, &mut place).map(|rest| (Kind::Ip, rest)),
+        248 => return (Network::Sctp(frame), 0),
+        _ => return (Network::UnknownLink, 0),
+    };
+    let found = begins.and_then(|(kind, bytes)| layers::ip(kind, bytes, &mut tunnel));
+    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), place)
+}
+
+/// The payload of a packet that Linux's firewall logged: family, version, group, and then values, each with its length and
+/// type in the byte order of the host. `place` gets the hook that it was logged at.
+fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
+    const PACKET_HEADER: u16 = 1;
+    const PAYLOAD: u16 = 9;
+    let read = |number: fn([u8; 2]) -> u16| {
+        let (mut rest, mut hook) = (frame.after(4)?, 0);
+        loop {
+            let half = |at: usize| Some(number(*rest.kept.get(at..)?.first_chunk()?));
+            let (length, kind) = (usize::from(half(0)?), half(2)?);
+            match kind {
+                PAYLOAD => return Some((rest.after(4)?, hook)),
+                PACKET_HEADER => hook = *rest.kept.get(6)?,
+                _ => {}
+            }
+            rest = rest.after(length.max(4).next_multiple_of(4))?;
+        }
+    };
+    let (payload, hook) = read(u16::from_le_bytes).or_else(|| read(u16::from_be_bytes))?;
+    *place = 1 + u32::from(hook);
+    Some(payload)
+}
+
+/// An SCTP packet that was captured without IP: its addresses are not known.
+pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
+    let (payload, cut) = up_to(packet.kept, packet.len().min(LONGEST));
+    let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    Carried {
+        source: unknown,
+        target: unknown,
+        protocol: protocol::SCTP,
+        identification: 0,
+        fragment: None,
+        wire_len: payload.len() as u64,
+        cut,
+        payload,
+        tunnel: Vec::new(),
+        vantage: Vantage::default(),
     }
-}
-
-fn is_ip(kind: u16) -> bool {
-    [0x0800, 0x86dd].contains(&kind)
-}
-
-fn is_tag(kind: u16) -> bool {
-    [0x8100, 0x88a8, 0x9100].contains(&kind)
 }
 
 /// Reads an IP packet; `None` when there is none of use.
-pub(super) fn carried(packet: &[u8]) -> Option<Carried<'_>> {
-    match packet.first()? >> 4 {
+pub(super) fn carried(packet: Bytes<'_>) -> Option<Carried<'_>> {
+    match packet.kept.first()? >> 4 {
         4 => carried_v4(packet),
         6 => carried_v6(packet),
         _ => None,
     }
 }
 
-fn carried_v4(packet: &[u8]) -> Option<Carried<'_>> {
-    let mut patched = *packet.first_chunk::<{ v4::HEADER_LEN }>()?;
+fn carried_v4(packet: Bytes<'_>) -> Option<Carried<'_>> {
+    let mut patched = *packet.kept.first_chunk::<{ v4::HEADER_LEN }>()?;
     let header_len = usize::from(patched[0] & 15) * 4;
-    // Left to the network card, which cuts what is captured here as one packet.
-    if patched[2..4] == [0, 0] {
-        let length = u16::try_from(packet.len()).unwrap_or(u16::MAX);
-        patched[2..4].copy_from_slice(&length.to_be_bytes());
+    let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
+    if wire_len == 0 {
+        // Left to the network card, which cuts what is captured here as one packet, or too long for the field.
+        wire_len = packet.len().min(LONGEST);
+        patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }
     // Options are of no interest: read as a header without, of the same packet.
     patched[0] = v4::WITHOUT_OPTIONS;
     let (header, _) = v4::Header::parse_quoted(&patched).ok()?;
-    let wire_len = usize::from(header.total_len);
     let declared = wire_len.checked_sub(header_len).filter(|_| header_len >= v4::HEADER_LEN)?;
     let piece = header.more_fragments || header.fragment_offset != 0;
     let fragment = piece.then(|| Fragment {
@@ -112,7 +168,7 @@ fn carried_v4(packet: &[u8]) -> Option<Carried<'_>> {
         offset: usize::from(header.fragment_offset) * 8,
         more: header.more_fragments,
     });
-    let (payload, cut) = up_to(packet.get(header_len..)?, declared);
+    let (payload, cut) = up_to(packet.kept.get(header_len..)?, declared);
     Some(Carried {
         source: header.source.into(),
         target: header.target.into(),
@@ -122,16 +178,20 @@ fn carried_v4(packet: &[u8]) -> Option<Carried<'_>> {
         wire_len: wire_len as u64,
         cut,
         payload,
+        tunnel: Vec::new(),
+        vantage: Vantage::default(),
     })
 }
 
-fn carried_v6(packet: &[u8]) -> Option<Carried<'_>> {
-    let header = v6::Header::parse_quoted(packet).ok()?;
-    let rest = &packet[v6::HEADER_LEN..];
+fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
+    let header = v6::Header::parse_quoted(packet.kept).ok()?;
+    let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
-        0 => rest.len(),
+        // RFC 2675 §3: a jumbogram, which on a link has the length in an option; and what is left to the network card.
+        0 => rest.len().min(LONGEST),
         length => usize::from(length),
     };
+    let rest = rest.kept;
     let (mut at, mut next, mut piece) = (0, header.protocol, None);
     // RFC 8200 §4.1: headers follow each other; a fragment but the first has no further ones.
     loop {
@@ -166,6 +226,8 @@ fn carried_v6(packet: &[u8]) -> Option<Carried<'_>> {
         wire_len: (v6::HEADER_LEN + whole) as u64,
         cut,
         payload,
+        tunnel: Vec::new(),
+        vantage: Vantage::default(),
     })
 }
 
@@ -208,14 +270,83 @@ mod tests {
             (228, before(&[])),
             (113, before(&[&[0; 14][..], &[8, 0]].concat())),
             (276, before(&[&[8, 0][..], &[0; 18]].concat())),
+            (1, before(&[&mac[..], &[0, 50, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]].concat())),
+            (9, before(&[0xff, 3, 0, 0x21])),
+            (9, before(&[0x21])),
+            (9, before(&[0, 0x57])),
+            (50, before(&[0xff, 3, 0x21])),
+            (104, before(&[0x0f, 0, 8, 0])),
+            (104, before(&[0xff, 3, 0, 0x21])),
+            (104, before(&[0x8f, 0, 0x81, 0, 0, 5, 8, 0])),
+            // A packet header of seven bytes, padded, and the payload; in either byte order.
+            (239, before(&[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 3, 0, 33, 0, 9, 0])),
+            (239, before(&[2, 0, 0, 1, 0, 7, 0, 10, 1, 2, 3, 0, 0, 33, 0, 9])),
         ];
         for (link_type, frame) in frames {
-            let Network::Ip(found) = network(link_type, &frame) else { panic!("link type {link_type}") };
+            let (Network::Ip(found, tunnel), _) = network(link_type, Bytes::whole(&frame)) else {
+                panic!("link type {link_type}")
+            };
             let carried = carried(found).expect("a packet");
             assert_eq!((carried.protocol, &carried.payload[..]), (132, &b"carried"[..]), "{link_type}");
+            assert_eq!(tunnel, [""; 0], "{link_type}");
         }
-        assert_eq!(network(105, &packet), Network::UnknownLink);
-        assert_eq!(network(1, &[&mac[..], &[8, 6, 0, 1]].concat()), Network::Other, "ARP");
+        let other = |link_type, frame: &[u8]| network(link_type, Bytes::whole(frame)).0 == Network::Other;
+        assert_eq!(network(105, Bytes::whole(&packet)).0, Network::UnknownLink);
+        assert!(other(1, &[&mac[..], &[8, 6, 0, 1]].concat()), "ARP");
+        assert!(other(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4]), "LCP");
+        assert!(other(239, &[2, 0, 0, 1, 8, 0, 1, 0]), "a header alone");
+        assert!(
+            matches!(network(248, Bytes::whole(b"sctp")).0, Network::Sctp(found) if found.kept == b"sctp")
+        );
+    }
+
+    #[test]
+    fn tunnels_of_links_are_named() {
+        let packet = ipv4(132, b"carried");
+        let label = [0, 0x10, 0x00, 64, 0, 0x20, 0x01, 64];
+        let ppp = [&[0x11, 0, 0, 7, 0, 29, 0, 0x21][..], &packet].concat();
+        let link = |kind: [u8; 2], rest: &[u8]| [&[7; 12][..], &kind, rest].concat();
+        for (expected, frame) in [
+            ("MPLS", link([0x88, 0x47], &[&label[..], &packet].concat())),
+            ("MPLS", link([0x88, 0x48], &[&label[4..], &packet].concat())),
+            // A pseudowire: a control word, and a frame.
+            ("MPLS", link([0x88, 0x47], &[&label[4..], &[0; 4], &link([8, 0], &packet)].concat())),
+            ("PPPoE", link([0x88, 0x64], &ppp)),
+            ("PPPoE", link([0x81, 0], &[&[0, 5, 0x88, 0x64], &ppp[..]].concat())),
+            (
+                "PPPoE MPLS",
+                link([0x88, 0x64], &[&[0x11, 0, 0, 7, 0, 33, 2, 0x81], &label[4..], &packet].concat()),
+            ),
+        ] {
+            let (Network::Ip(found, tunnel), _) = network(1, Bytes::whole(&frame)) else {
+                panic!("{expected}")
+            };
+            assert_eq!(tunnel.join(" "), expected);
+            assert_eq!(carried(found).expect("a packet").payload[..], b"carried"[..]);
+            for cut in 0..frame.len() {
+                let _ = network(1, Bytes::new(&frame[..cut], frame.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn cooked_captures_tell_where_a_packet_was_captured() {
+        let packet = ipv4(132, b"carried");
+        let cooked = |direction: u8| [&[0, direction][..], &[0; 12], &[8, 0], &packet].concat();
+        let second = |interface: u8, direction: u8| {
+            [&[8, 0, 0, 0, 0, 0, 0, interface, 0, 1, direction][..], &[0; 9], &packet].concat()
+        };
+        let frames = [
+            (113, cooked(0)),
+            (113, cooked(4)),
+            (276, second(1, 0)),
+            (276, second(1, 4)),
+            (276, second(2, 0)),
+        ];
+        let places = frames.map(|(link_type, frame)| network(link_type, Bytes::whole(&frame)).1);
+        let distinct: std::collections::BTreeSet<u32> = places.into_iter().collect();
+        assert_eq!(distinct.len(), places.len(), "{places:?}");
+        assert!(!distinct.contains(&0));
     }
 
     #[test]
@@ -226,20 +357,25 @@ mod tests {
         let mut bytes = vec![0; 40];
         v6::Header::new([1; 16].into(), [2; 16].into(), 0, payload.len() as u16).emit(&mut bytes);
         bytes.extend_from_slice(&payload);
-        let found = carried(&bytes).expect("a packet");
+        let found = carried(Bytes::whole(&bytes)).expect("a packet");
         assert_eq!((found.protocol, &found.payload[..]), (132, &b"rest"[..]));
         for cut in 0..bytes.len() {
-            let _ = carried(&bytes[..cut]);
+            let _ = carried(Bytes::whole(&bytes[..cut]));
         }
     }
 
     #[test]
     fn what_the_capture_left_out_keeps_its_length() {
         let packet = ipv4(6, &[9; 100]);
-        let found = carried(&packet[..50]).expect("a packet");
+        let found = carried(Bytes::whole(&packet[..50])).expect("a packet");
         assert!(found.cut && found.payload.len() == 100 && found.payload[29] == 9 && found.payload[30] == 0);
         let mut large = packet;
         large[2..4].fill(0);
-        assert_eq!(carried(&large).expect("a packet").payload.len(), 100);
+        assert_eq!(carried(Bytes::whole(&large)).expect("a packet").payload.len(), 100);
+        // What the capture cut has the length that the packet had, even if no field can hold it.
+        let found = carried(Bytes::new(&large[..60], 70_020)).expect("a packet");
+        assert_eq!((found.payload.len(), found.wire_len, found.cut), (70_000, 70_020, true));
+        let found = carried(Bytes::new(&large[..60], usize::MAX)).expect("a packet");
+        assert_eq!(found.wire_len, LONGEST as u64);
     }
 }

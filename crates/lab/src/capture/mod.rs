@@ -2,14 +2,18 @@
 //!
 //! Owns the way from packets of any capture (ours or foreign, of either end)
 //! to [`results`], in one pass and with memory that the conversations bound,
-//! not the file; and of these, so many are followed. `frame` and `fragments` find what IP carries, `sctp` and
-//! `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
+//! not the file; and of these, so many are followed. `frame`, `layers`, `tunnel` and `fragments` find what IP carries,
+//! `sctp` and `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
 //! retransmitted and why; [`table`] and [`csv`] show it.
 
+mod association;
 mod conversation;
+mod copies;
 pub mod csv;
 mod fragments;
 mod frame;
+mod halves;
+mod layers;
 mod ppid;
 mod ranges;
 pub mod results;
@@ -17,19 +21,23 @@ mod sctp;
 pub mod table;
 mod tcp;
 mod track;
+mod tunnel;
 pub mod views;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
 use anabranch_wire::ip::protocol;
-use anabranch_wire::pcap::{End, Source, SourceError};
+use anabranch_wire::pcap::{Direction, End, Source, SourceError};
 use anabranch_wire::udp;
 use fragments::Fragments;
-use frame::{Carried, Network};
+use frame::{Carried, Network, Vantage};
+use layers::Bytes;
 use results::{Decoded, NotFollowed, SCHEMA};
 use std::collections::BTreeMap;
 use std::io::Read;
+use tunnel::Tunnel;
 
 /// The UDP port of RFC 6951 §5.1.
 pub const ENCAPSULATION: u16 = 9_899;
@@ -71,7 +79,10 @@ pub enum DecodeError {
     #[error("{0}")]
     Source(#[from] SourceError),
     /// Nothing is known of the frames in it.
-    #[error("link type {0} is not known; known are 0, 1, 12, 14, 101, 108, 113, 228, 229 and 276")]
+    #[error(
+        "link type {0} is not known; known are 0, 1, 9, 12, 14, 50, 51, 101, 104, 108, 113, 228, 229, 239, \
+             248 and 276"
+    )]
     LinkType(u16),
 }
 
@@ -85,21 +96,27 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
     let mut unknown = None;
     let mut links: Vec<u16> = Vec::new();
     while let Some(record) = source.next_packet()? {
-        let (interface, at, bytes) = (record.interface, record.at_nanos, record.packet);
-        let at = reading.clock(at);
+        let interface = record.interface;
+        let frame = Frame {
+            at: reading.clock(record.at_nanos),
+            place: (interface, record.direction),
+            bytes: Bytes::new(record.packet, record.original_len),
+        };
         let link_type = match links.get(interface) {
             Some(known) => *known,
             // The record borrows from the source, as its interfaces do: what is new is copied, once.
             None => {
-                let bytes = bytes.to_vec();
+                let (copy, missing) = (frame.bytes.kept.to_vec(), frame.bytes.missing);
+                let (at, place) = (frame.at, frame.place);
                 links.clear();
                 links.extend(source.interfaces().iter().map(|interface| interface.link_type));
                 let link_type = links.get(interface).copied().unwrap_or(u16::MAX);
-                unknown = reading.packet(at, link_type, &bytes).or(unknown);
+                let frame = Frame { at, place, bytes: Bytes { kept: &copy, missing } };
+                unknown = reading.packet(link_type, &frame).or(unknown);
                 continue;
             }
         };
-        unknown = reading.packet(at, link_type, bytes).or(unknown);
+        unknown = reading.packet(link_type, &frame).or(unknown);
     }
     let left_out: u64 = reading.left_out.get(UNKNOWN_LINK).copied().unwrap_or(0);
     match unknown {
@@ -114,6 +131,13 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
 }
 
 const UNKNOWN_LINK: &str = "frames of unknown link types";
+
+/// A frame, and where it was captured: interface and direction.
+struct Frame<'a> {
+    at: u64,
+    place: (usize, Option<Direction>),
+    bytes: Bytes<'a>,
+}
 
 /// What became of a packet.
 enum Taken {
@@ -161,33 +185,64 @@ impl Reading {
     }
 
     /// Takes a frame; its link type if that is not known.
-    fn packet(&mut self, at: u64, link_type: u16, frame: &[u8]) -> Option<u16> {
+    fn packet(&mut self, link_type: u16, frame: &Frame<'_>) -> Option<u16> {
         self.packets += 1;
         if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
             self.settings.ladder_lines = 0;
             self.associations.forget_ladders();
             self.connections.forget_ladders();
         }
-        let packet = match frame::network(link_type, frame) {
-            Network::Ip(packet) => packet,
-            Network::Other => {
-                self.leave_out("frames without IP");
-                return None;
+        let (network, place) = frame::network(link_type, frame.bytes);
+        let place = (frame.place.0, frame.place.1.map(|direction| direction as u8), place);
+        match network {
+            Network::Ip(packet, tunnel) => match frame::carried(packet) {
+                Some(carried) => {
+                    let vantage = Vantage::new((place, &tunnel));
+                    self.carried(frame.at, Carried { tunnel, vantage, ..carried });
+                }
+                None => self.leave_out("damaged IP packets"),
+            },
+            Network::Sctp(packet) => {
+                let carried = frame::without_ip(packet);
+                self.carried(frame.at, Carried { vantage: Vantage::new(place), ..carried });
             }
+            Network::Other => self.leave_out("frames without IP"),
             Network::UnknownLink => {
                 self.leave_out(UNKNOWN_LINK);
                 return Some(link_type);
             }
-        };
-        match frame::carried(packet) {
-            Some(carried) => {
-                if let Some(whole) = self.fragments.take(carried) {
-                    self.whole(at, &whole);
-                }
-            }
-            None => self.leave_out("damaged IP packets"),
         }
         None
+    }
+
+    /// Takes what an IP packet carries, and so do the packets of tunnels in it, which have a most.
+    fn carried(&mut self, at: u64, carried: Carried<'_>) {
+        let Some(whole) = self.fragments.take(at, carried) else { return };
+        match tunnel::open(&whole) {
+            // The ports that were named for SCTP are no tunnel's.
+            Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => self.whole(at, &whole),
+            Tunnel::Carries(inner) => {
+                let vantage = Vantage::new((inner.vantage, &inner.tunnel));
+                self.carried(at, Carried { vantage, ..inner });
+            }
+            Tunnel::Other(what) => self.leave_out(what),
+            Tunnel::None => self.whole(at, &whole),
+        }
+    }
+
+    /// RFC 6951 §5.3: a datagram of SCTP, by its ports.
+    fn carries_sctp(&self, carried: &Carried<'_>) -> bool {
+        carried.protocol == protocol::UDP
+            && udp::Datagram::parse_quoted(&carried.payload).is_ok_and(|datagram| self.is_named(&datagram))
+    }
+
+    fn is_named(&self, datagram: &udp::Datagram<'_>) -> bool {
+        let ports = [datagram.source_port, datagram.target_port];
+        let meant = |(one, other): &(u16, Option<u16>)| match other {
+            Some(other) => ports == [*one, *other] || ports == [*other, *one],
+            None => ports.contains(one),
+        };
+        self.settings.udp_ports.iter().any(meant)
     }
 
     fn whole(&mut self, at: u64, carried: &Carried<'_>) {
@@ -215,14 +270,10 @@ impl Reading {
     /// RFC 6951 §5.3: SCTP in UDP, between ports that say so.
     fn encapsulated(&mut self, at: u64, carried: &Carried<'_>, room: bool) -> Taken {
         let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return Taken::Damaged };
-        let ports = [datagram.source_port, datagram.target_port];
-        let meant = |(one, other): &(u16, Option<u16>)| match other {
-            Some(other) => ports == [*one, *other] || ports == [*other, *one],
-            None => ports.contains(one),
-        };
-        if !self.settings.udp_ports.iter().any(meant) {
+        if !self.is_named(&datagram) {
             return Taken::Damaged;
         }
+        let ports = [datagram.source_port, datagram.target_port];
         self.associations.take(at, carried, datagram.payload, Some(ports), &self.settings, room)
     }
 

@@ -60,6 +60,8 @@ pub struct Conversation {
     pub sides: [Side; 2],
     /// UDP ports of A and B when it travels in UDP (RFC 6951).
     pub udp_ports: Option<[u16; 2]>,
+    /// Tunnels that it travels in, the outermost first, as `GTP-U`; of the first packet that was captured in one.
+    pub tunnel: Vec<&'static str>,
     /// First and last packet.
     pub first_ns: u64,
     /// See `first_ns`.
@@ -86,7 +88,7 @@ pub struct Conversation {
 /// One side of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Side {
-    /// The side's addresses, in order of appearance.
+    /// The side's addresses, in order of appearance; empty where packets were captured without IP.
     pub addresses: Vec<String>,
     /// The side's port.
     pub port: u16,
@@ -127,10 +129,15 @@ pub struct Direction {
     pub packets: u64,
     /// Their IP bytes.
     pub wire_bytes: u64,
-    /// Packets with a wrong checksum, left out of everything else.
+    /// Packets with a wrong checksum, left out of everything else; but for those of which the peer acknowledged the data.
     pub damaged: u64,
+    /// Packets whose checksum was left to the network card: it is a part of the right one, 0, or wrong though the peer
+    /// acknowledged the data.
+    pub checksums_left: u64,
     /// Copies of packets that the network or the capture made, left out of everything else.
     pub copies: u64,
+    /// Of these, packets that were captured at two places, or twice at one.
+    pub captured_twice: u64,
     /// SCTP: chunks by type.
     pub chunks: BTreeMap<&'static str, u64>,
     /// DATA or I-DATA chunks, or segments with data, the first time they were sent.

@@ -1,49 +1,32 @@
 //! SCTP associations in a capture.
 //!
 //! Owns which packet belongs to which association, told by ports and
-//! Verification Tag, whatever addresses it goes between (RFC 9260 §8.5), and
-//! what its chunks mean for what is counted.
+//! Verification Tag, whatever addresses it goes between (RFC 9260 §8.5).
+//! Captured from the middle, each direction of an association is known by its
+//! own tag; `halves` tells which two belong together.
 
-use super::conversation::{Arrival, ConversationBuilder, Side, remark};
+use super::association::{Association, facts};
+use super::conversation::{Arrival, Checksum, ConversationBuilder, Side};
+use super::copies;
 use super::frame::Carried;
+use super::halves::{Fit, Half};
 use super::results::Conversation;
-use super::track::{Cause, Passing};
 use super::{Settings, Taken};
-use anabranch_wire::sctp::{
-    Abort, Chunk, GapBlock, Init, InitAck, PacketView, SackView, Tsn, crc32c, packet,
-};
+use anabranch_wire::sctp::{Abort, Chunk, PacketView};
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
-
-/// TSNs further than this from the last are not this association's.
-const REACH: i64 = 1 << 20;
-/// Heartbeats that wait for their answer.
-const MAX_HEARTBEATS: usize = 256;
-
-/// Payload protocol identifiers told apart in each direction of an association.
-const MAX_PPIDS: usize = 16;
 
 /// Tags remembered of all associations: each has two, and a few more when handshakes are retransmitted.
 const MAX_TAGS: usize = 1 << 19;
+/// Single directions between two ports that are compared with each other at most.
+const MAX_HALVES: usize = 64;
+/// Bytes of all packets that wait.
+const MAX_WAITING: usize = 64 << 20;
 
 /// Who packets with a tag are for: source port, target port, tag.
 type Target = (u16, u16, u32);
 /// Between whom, the lower one first.
 type Pair = [(IpAddr, u16); 2];
-
-#[derive(Debug)]
-struct Association {
-    conversation: ConversationBuilder,
-    /// First INIT, last INIT, INIT ACK, COOKIE ECHO.
-    opening: [Option<u64>; 4],
-    /// Who sent SHUTDOWN, first.
-    leaver: Option<Side>,
-    /// Heartbeats by what they say: when, and on which path.
-    heartbeats: BTreeMap<(Side, u64), (u64, usize)>,
-    /// The one between the same two, whose end this one's beginning is (RFC 9260 §5.2.4 A).
-    replaces: Option<usize>,
-}
 
 /// All associations of a capture.
 #[derive(Debug, Default)]
@@ -52,12 +35,18 @@ pub(super) struct Associations {
     all: Vec<Box<Association>>,
     by_tag: BTreeMap<Target, (usize, Side)>,
     by_pair: BTreeMap<Pair, usize>,
+    /// Single directions, by the ports that they go between.
+    halves: BTreeMap<(u16, u16), Vec<usize>>,
+    /// Directions that became part of another association.
+    merged: usize,
+    /// Bytes of packets that wait.
+    waiting: usize,
 }
 
 impl Associations {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.all.len() - self.merged
     }
 
     /// Takes a packet. `udp`: the ports of the datagram it came in. `room`: for one association more.
@@ -74,53 +63,137 @@ impl Associations {
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
-        let zero = packet::has_zero_checksum(bytes);
-        arrival.intact = (!carried.cut && !zero).then(|| crc32c::is_valid(bytes));
+        arrival.is_unique = true;
+        arrival.is_data = view.chunks().framed().any(|raw| [0, 64].contains(&raw.kind));
+        arrival.digest = copies::digest(bytes, 8..12);
         let first = view.chunks().next();
-        arrival.data = matches!(first, Some(Ok(Chunk::Data(_) | Chunk::IData(_))));
-        let found =
-            self.find(&view, (carried.source, pair), first.as_ref().and_then(|chunk| chunk.as_ref().ok()));
-        let (index, side) = match found {
+        let first = first.as_ref().and_then(|chunk| chunk.as_ref().ok());
+        let (index, side) = match self.find(&view, (carried.source, pair), first) {
             Some(found) => found,
             None if !room => {
                 // Whatever comes between these two belongs to what is not followed.
                 self.by_pair.remove(&pair);
-                return Taken::NotFollowed { opening: matches!(first, Some(Ok(Chunk::Init(_)))) };
+                return Taken::NotFollowed { opening: matches!(first, Some(Chunk::Init(_))) };
             }
-            None => {
-                // What answers nothing and starts nothing is a stray of its own: a conversation of one packet.
-                let is_answer = matches!(first, Some(Ok(Chunk::InitAck(_) | Chunk::CookieAck(_))));
-                arrival.side = usize::from(is_answer);
-                let mut ports = [source, target];
-                ports.rotate_left(arrival.side);
-                let conversation = ConversationBuilder::new(&arrival, ports, settings);
-                let replaces = self.by_pair.insert(pair, self.all.len());
-                let (opening, leaver, heartbeats) = ([None; 4], None, BTreeMap::new());
-                self.all.push(Box::new(Association { conversation, opening, leaver, heartbeats, replaces }));
-                (self.all.len() - 1, arrival.side)
-            }
+            None => self.begin(&mut arrival, [source, target], pair, first, settings),
         };
         arrival.side = side;
         let association = &mut self.all[index];
+        arrival.checksum = association.checksum(side, bytes, carried.cut);
         if let Some([from, to]) = udp {
             association.conversation.udp_ports = Some(if side == 0 { [from, to] } else { [to, from] });
         }
-        let Some(path) = association.conversation.arrive(&arrival) else { return Taken::Whole };
-        let tags = association.take(&arrival, &view, path);
+        if association.half.as_ref().is_some_and(|half| half.0 != side) {
+            self.complete(index);
+        } else if association.waiting.awaits_peer && self.by_pair.len() < MAX_TAGS {
+            // Any pair of addresses leads to it.
+            self.by_pair.entry(pair).or_insert(index);
+        }
+        self.offer(index, &mut arrival, &view);
+        self.compare(index);
+        Taken::Whole
+    }
+
+    /// An association more: the packet is its first.
+    fn begin(
+        &mut self,
+        arrival: &mut Arrival<'_>,
+        mut ports: [u16; 2],
+        pair: Pair,
+        first: Option<&Chunk<'_>>,
+        settings: &Settings,
+    ) -> (usize, Side) {
+        // What answers nothing and starts nothing is a stray of its own: a conversation of one packet.
+        arrival.side = usize::from(matches!(first, Some(Chunk::InitAck(_) | Chunk::CookieAck(_))));
+        let half = (ports[0], ports[1]);
+        ports.rotate_left(arrival.side);
+        let conversation = ConversationBuilder::new(arrival, ports, settings);
+        let replaces = self.by_pair.insert(pair, self.all.len()).map(|index| self.resolve(index));
+        if let Some(old) = replaces {
+            self.release(old);
+        }
+        let index = self.all.len();
+        let mut association = Box::new(Association::new(conversation, replaces));
+        let is_middle = !matches!(
+            first,
+            None | Some(Chunk::Init(_) | Chunk::InitAck(_) | Chunk::Abort(_) | Chunk::ShutdownComplete(_))
+        );
+        let known = self.halves.entry(half).or_default();
+        if is_middle && known.len() < MAX_HALVES {
+            association.half = Some(Box::new((arrival.side, Half::default())));
+            association.waiting.awaits_peer = true;
+            known.push(index);
+        }
+        self.all.push(association);
+        (index, arrival.side)
+    }
+
+    /// Takes a packet in, or has it wait; and takes in those that need not wait any longer.
+    fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, view: &PacketView<'_>) {
+        let association = &mut self.all[index];
+        let is_known = association.half.is_none() && association.waiting.is_idle();
+        if is_known && arrival.checksum != Checksum::Wrong {
+            association.waiting.note(arrival);
+            self.take_in(index, arrival, view);
+            return;
+        }
+        let facts = facts(view);
+        if let Some(half) = &mut association.half {
+            half.1.add(arrival.source, arrival.target, view, &facts);
+        }
+        let history = facts.data.map(|data| association.history(arrival.side, data));
+        let before = association.waiting.bytes();
+        let waits = association.waiting.offer(arrival, &facts, history);
+        if !waits {
+            self.take_in(index, arrival, view);
+            return;
+        }
+        self.waiting += association.waiting.bytes() - before.min(association.waiting.bytes());
+        association.learn(arrival.side, view);
+        self.remember_tags(index);
+        if self.waiting > MAX_WAITING {
+            self.all[index].waiting.release();
+        }
+        self.take_in_waiting(index);
+    }
+
+    /// Takes in what need not wait any longer.
+    fn take_in_waiting(&mut self, index: usize) {
+        while let Some(waiting) = self.all[index].waiting.next() {
+            let arrival = waiting.arrival();
+            self.waiting = self.waiting.saturating_sub(arrival.bytes.len());
+            if let Ok(view) = PacketView::parse_unverified(arrival.bytes) {
+                self.take_in(index, &arrival, &view);
+            }
+        }
+    }
+
+    fn take_in(&mut self, index: usize, arrival: &Arrival<'_>, view: &PacketView<'_>) {
+        let association = &mut self.all[index];
+        let Some(path) = association.conversation.arrive(arrival) else { return };
+        let tags = association.take(arrival, view, path);
         let replaced = association.conversation.handshake.took_ns.and_then(|_| association.replaces.take());
-        let ports = association.conversation.ports;
+        self.learn(index, tags);
+        if let Some(old) =
+            replaced.map(|old| &mut self.all[old].conversation.end).filter(|end| end.at_ns.is_none())
+        {
+            (old.how, old.at_ns) = ("restarted", Some(arrival.at));
+        }
+    }
+
+    /// Packets with these tags belong to this association.
+    fn learn(&mut self, index: usize, tags: [Option<u32>; 2]) {
+        let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
             if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
                 // Packets with this tag are for its owner: they come from the other port.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
         }
-        if let Some(old) =
-            replaced.map(|old| &mut self.all[old].conversation.end).filter(|end| end.at_ns.is_none())
-        {
-            (old.how, old.at_ns) = ("restarted", Some(at));
-        }
-        Taken::Whole
+    }
+
+    fn remember_tags(&mut self, index: usize) {
+        self.learn(index, self.all[index].conversation.tags);
     }
 
     /// The association of a packet, and who sent it.
@@ -131,16 +204,8 @@ impl Associations {
         first: Option<&Chunk<'_>>,
     ) -> Option<(usize, Side)> {
         let (source, target, tag) = (view.header.source_port, view.header.target_port, view.header.tag);
-        let neighbour = self.by_pair.get(&pair).copied();
-        let side_of = |index: usize| {
-            let conversation = &self.all[index].conversation;
-            let is_b = if conversation.ports[0] != conversation.ports[1] {
-                source != conversation.ports[0]
-            } else {
-                !conversation.addresses[0].contains(&address)
-            };
-            (index, usize::from(is_b))
-        };
+        let neighbour = self.by_pair.get(&pair).map(|index| self.resolve(*index));
+        let side_of = |index: usize| (index, self.side_of(index, source, address));
         match first {
             // RFC 9260 §8.5.1 A: an INIT has tag 0; it is known by the tag it announces.
             Some(Chunk::Init(init)) => {
@@ -175,253 +240,135 @@ impl Associations {
         self.all[index].conversation.tags[1 - side].is_none().then_some((index, side))
     }
 
+    /// Who sends from this port and address.
+    fn side_of(&self, index: usize, port: u16, address: IpAddr) -> Side {
+        let association = &self.all[index];
+        let conversation = &association.conversation;
+        if conversation.ports[0] != conversation.ports[1] {
+            return usize::from(port != conversation.ports[0]);
+        }
+        match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
+            [true, false] => 0,
+            [false, true] => 1,
+            // The addresses say nothing: the tag of one direction is known, and this packet has another.
+            _ => association.half.as_ref().map_or(1, |half| 1 - half.0),
+        }
+    }
+
+    /// The association that this one has become part of.
+    fn resolve(&self, mut index: usize) -> usize {
+        while let Some(into) = self.all[index].merged {
+            index = into;
+        }
+        index
+    }
+
+    /// Both directions of an association are known.
+    fn complete(&mut self, index: usize) {
+        let association = &mut self.all[index];
+        let Some(half) = association.half.take() else { return };
+        association.waiting.awaits_peer = false;
+        let mut ports = association.conversation.ports;
+        ports.rotate_left(half.0);
+        if let Some(known) = self.halves.get_mut(&(ports[0], ports[1])) {
+            known.retain(|other| *other != index);
+        }
+        self.take_in_waiting(index);
+    }
+
+    /// Looks for the other direction of an association of which one is known.
+    fn compare(&mut self, index: usize) {
+        if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > Fit::Address) {
+            self.merge(index, other);
+        }
+    }
+
+    /// The one direction that fits this one best, and how well; `None` if there are several.
+    fn peer(&self, index: usize) -> Option<(Fit, usize)> {
+        let association = &self.all[index];
+        let half = association.half.as_ref()?;
+        let mut ports = association.conversation.ports;
+        ports.rotate_left(half.0);
+        let others = self.halves.get(&(ports[1], ports[0]))?.iter().filter(|other| **other != index);
+        let fit = |other: &usize| Some((half.1.fit(&self.all[*other].half.as_ref()?.1)?, *other));
+        let fits: Vec<(Fit, usize)> = others.filter_map(fit).collect();
+        let best = fits.iter().map(|(fit, _)| *fit).max()?;
+        let mut found = fits.into_iter().filter(|(fit, _)| *fit == best);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Two directions are one association.
+    fn merge(&mut self, one: usize, other: usize) {
+        // The one of which something is taken in already stays; else the earlier one.
+        let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
+        let (into, from) =
+            if is_begun(other) && !is_begun(one) || other < one && is_begun(one) == is_begun(other) {
+                (other, one)
+            } else {
+                (one, other)
+            };
+        if is_begun(from) {
+            return;
+        }
+        let Some(sender) = self.all[into].half.as_ref().map(|half| half.0) else { return };
+        let Some(other_sender) = self.all[from].half.as_ref().map(|half| half.0) else { return };
+        let packets: Vec<_> = self.all[from].waiting.take().collect();
+        let (tag, mut udp_ports) =
+            (self.all[from].conversation.tags[1 - other_sender], self.all[from].conversation.udp_ports);
+        self.all[from].merged = Some(into);
+        self.merged += 1;
+        self.complete(from);
+        let conversation = &mut self.all[into].conversation;
+        conversation.tags[sender] = tag;
+        if other_sender == sender {
+            udp_ports = udp_ports.map(|[a, b]| [b, a]);
+        }
+        conversation.udp_ports = conversation.udp_ports.or(udp_ports);
+        self.remember_tags(into);
+        let mut all: Vec<_> = self.all[into].waiting.take().map(|packet| (packet, sender)).collect();
+        all.extend(packets.into_iter().map(|packet| (packet, 1 - sender)));
+        all.sort_by_key(|(packet, _)| packet.at());
+        self.complete(into);
+        for (packet, side) in &all {
+            let mut arrival = packet.arrival();
+            arrival.side = *side;
+            self.waiting = self.waiting.saturating_sub(arrival.bytes.len());
+            if let Ok(view) = PacketView::parse_unverified(arrival.bytes) {
+                self.offer(into, &mut arrival, &view);
+            }
+        }
+    }
+
+    /// Nothing of this association waits any longer.
+    fn release(&mut self, index: usize) {
+        self.all[index].waiting.release();
+        self.take_in_waiting(index);
+    }
+
     /// None is drawn after all.
     pub fn forget_ladders(&mut self) {
         self.all.iter_mut().for_each(|association| association.conversation.forget_ladder());
     }
 
     /// All of them, as data.
-    pub fn finish(self) -> Vec<Conversation> {
-        self.all.into_iter().map(|association| association.conversation.finish("sctp")).collect()
+    pub fn finish(mut self) -> Vec<Conversation> {
+        for index in 0..self.all.len() {
+            // A port of a client's own, one address in common and no other that fits: one association.
+            let [one, other] = self.all[index].conversation.ports;
+            let fits = |index: usize| self.peer(index).map(|(_, other)| other);
+            if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {
+                self.merge(index, peer);
+            }
+        }
+        for index in 0..self.all.len() {
+            self.all[index].waiting.finish();
+            self.take_in_waiting(index);
+        }
+        let all = self.all.into_iter().filter(|association| association.merged.is_none());
+        all.map(|association| association.conversation.finish("sctp")).collect()
     }
 }
 
 fn pair(a: (IpAddr, u16), b: (IpAddr, u16)) -> Pair {
     if a <= b { [a, b] } else { [b, a] }
-}
-
-impl Association {
-    /// Takes a packet in; tags that it taught, by owner.
-    fn take(&mut self, arrival: &Arrival<'_>, view: &PacketView<'_>, path: usize) -> [Option<u32>; 2] {
-        let side = arrival.side;
-        let mut learnt = [None; 2];
-        let mut causes = Vec::new();
-        let mut aside = false;
-        for chunk in view.chunks().filter_map(Result::ok) {
-            *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
-            match chunk {
-                Chunk::Init(init) => {
-                    aside = true;
-                    learnt[side] = Some(init.tag);
-                    self.init(arrival, &init);
-                }
-                Chunk::InitAck(InitAck(init)) => {
-                    learnt[side] = Some(init.tag);
-                    self.init_ack(arrival, &init);
-                }
-                Chunk::CookieEcho(_) => self.cookie_echo(arrival),
-                Chunk::CookieAck(_) => self.cookie_ack(arrival),
-                Chunk::Data(data) => {
-                    let message = data.end.then_some(data.unordered);
-                    let ppid = data.begin.then_some(data.ppid);
-                    let carried = (message, ppid, data.payload.len());
-                    self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
-                }
-                Chunk::IData(data) => {
-                    let message = data.end.then_some(data.unordered);
-                    let ppid = data.begin.then_some(data.ppid);
-                    let carried = (message, ppid, data.payload.len());
-                    self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
-                }
-                Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
-                Chunk::NrSack(nr) => self.sack(arrival, &nr.sack, nr.all_gaps()),
-                Chunk::Shutdown(shutdown) => {
-                    self.leaver.get_or_insert(side);
-                    self.cumulative(arrival, shutdown.cumulative);
-                }
-                Chunk::ShutdownComplete(_) => {
-                    self.ended(arrival, "shutdown", self.leaver, None);
-                }
-                Chunk::Abort(abort) => {
-                    aside = true;
-                    let how = if self.opening[3].is_none() && self.opening[0].is_some() {
-                        "refused"
-                    } else {
-                        "abort"
-                    };
-                    let reason =
-                        abort.causes.into_iter().filter_map(Result::ok).next().map(|c| c.to_string());
-                    self.ended(arrival, how, Some(side), reason);
-                }
-                Chunk::Heartbeat(beat) => {
-                    self.conversation.on_path(path, side).heartbeats[0] += 1;
-                    if self.heartbeats.len() < MAX_HEARTBEATS {
-                        self.heartbeats.insert((side, digest(beat.info)), (arrival.at, path));
-                    }
-                }
-                Chunk::HeartbeatAck(answer) => {
-                    let beat = self.heartbeats.remove(&(1 - side, digest(answer.info)));
-                    if let Some((at, path)) = beat {
-                        let on = self.conversation.on_path(path, 1 - side);
-                        on.heartbeats[1] += 1;
-                        on.rtt.add(arrival.at.saturating_sub(at));
-                    }
-                }
-                _ => {}
-            }
-        }
-        // What an ordinary packet carries is the tag of whom it is for.
-        let tag = view.header.tag;
-        if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
-            self.conversation.tags[1 - side] = Some(tag);
-            learnt[1 - side] = Some(tag);
-        }
-        self.conversation.carried_retransmitted(side, &causes);
-        self.conversation.settle(arrival.at, side);
-        self.conversation.draw(arrival, true, remark(&causes));
-        learnt
-    }
-
-    fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.conversation.tags[arrival.side] = Some(init.tag);
-        if arrival.side == 0 {
-            self.conversation.handshake.seen = true;
-            self.conversation.handshake.attempts += 1;
-            self.opening[0].get_or_insert(arrival.at);
-            self.opening[1] = Some(arrival.at);
-        }
-        self.begins(arrival.side, init.tsn);
-        if self.conversation.end.how == "open" {
-            self.conversation.end.how = "incomplete";
-        }
-    }
-
-    fn init_ack(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.conversation.tags[arrival.side] = Some(init.tag);
-        self.begins(arrival.side, init.tsn);
-        self.opening[2] = Some(arrival.at);
-    }
-
-    /// TSNs of this side begin here, unless data has told already.
-    fn begins(&mut self, side: Side, tsn: Tsn) {
-        let idle = self.conversation.directions[side].data == 0;
-        if idle {
-            self.conversation.firsts[side] = Some(tsn.0);
-        }
-    }
-
-    fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
-        if self.opening[3].is_none()
-            && let [_, Some(asked), Some(answered), _] = self.opening
-        {
-            // Before the capture's point and behind it: together the whole round trip.
-            self.conversation
-                .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
-        }
-        self.opening[3].get_or_insert(arrival.at);
-    }
-
-    fn cookie_ack(&mut self, arrival: &Arrival<'_>) {
-        if let Some(began) = self.opening[0] {
-            self.conversation.handshake.took_ns.get_or_insert(arrival.at.saturating_sub(began));
-        }
-        self.open();
-    }
-
-    /// Data is acknowledged, or the cookie: there is an association.
-    fn open(&mut self) {
-        if self.conversation.end.how == "incomplete" {
-            self.conversation.end.how = "open";
-        }
-    }
-
-    /// DATA or I-DATA, by what both have. `carried`: whether a message ends here, and if so whether it is unordered; the
-    /// identifier of a message that begins here; bytes.
-    fn data(
-        &mut self,
-        arrival: &Arrival<'_>,
-        path: usize,
-        tsn: Tsn,
-        stream: u16,
-        carried: (Option<bool>, Option<u32>, usize),
-        causes: &mut Vec<(Cause, bool)>,
-    ) {
-        let (side, (message, ppid, length)) = (arrival.side, carried);
-        let first = *self.conversation.firsts[side].get_or_insert(tsn.0);
-        let track = self.conversation.tracks.of(side);
-        let unit = track.unit(tsn.0, first);
-        if !track.plausible(unit, REACH) {
-            return;
-        }
-        self.conversation.stream(side, stream, tsn.0);
-        let passing = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
-        if let Passing::Retransmitted { cause, spurious, .. } = passing {
-            causes.push((cause, spurious));
-        }
-        if matches!(passing, Passing::Retransmitted { inferred: false, .. }) {
-            return;
-        }
-        let counted = self.conversation.stream(side, stream, tsn.0);
-        counted.chunks += 1;
-        counted.bytes += length as u64;
-        counted.messages += u64::from(message.is_some());
-        counted.unordered += u64::from(message == Some(true));
-        if tsn.after(Tsn(counted.tsns[1])) {
-            counted.tsns[1] = tsn.0;
-        }
-        let direction = &mut self.conversation.directions[side];
-        direction.bytes += length as u64;
-        direction.messages += u64::from(message.is_some());
-        let room = direction.ppids.len() < MAX_PPIDS;
-        if let Some(ppid) = ppid.filter(|ppid| room || direction.ppids.contains_key(ppid)) {
-            *direction.ppids.entry(ppid).or_default() += 1;
-        }
-    }
-
-    fn sack(&mut self, arrival: &Arrival<'_>, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
-        let gaps: Vec<GapBlock> = gaps.collect();
-        let (side, peer) = (arrival.side, 1 - arrival.side);
-        self.open();
-        let direction = &mut self.conversation.directions[side];
-        direction.acks += 1;
-        direction.gap_acks += u64::from(!gaps.is_empty());
-        direction.most_gaps = direction.most_gaps.max(gaps.len() as u64);
-        direction.duplicates_reported += sack.duplicates().len() as u64;
-        let first = *self.conversation.firsts[peer].get_or_insert(sack.cumulative.0.wrapping_add(1));
-        let track = self.conversation.tracks.of(peer);
-        let cumulative = track.unit(sack.cumulative.0, first) + 1;
-        if !track.plausible(cumulative, REACH) {
-            return;
-        }
-        // Offsets count from the cumulative TSN, the last unit of what has arrived. Nonsense is not gone through.
-        let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
-        let high = track.high();
-        let blocks: Vec<(i64, i64)> = gaps
-            .iter()
-            .map(|gap| block(gap.start, gap.end))
-            .filter(|(start, end)| start < end && *end <= high)
-            .collect();
-        track.acknowledged(arrival.at, cumulative, blocks, false);
-        for tsn in sack.duplicates() {
-            let unit = track.unit(tsn.0, first);
-            track.duplicate(unit, unit + 1);
-        }
-    }
-
-    /// SHUTDOWN acknowledges, too.
-    fn cumulative(&mut self, arrival: &Arrival<'_>, cumulative: Tsn) {
-        let peer = 1 - arrival.side;
-        let Some(first) = self.conversation.firsts[peer] else { return };
-        let track = self.conversation.tracks.of(peer);
-        let unit = track.unit(cumulative.0, first) + 1;
-        if unit <= track.high() {
-            let unit = unit.max(track.cumulative());
-            track.acknowledged(arrival.at, unit, Vec::new(), false);
-        }
-    }
-
-    fn ended(&mut self, arrival: &Arrival<'_>, how: &'static str, by: Option<Side>, reason: Option<String>) {
-        if self.conversation.end.at_ns.is_some() {
-            return;
-        }
-        let end = &mut self.conversation.end;
-        (end.how, end.reason, end.at_ns) = (how, reason, Some(arrival.at));
-        end.by = by.map(|side| ["A", "B"][side]);
-    }
-}
-
-fn digest(info: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    info.hash(&mut hasher);
-    hasher.finish()
 }

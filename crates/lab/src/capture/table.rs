@@ -58,11 +58,19 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
     let side = |index: usize| {
         let side = &conversation.sides[index];
         let tag = side.tag.map(|tag| format!(" tag {tag:08x}")).unwrap_or_default();
-        format!("{} = {} port {}{tag}", ["A", "B"][index], side.addresses.join(", "), side.port)
+        let addresses = match side.addresses.is_empty() {
+            true => String::new(),
+            false => side.addresses.join(", ") + " ",
+        };
+        format!("{} = {addresses}port {}{tag}", ["A", "B"][index], side.port)
     };
     let udp = conversation.udp_ports.map(|[a, b]| format!("  in UDP {a}, {b}")).unwrap_or_default();
+    let tunnel = match conversation.tunnel.is_empty() {
+        true => String::new(),
+        false => format!("  in a tunnel: {}", conversation.tunnel.join(", ")),
+    };
     let name = conversation.transport.to_uppercase();
-    let _ = writeln!(text, "{name}  {}   {}{udp}", side(0), side(1));
+    let _ = writeln!(text, "{name}  {}   {}{udp}{tunnel}", side(0), side(1));
     let _ = writeln!(text, "  {}; {}", beginning(conversation), ending(conversation));
     let sctp = conversation.transport == "sctp";
     let unit = if sctp { "chunks" } else { "segments" };
@@ -209,10 +217,14 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     add(direction.reordered, "overtaken");
     add(direction.gap_acks, if sctp { "SACK with gaps" } else { "ACK with SACK blocks" });
     add(direction.duplicates_reported, "duplicate reported");
-    add(direction.copies, "copy made on the way");
+    add(direction.captured_twice, "packet captured twice");
+    add(direction.copies - direction.captured_twice, "copy made on the way");
     add(direction.damaged, "damaged");
     add(direction.not_captured, if sctp { "TSN not captured" } else { "byte not captured" });
     add(direction.keep_alives, "keep-alive");
+    if direction.checksums_left > 0 {
+        parts.push(format!("checksum left to the network card ({})", direction.checksums_left));
+    }
     // 0 is no identifier.
     for (ppid, count) in direction.ppids.iter().filter(|(ppid, _)| **ppid != 0) {
         let name = ppid::name(*ppid).map(|name| format!(" ({name})")).unwrap_or_default();

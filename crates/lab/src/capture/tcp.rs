@@ -5,12 +5,14 @@
 //! §3.6.1), and what a segment means for what is counted. A unit of a track is
 //! a byte; a FIN counts as one, as RFC 9293 §3.4 has it.
 
-use super::conversation::{Arrival, ConversationBuilder, Side, remark};
+use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
+use super::copies;
 use super::frame::Carried;
 use super::results::Conversation;
-use super::track::{Cause, Passing, Track};
+use super::track::{Cause, History, Passing, Track};
+use super::waiting::{Facts, Numbers, WaitingRoom};
 use super::{Settings, Taken};
-use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact};
+use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, is_left_to_card};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -33,7 +35,12 @@ struct Connection {
     closer: Option<Side>,
     /// What each side last acknowledged, with which window: to know a duplicate (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
+    /// Segments that are not taken in yet.
+    waiting: WaitingRoom,
 }
+
+/// Bytes of all segments that wait.
+const MAX_WAITING: usize = 64 << 20;
 
 /// All connections of a capture.
 #[derive(Debug, Default)]
@@ -41,6 +48,8 @@ pub(super) struct Connections {
     #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
     all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
+    /// Bytes of segments that wait.
+    waiting: usize,
 }
 
 impl Connections {
@@ -57,14 +66,22 @@ impl Connections {
         let (source, target) = ((carried.source, header.source_port), (carried.target, header.target_port));
         let pair = if source <= target { [source, target] } else { [target, source] };
         let mut arrival = Arrival::new(at, 0, carried, bytes);
-        arrival.intact = (!carried.cut).then(|| is_intact(bytes, carried.source, carried.target));
-        arrival.data = !segment.payload.is_empty();
+        arrival.checksum = checksum(carried);
+        arrival.digest = copies::digest(bytes, 16..18);
+        arrival.is_data = !segment.payload.is_empty();
+        arrival.is_unique = segment.sequence_len() > 0 || header.flags.has(Flags::RST);
         let syn = header.flags.has(Flags::SYN);
+        if syn && let Some(&index) = self.by_pair.get(&pair) {
+            // Whether it is another connection, all that came before tells.
+            self.all[index].waiting.release();
+            self.take_in_waiting(index);
+        }
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
             let side = usize::from(source != connection.initiator);
             // The same addresses and ports, another connection.
             let anew = syn
+                && arrival.checksum != Checksum::Wrong
                 && !header.flags.has(Flags::ACK)
                 && connection.conversation.firsts[side]
                     .is_some_and(|first| first != header.seq.0.wrapping_add(1))
@@ -89,16 +106,47 @@ impl Connections {
                 fin: [None; 2],
                 closer: None,
                 acknowledged: [None; 2],
+                waiting: WaitingRoom::default(),
             }));
             self.by_pair.insert(pair, self.all.len() - 1);
             self.all.len() - 1
         });
-        let connection = &mut self.all[index];
-        arrival.side = usize::from(source != connection.initiator);
-        if let Some(path) = connection.conversation.arrive(&arrival) {
-            connection.take(&arrival, &segment, path);
-        }
+        arrival.side = usize::from(source != self.all[index].initiator);
+        self.offer(index, &mut arrival, &segment);
         Taken::Whole
+    }
+
+    /// Takes a segment in, or has it wait; and takes in those that need not wait any longer.
+    fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
+        let connection = &mut self.all[index];
+        if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
+            connection.waiting.note(arrival);
+            connection.take(arrival, segment);
+            return;
+        }
+        let facts = facts(segment);
+        let history = facts.data.map(|data| connection.history(arrival.side, data));
+        let before = connection.waiting.bytes();
+        if !connection.waiting.offer(arrival, &facts, history) {
+            connection.take(arrival, segment);
+            return;
+        }
+        self.waiting += connection.waiting.bytes() - before;
+        if self.waiting > MAX_WAITING {
+            connection.waiting.release();
+        }
+        self.take_in_waiting(index);
+    }
+
+    /// Takes in what need not wait any longer.
+    fn take_in_waiting(&mut self, index: usize) {
+        while let Some(waiting) = self.all[index].waiting.next() {
+            let arrival = waiting.arrival();
+            self.waiting = self.waiting.saturating_sub(arrival.bytes.len());
+            if let Ok(segment) = Segment::parse(arrival.bytes) {
+                self.all[index].take(&arrival, &segment);
+            }
+        }
     }
 
     /// None is drawn after all.
@@ -107,13 +155,50 @@ impl Connections {
     }
 
     /// All of them, as data.
-    pub fn finish(self) -> Vec<Conversation> {
+    pub fn finish(mut self) -> Vec<Conversation> {
+        for index in 0..self.all.len() {
+            self.all[index].waiting.finish();
+            self.take_in_waiting(index);
+        }
         self.all.into_iter().map(|connection| connection.conversation.finish("tcp")).collect()
     }
 }
 
+/// RFC 9293 §3.1: what the checksum says of a segment.
+fn checksum(carried: &Carried<'_>) -> Checksum {
+    let bytes = &carried.payload[..];
+    if carried.cut {
+        Checksum::Unknown
+    } else if is_intact(bytes, carried.source, carried.target) {
+        Checksum::Right
+    } else if is_left_to_card(bytes, carried.source, carried.target) {
+        Checksum::Left
+    } else {
+        Checksum::Wrong
+    }
+}
+
+/// What a segment says of sequence numbers.
+fn facts(segment: &Segment<'_>) -> Facts {
+    let (header, length) = (&segment.header, segment.sequence_len());
+    Facts {
+        data: (length > 0).then(|| (header.seq.0, header.seq.0.wrapping_add(length))),
+        cumulative: header.flags.has(Flags::ACK).then_some(header.ack.0),
+        blocks: header.options.sack.as_slice().iter().map(|(start, end)| (start.0, end.0)).collect(),
+    }
+}
+
 impl Connection {
-    fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>, path: usize) {
+    /// What is known of data that passes.
+    fn history(&mut self, side: Side, (start, end): Numbers) -> History {
+        let Some(first) = self.conversation.firsts[side] else { return History::New };
+        let track = self.conversation.tracks.of(side);
+        let (start, end) = (track.unit(start, first), track.unit(end, first));
+        if track.plausible(start, REACH) { track.history(start, end) } else { History::Seen }
+    }
+
+    fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {
+        let Some(path) = self.conversation.arrive(arrival) else { return };
         let side = arrival.side;
         let header = &segment.header;
         let mut causes = Vec::new();
@@ -180,6 +265,7 @@ impl Connection {
         let seq = header.seq.0.wrapping_add(u32::from(header.flags.has(Flags::SYN)));
         let first = *self.conversation.firsts[side].get_or_insert(seq);
         let track = self.conversation.tracks.of(side);
+        track.has_rack = true;
         let start = track.unit(seq, first);
         if !track.plausible(start, REACH) {
             return;

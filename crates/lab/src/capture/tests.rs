@@ -1,5 +1,8 @@
 //! Captures written byte by byte, as others make them, and damaged ones.
 
+mod field;
+mod tunnels;
+
 use super::results::Decoded;
 use super::views::{View, Why};
 use super::{CONVERSATIONS, DecodeError, Settings, decode, table};

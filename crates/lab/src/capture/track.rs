@@ -8,7 +8,11 @@
 //! **Retransmitted** is what passes the capture twice, and what fills a gap so
 //! late that it cannot have been overtaken on the way (its first copy was lost
 //! before it came to the capture); less than 0.8 round trips after the gap
-//! opened it counts as *reordered*.
+//! opened it counts as *reordered*. So it does later, too, where no timeout
+//! can have passed and fewer than three acknowledgements reported the gap, the
+//! first of them less than 0.8 round trips ago: that is no reason for a fast
+//! retransmission (RFC 9260 §7.2.4), and too soon for one by time (RFC 8985
+//! §6.2).
 //!
 //! **Cause**, in this order:
 //! 1. *timeout* if it was sent last before a timer ran out on its path: a
@@ -52,6 +56,17 @@ pub(super) enum Passing {
     Retransmitted { cause: Cause, inferred: bool, spurious: bool },
     /// Not seen before; overtaken.
     Reordered,
+}
+
+/// What is known of data that passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum History {
+    /// Nothing.
+    New,
+    /// Some of it passed before, or it cannot be this conversation's.
+    Seen,
+    /// It was not seen, and yet the peer has acknowledged it.
+    Acknowledged,
 }
 
 /// Something known to have been retransmitted needlessly, after it passed.
@@ -112,6 +127,8 @@ pub(super) struct Track {
     /// Records of what is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
+    /// The sender may retransmit after one report (RFC 8985 §6.2), as most of TCP do and few of SCTP.
+    pub has_rack: bool,
     /// The handshake's round trip.
     pub round_trip: Option<u64>,
     pub rtt: Rtt,
@@ -150,6 +167,9 @@ const HISTORY: usize = 1_024;
 const REPORTS: usize = 64;
 /// Of one report of a duplicate: it tells of one packet (RFC 2883 §4).
 const DUPLICATES: usize = 1_024;
+/// However short the round trip, packets are overtaken by this much.
+const RACK_REORDERING: u64 = 3_000_000;
+const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;
 
 impl Track {
@@ -321,10 +341,25 @@ impl Track {
         if at - opened.min(at) < reordering_window {
             return Passing::Reordered;
         }
+        if self.is_late_reordering(at, opened, start) {
+            return Passing::Reordered;
+        }
         // The first retransmission comes within few round trips: after that, it was one of several.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         Passing::Retransmitted { cause, inferred: true, spurious: false }
+    }
+
+    /// Fewer than three acknowledgements told of the gap, a retransmission that they led to would come later, and no timeout
+    /// can have passed.
+    fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
+        let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
+        let quiet = at.saturating_sub(opened.max(self.last_advance));
+        if self.missed(opened, start).count() >= 3 || quiet >= self.timeout() || start < self.recovery {
+            return false;
+        }
+        let floor = if self.has_rack { RACK_REORDERING } else { LATE_REORDERING };
+        self.round_trip.is_none_or(|trip| at.saturating_sub(first) < (trip / 5 * 4).max(floor))
     }
 
     fn cause(&mut self, at: u64, start: i64, sent: (u64, u64, usize, u32), path: usize) -> Cause {
@@ -335,9 +370,7 @@ impl Track {
         let timeout = self.timeout();
         let quiet = at.saturating_sub(last.max(self.last_advance));
         let silence = at.saturating_sub(self.last_ack.unwrap_or(last));
-        let missed =
-            |report: &&Report| report.at >= since && report.units.0 <= start && start < report.units.1;
-        let reports = self.reports.iter().filter(missed).count();
+        let reports = self.missed(since, start).count();
         let cause = if times > 1 && quiet >= timeout {
             Cause::Timeout
         } else if (reports >= 3 && silence < timeout) || (reports > 0 && quiet < timeout) {
@@ -360,6 +393,25 @@ impl Track {
             Cause::Other => {}
         }
         cause
+    }
+
+    /// Acknowledgements since then that told of the loss of this unit.
+    fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &Report> {
+        let missed =
+            move |report: &&Report| report.at >= since && report.units.0 <= unit && unit < report.units.1;
+        self.reports.iter().filter(missed)
+    }
+
+    /// What is known of data before it passes.
+    pub fn history(&self, start: i64, end: i64) -> History {
+        // What lies before the first data is of no use to anybody: a number that damage has made up.
+        if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
+            History::Seen
+        } else if self.begun && end <= self.cumulative {
+            History::Acknowledged
+        } else {
+            History::New
+        }
     }
 
     /// The least that a retransmission timer can have waited.

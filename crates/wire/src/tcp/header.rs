@@ -300,6 +300,16 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
+/// The checksum was left to the network card, as a capture on the sending host shows it: the field is zero, or holds the sum
+/// over the pseudo-header alone, with the length or (of a segment that the card cuts) without.
+#[must_use]
+pub fn is_left_to_card(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
+    let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
+    let field = u16::from_be_bytes(*field);
+    let partial = |length| Checksum::pseudo_header(source, target, PROTOCOL, length).map(|sum| !sum.finish());
+    field == 0 || [segment.len() as u32, 0].into_iter().any(|length| partial(length) == Some(field))
+}
+
 /// Source port, target port and sequence number of a segment of which only the
 /// first eight bytes are at hand, as ICMP quotes them (RFC 792).
 #[must_use]
@@ -347,6 +357,24 @@ mod tests {
             assert!(!is_intact(&damaged, a, b), "bit {bit}");
         }
         assert_eq!(peek_ports_and_seq(&bytes[..8]), Some((49152, 80, Seq(0xffff_fff0))));
+    }
+
+    #[test]
+    fn a_checksum_that_is_left_to_the_card_is_the_sum_of_the_pseudo_header() {
+        let (a, b) =
+            (IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::from(Ipv4Addr::new(198, 51, 100, 1)));
+        let mut bytes = Vec::new();
+        sample().emit(&mut bytes);
+        bytes.extend_from_slice(b"hello");
+        // c000 + 0201 + c633 + 6401 + 6 + 37, folded; the second without the length.
+        for (field, is_left) in
+            [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
+        {
+            bytes[16..18].copy_from_slice(&field.to_be_bytes());
+            assert_eq!(is_left_to_card(&bytes, a, b), is_left, "{field:04x}");
+        }
+        seal(&mut bytes, a, b);
+        assert!(!is_left_to_card(&bytes, a, b) && !is_left_to_card(&bytes[..17], a, b));
     }
 
     /// A SYN as tcpdump showed it, IPv4 192.168.1.2 to 192.168.1.1.

@@ -9,7 +9,9 @@ pub mod header;
 pub mod options;
 pub mod plain;
 
-pub use header::{Flags, Header, ParseError, Segment, Seq, is_intact, peek_ports_and_seq, seal};
+pub use header::{
+    Flags, Header, ParseError, Segment, Seq, is_intact, is_left_to_card, peek_ports_and_seq, seal,
+};
 pub use options::{Options, SackBlocks, Timestamps};
 pub use plain::{Plain, Template};
 

@@ -1,0 +1,377 @@
+//! An SCTP association in a capture: what its chunks mean for what is counted.
+
+use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
+use super::halves::Half;
+use super::track::{Cause, History, Passing};
+use super::waiting::{Facts, Numbers, WaitingRoom};
+use anabranch_wire::sctp::{
+    Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
+};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// TSNs further than this from the last are not this association's.
+const REACH: i64 = 1 << 20;
+/// Heartbeats that wait for their answer.
+const MAX_HEARTBEATS: usize = 256;
+
+/// Payload protocol identifiers told apart in each direction of an association.
+const MAX_PPIDS: usize = 16;
+
+/// An association under way.
+#[derive(Debug)]
+pub(super) struct Association {
+    pub conversation: ConversationBuilder,
+    /// First INIT, last INIT, INIT ACK, COOKIE ECHO.
+    pub opening: [Option<u64>; 4],
+    /// Who sent SHUTDOWN, first.
+    leaver: Option<Side>,
+    /// Heartbeats by what they say: when, and on which path.
+    heartbeats: BTreeMap<(Side, u64), (u64, usize)>,
+    /// The one between the same two, whose end this one's beginning is (RFC 9260 §5.2.4 A).
+    pub replaces: Option<usize>,
+    takes_zero_checksum: [bool; 2],
+    /// Packets that are not taken in yet.
+    pub waiting: WaitingRoom,
+    /// While the other direction is not known: this one, and who sends in it.
+    pub half: Option<Box<(Side, Half)>>,
+    /// This was one direction of another association.
+    pub merged: Option<usize>,
+}
+
+impl Association {
+    /// One of which nothing has been taken in.
+    pub fn new(conversation: ConversationBuilder, replaces: Option<usize>) -> Self {
+        Self {
+            conversation,
+            opening: [None; 4],
+            leaver: None,
+            heartbeats: BTreeMap::new(),
+            replaces,
+            takes_zero_checksum: [false; 2],
+            waiting: WaitingRoom::default(),
+            half: None,
+            merged: None,
+        }
+    }
+
+    /// Takes a packet in; tags that it taught, by owner.
+    pub fn take(&mut self, arrival: &Arrival<'_>, view: &PacketView<'_>, path: usize) -> [Option<u32>; 2] {
+        let side = arrival.side;
+        let mut learnt = [None; 2];
+        let mut causes = Vec::new();
+        let mut aside = false;
+        for chunk in view.chunks().filter_map(Result::ok) {
+            *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
+            match chunk {
+                Chunk::Init(init) => {
+                    aside = true;
+                    learnt[side] = Some(init.tag);
+                    self.init(arrival, &init);
+                }
+                Chunk::InitAck(InitAck(init)) => {
+                    learnt[side] = Some(init.tag);
+                    self.init_ack(arrival, &init);
+                }
+                Chunk::CookieEcho(_) => self.cookie_echo(arrival),
+                Chunk::CookieAck(_) => self.cookie_ack(arrival),
+                Chunk::Data(data) => {
+                    let message = data.end.then_some(data.unordered);
+                    let ppid = data.begin.then_some(data.ppid);
+                    let carried = (message, ppid, data.payload.len());
+                    self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
+                }
+                Chunk::IData(data) => {
+                    let message = data.end.then_some(data.unordered);
+                    let ppid = data.begin.then_some(data.ppid);
+                    let carried = (message, ppid, data.payload.len());
+                    self.data(arrival, path, data.tsn, data.stream, carried, &mut causes);
+                }
+                Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
+                Chunk::NrSack(nr) => self.sack(arrival, &nr.sack, nr.all_gaps()),
+                Chunk::Shutdown(shutdown) => {
+                    self.leaver.get_or_insert(side);
+                    self.cumulative(arrival, shutdown.cumulative);
+                }
+                Chunk::ShutdownComplete(_) => {
+                    self.ended(arrival, "shutdown", self.leaver, None);
+                }
+                Chunk::Abort(abort) => {
+                    aside = true;
+                    let how = if self.opening[3].is_none() && self.opening[0].is_some() {
+                        "refused"
+                    } else {
+                        "abort"
+                    };
+                    let reason =
+                        abort.causes.into_iter().filter_map(Result::ok).next().map(|c| c.to_string());
+                    self.ended(arrival, how, Some(side), reason);
+                }
+                Chunk::Heartbeat(beat) => {
+                    self.conversation.on_path(path, side).heartbeats[0] += 1;
+                    if self.heartbeats.len() < MAX_HEARTBEATS {
+                        self.heartbeats.insert((side, digest(beat.info)), (arrival.at, path));
+                    }
+                }
+                Chunk::HeartbeatAck(answer) => {
+                    let beat = self.heartbeats.remove(&(1 - side, digest(answer.info)));
+                    if let Some((at, path)) = beat {
+                        let on = self.conversation.on_path(path, 1 - side);
+                        on.heartbeats[1] += 1;
+                        on.rtt.add(arrival.at.saturating_sub(at));
+                    }
+                }
+                _ => {}
+            }
+        }
+        // What an ordinary packet carries is the tag of whom it is for.
+        let tag = view.header.tag;
+        if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
+            self.conversation.tags[1 - side] = Some(tag);
+            learnt[1 - side] = Some(tag);
+        }
+        self.conversation.carried_retransmitted(side, &causes);
+        self.conversation.settle(arrival.at, side);
+        self.conversation.draw(arrival, true, remark(&causes));
+        learnt
+    }
+
+    /// What a packet's checksum says of it.
+    pub fn checksum(&self, side: Side, bytes: &[u8], cut: bool) -> Checksum {
+        if cut {
+            return Checksum::Unknown;
+        }
+        if packet::has_zero_checksum(bytes) {
+            // RFC 9653 §5.3: none, as agreed on.
+            return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
+        }
+        if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
+    }
+
+    /// Learns the tag of whom a packet is for, unless its chunks may have the sender's.
+    pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
+        let owner = &mut self.conversation.tags[1 - side];
+        // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE.
+        let is_aside = |kind: u8| [1, 6, 14].contains(&kind);
+        if owner.is_none() && view.header.tag != 0 && !view.chunks().framed().any(|raw| is_aside(raw.kind)) {
+            *owner = Some(view.header.tag);
+        }
+    }
+
+    /// What is known of data that passes.
+    pub fn history(&mut self, side: Side, (start, end): Numbers) -> History {
+        let Some(first) = self.conversation.firsts[side] else { return History::New };
+        let track = self.conversation.tracks.of(side);
+        let (start, end) = (track.unit(start, first), track.unit(end, first));
+        if track.plausible(start, REACH) { track.history(start, end) } else { History::Seen }
+    }
+
+    fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
+        self.conversation.tags[arrival.side] = Some(init.tag);
+        self.offers(arrival.side, init);
+        if arrival.side == 0 {
+            self.conversation.handshake.seen = true;
+            self.conversation.handshake.attempts += 1;
+            self.opening[0].get_or_insert(arrival.at);
+            self.opening[1] = Some(arrival.at);
+        }
+        self.begins(arrival.side, init.tsn);
+        if self.conversation.end.how == "open" {
+            self.conversation.end.how = "incomplete";
+        }
+    }
+
+    fn init_ack(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
+        self.conversation.tags[arrival.side] = Some(init.tag);
+        self.offers(arrival.side, init);
+        self.begins(arrival.side, init.tsn);
+        self.opening[2] = Some(arrival.at);
+    }
+
+    /// RFC 9653 §5.1: whether a side takes packets without a checksum.
+    fn offers(&mut self, side: Side, init: &Init<'_>) {
+        let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
+        self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
+    }
+
+    /// TSNs of this side begin here, unless data has told already.
+    fn begins(&mut self, side: Side, tsn: Tsn) {
+        let idle = self.conversation.directions[side].data == 0;
+        if idle {
+            self.conversation.firsts[side] = Some(tsn.0);
+        }
+    }
+
+    fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
+        if self.opening[3].is_none()
+            && let [_, Some(asked), Some(answered), _] = self.opening
+        {
+            // Before the capture's point and behind it: together the whole round trip.
+            self.conversation
+                .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
+        }
+        self.opening[3].get_or_insert(arrival.at);
+    }
+
+    fn cookie_ack(&mut self, arrival: &Arrival<'_>) {
+        if let Some(began) = self.opening[0] {
+            self.conversation.handshake.took_ns.get_or_insert(arrival.at.saturating_sub(began));
+        }
+        self.open();
+    }
+
+    /// Data is acknowledged, or the cookie: there is an association.
+    fn open(&mut self) {
+        if self.conversation.end.how == "incomplete" {
+            self.conversation.end.how = "open";
+        }
+    }
+
+    /// DATA or I-DATA, by what both have. `carried`: whether a message ends here, and if so whether it is unordered; the
+    /// identifier of a message that begins here; bytes.
+    fn data(
+        &mut self,
+        arrival: &Arrival<'_>,
+        path: usize,
+        tsn: Tsn,
+        stream: u16,
+        carried: (Option<bool>, Option<u32>, usize),
+        causes: &mut Vec<(Cause, bool)>,
+    ) {
+        let (side, (message, ppid, length)) = (arrival.side, carried);
+        let first = *self.conversation.firsts[side].get_or_insert(tsn.0);
+        let track = self.conversation.tracks.of(side);
+        let unit = track.unit(tsn.0, first);
+        if !track.plausible(unit, REACH) {
+            return;
+        }
+        self.conversation.stream(side, stream, tsn.0);
+        let passing = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
+        if let Passing::Retransmitted { cause, spurious, .. } = passing {
+            causes.push((cause, spurious));
+        }
+        if matches!(passing, Passing::Retransmitted { inferred: false, .. }) {
+            return;
+        }
+        let counted = self.conversation.stream(side, stream, tsn.0);
+        counted.chunks += 1;
+        counted.bytes += length as u64;
+        counted.messages += u64::from(message.is_some());
+        counted.unordered += u64::from(message == Some(true));
+        if tsn.after(Tsn(counted.tsns[1])) {
+            counted.tsns[1] = tsn.0;
+        }
+        let direction = &mut self.conversation.directions[side];
+        direction.bytes += length as u64;
+        direction.messages += u64::from(message.is_some());
+        let room = direction.ppids.len() < MAX_PPIDS;
+        if let Some(ppid) = ppid.filter(|ppid| room || direction.ppids.contains_key(ppid)) {
+            *direction.ppids.entry(ppid).or_default() += 1;
+        }
+    }
+
+    fn sack(&mut self, arrival: &Arrival<'_>, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
+        let gaps: Vec<GapBlock> = gaps.collect();
+        let (side, peer) = (arrival.side, 1 - arrival.side);
+        self.open();
+        let direction = &mut self.conversation.directions[side];
+        direction.acks += 1;
+        direction.gap_acks += u64::from(!gaps.is_empty());
+        direction.most_gaps = direction.most_gaps.max(gaps.len() as u64);
+        direction.duplicates_reported += sack.duplicates().len() as u64;
+        let first = *self.conversation.firsts[peer].get_or_insert(sack.cumulative.0.wrapping_add(1));
+        let track = self.conversation.tracks.of(peer);
+        let cumulative = track.unit(sack.cumulative.0, first) + 1;
+        if !track.plausible(cumulative, REACH) {
+            return;
+        }
+        // Offsets count from the cumulative TSN, the last unit of what has arrived. Nonsense is not gone through.
+        let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
+        let high = track.high();
+        let blocks: Vec<(i64, i64)> = gaps
+            .iter()
+            .map(|gap| block(gap.start, gap.end))
+            .filter(|(start, end)| start < end && *end <= high)
+            .collect();
+        track.acknowledged(arrival.at, cumulative, blocks, false);
+        for tsn in sack.duplicates() {
+            let unit = track.unit(tsn.0, first);
+            track.duplicate(unit, unit + 1);
+        }
+    }
+
+    /// SHUTDOWN acknowledges, too.
+    fn cumulative(&mut self, arrival: &Arrival<'_>, cumulative: Tsn) {
+        let peer = 1 - arrival.side;
+        let Some(first) = self.conversation.firsts[peer] else { return };
+        let track = self.conversation.tracks.of(peer);
+        let unit = track.unit(cumulative.0, first) + 1;
+        if unit <= track.high() {
+            let unit = unit.max(track.cumulative());
+            track.acknowledged(arrival.at, unit, Vec::new(), false);
+        }
+    }
+
+    fn ended(&mut self, arrival: &Arrival<'_>, how: &'static str, by: Option<Side>, reason: Option<String>) {
+        if self.conversation.end.at_ns.is_some() {
+            return;
+        }
+        let end = &mut self.conversation.end;
+        (end.how, end.reason, end.at_ns) = (how, reason, Some(arrival.at));
+        end.by = by.map(|side| ["A", "B"][side]);
+    }
+}
+
+/// What a packet says of TSNs.
+pub(super) fn facts(view: &PacketView<'_>) -> Facts {
+    let mut facts = Facts::default();
+    for chunk in view.chunks().filter_map(Result::ok) {
+        let tsn = match chunk {
+            Chunk::Data(data) => data.tsn,
+            Chunk::IData(data) => data.tsn,
+            Chunk::Sack(sack) => {
+                acknowledges(&mut facts, &sack, sack.gaps());
+                continue;
+            }
+            Chunk::NrSack(nr) => {
+                acknowledges(&mut facts, &nr.sack, nr.all_gaps());
+                continue;
+            }
+            Chunk::Shutdown(shutdown) => {
+                facts.cumulative = Some(shutdown.cumulative.next().0);
+                continue;
+            }
+            _ => continue,
+        };
+        let (first, last) = facts.data.unwrap_or((tsn.0, tsn.0));
+        facts.data = Some((first, if Tsn(last).after(tsn) { last } else { tsn.next().0 }));
+    }
+    facts
+}
+
+fn acknowledges(facts: &mut Facts, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
+    facts.cumulative = Some(sack.cumulative.next().0);
+    let block = |gap: GapBlock| {
+        (sack.cumulative.plus(gap.start.into()).0, sack.cumulative.plus(gap.end.into()).next().0)
+    };
+    facts.blocks.extend(gaps.map(block));
+}
+
+/// RFC 2960 §6.8: the checksum that SCTP had before RFC 3309.
+fn has_adler32(packet: &[u8]) -> bool {
+    const MODULUS: u32 = 65_521;
+    let Some(field) = packet.get(8..12).and_then(|field| field.try_into().ok()) else { return false };
+    let (mut low, mut high) = (1_u32, 0_u32);
+    for (at, byte) in packet.iter().enumerate() {
+        low = (low + if (8..12).contains(&at) { 0 } else { u32::from(*byte) }) % MODULUS;
+        high = (high + low) % MODULUS;
+    }
+    high << 16 | low == u32::from_be_bytes(field)
+}
+
+/// A number for what a heartbeat says.
+pub(super) fn digest(info: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    info.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,158 @@
+//! The headers between a link and an IP packet: Ethernet types with VLAN tags,
+//! MPLS labels, PPP and PPPoE. Tunnels carry the same.
+//!
+//! Owns the way past them, bounded: each header takes bytes, and the names of
+//! tunnels have a most.
+//!
+//! Home of RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and
+//! RFC 1662 §3.1 (PPP), RFC 1042 (SNAP), RFC 4385 §3 (control word).
+
+/// Tunnels in each other at most; a packet in more of them is not looked into.
+pub(super) const MAX_TUNNELS: usize = 8;
+
+/// Bytes of a packet that the capture kept, and how many it left out behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bytes<'a> {
+    pub kept: &'a [u8],
+    pub missing: usize,
+}
+
+impl<'a> Bytes<'a> {
+    /// Of a packet that was `original_len` bytes long.
+    pub fn new(kept: &'a [u8], original_len: usize) -> Self {
+        Self { kept, missing: original_len.saturating_sub(kept.len()) }
+    }
+
+    /// All of it was kept.
+    pub fn whole(kept: &'a [u8]) -> Self {
+        Self { kept, missing: 0 }
+    }
+
+    /// Bytes on the wire.
+    pub fn len(self) -> usize {
+        self.kept.len().saturating_add(self.missing)
+    }
+
+    /// What follows a header of `count` bytes, which must have been kept.
+    pub fn after(self, count: usize) -> Option<Self> {
+        Some(Self { kept: self.kept.get(count..)?, ..self })
+    }
+
+    /// The first `count` bytes at most.
+    fn limit(self, count: usize) -> Self {
+        let kept = &self.kept[..self.kept.len().min(count)];
+        Self { kept, missing: self.len().min(count) - kept.len() }
+    }
+
+    /// The number in two bytes from here on.
+    pub fn u16(self, at: usize) -> Option<u16> {
+        Some(u16::from_be_bytes(*self.kept.get(at..)?.first_chunk()?))
+    }
+
+    /// IP begins here, as far as its version tells.
+    fn is_ip(self) -> bool {
+        matches!(self.kept.first().map(|byte| byte >> 4), Some(4 | 6))
+    }
+}
+
+/// What begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Ip,
+    Ethernet,
+    /// What an Ethernet type says.
+    EtherType(u16),
+    Ppp,
+    Pppoe,
+    Mpls,
+}
+
+/// Looks for the IP packet behind headers that begin with one of this kind; tunnels among them are added to `tunnel`.
+pub(super) fn ip<'a>(kind: Kind, bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<Bytes<'a>> {
+    let (mut kind, mut bytes) = (kind, bytes);
+    loop {
+        if tunnel.len() > MAX_TUNNELS {
+            return None;
+        }
+        (kind, bytes) = match kind {
+            Kind::Ip => return bytes.is_ip().then_some(bytes),
+            Kind::Ethernet => (Kind::EtherType(bytes.u16(12)?), bytes.after(14)?),
+            Kind::EtherType(number) => ether_type(number, bytes, tunnel)?,
+            Kind::Mpls => labels(bytes)?,
+            Kind::Pppoe => pppoe(bytes)?,
+            Kind::Ppp => ppp(bytes, tunnel)?,
+        };
+    }
+}
+
+fn ether_type<'a>(
+    number: u16,
+    bytes: Bytes<'a>,
+    tunnel: &mut Vec<&'static str>,
+) -> Option<(Kind, Bytes<'a>)> {
+    Some(match number {
+        0x0800 | 0x86dd => (Kind::Ip, bytes),
+        // IEEE 802.1Q and 802.1ad: another type follows the tag.
+        0x8100 | 0x88a8 | 0x9100 => (Kind::EtherType(bytes.u16(2)?), bytes.after(4)?),
+        0x8847 | 0x8848 => {
+            tunnel.push("MPLS");
+            (Kind::Mpls, bytes)
+        }
+        0x8864 => {
+            tunnel.push("PPPoE");
+            (Kind::Pppoe, bytes)
+        }
+        // RFC 1701: Ethernet, bridged.
+        0x6558 => (Kind::Ethernet, bytes),
+        0x880b => (Kind::Ppp, bytes),
+        // RFC 1042: a length, LLC and SNAP, and then a type.
+        0..=1_500 if bytes.kept.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
+            (Kind::EtherType(bytes.u16(6)?), bytes.after(8)?)
+        }
+        _ => return None,
+    })
+}
+
+/// RFC 3032 §2.1: labels to the bottom of the stack. What follows does not say what it is.
+fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
+    loop {
+        let bottom = bytes.kept.get(2)? & 1 != 0;
+        bytes = bytes.after(4)?;
+        if bottom {
+            break;
+        }
+    }
+    if bytes.is_ip() {
+        return Some((Kind::Ip, bytes));
+    }
+    // RFC 4385 §3: a pseudowire, whose control word begins with four zero bits.
+    let control = bytes.kept.first()? >> 4 == 0;
+    Some((Kind::Ethernet, if control { bytes.after(4)? } else { bytes }))
+}
+
+/// RFC 2516 §4, §6: version and type 1, code 0, a session, the length of what follows.
+fn pppoe(bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
+    if bytes.u16(0)? != 0x1100 {
+        return None;
+    }
+    Some((Kind::Ppp, bytes.after(6)?.limit(bytes.u16(4)?.into())))
+}
+
+fn ppp<'a>(mut bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<(Kind, Bytes<'a>)> {
+    // RFC 1662 §3.1: address and control, which may be left out.
+    if bytes.kept.starts_with(&[0xff, 3]) {
+        bytes = bytes.after(2)?;
+    }
+    // RFC 1661 §2: the low bit ends the protocol's number, which may have been cut to one byte.
+    let first = *bytes.kept.first()?;
+    let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
+    let bytes = bytes.after(length)?;
+    match protocol {
+        0x0021 | 0x0057 => Some((Kind::Ip, bytes)),
+        0x0281 | 0x0283 => {
+            tunnel.push("MPLS");
+            Some((Kind::Mpls, bytes))
+        }
+        _ => None,
+    }
+}

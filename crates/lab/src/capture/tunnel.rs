@@ -1,0 +1,330 @@
+//! Tunnels: what an IP packet carries that has an IP packet within.
+//!
+//! Owns which packets are tunnels, by protocol and UDP port, and the way past
+//! their headers, options and extensions.
+//!
+//! Home of RFC 2003 (IPv4 in IPv4), RFC 4213 §3 (IPv6 in IPv4), RFC 2473 (IPv6),
+//! RFC 2784, 2890 and 1701 (GRE), RFC 7637 (NVGRE), RFC 2637 §4.1 (PPTP),
+//! RFC 7348 §5 (VXLAN), RFC 8926 §3.4 (Geneve), RFC 7510 and 4023 (MPLS in UDP
+//! and IP), RFC 8086 (GRE in UDP), and 3GPP TS 29.281 §5 (GTP-U).
+
+use super::frame::{Carried, carried};
+use super::layers::{Bytes, Kind, MAX_TUNNELS, ip};
+use anabranch_wire::checksum::internet_checksum;
+use anabranch_wire::ip::v6;
+use anabranch_wire::udp;
+
+/// What a packet is to a tunnel.
+pub(super) enum Tunnel<'a> {
+    /// The packet carries this one.
+    Carries(Carried<'a>),
+    /// The packet is of a tunnel, but nothing that is followed is in it.
+    Other(&'static str),
+    /// The packet belongs to no tunnel.
+    None,
+}
+
+/// The header of a tunnel, and what begins behind it.
+type Header<'a> = (&'static str, Kind, Bytes<'a>);
+
+/// Looks for a packet within a packet.
+pub(super) fn open<'a>(outer: &'a Carried<'_>) -> Tunnel<'a> {
+    let Some((name, kind, bytes)) = header(outer) else { return Tunnel::None };
+    if outer.tunnel.len() >= MAX_TUNNELS {
+        return Tunnel::Other("packets in too many tunnels");
+    }
+    let mut tunnel = outer.tunnel.clone();
+    tunnel.push(name);
+    let inner = ip(kind, bytes, &mut tunnel).and_then(carried);
+    let Some(inner) = inner.filter(|_| tunnel.len() <= MAX_TUNNELS) else {
+        return Tunnel::Other("tunnelled frames without IP");
+    };
+    Tunnel::Carries(Carried { tunnel, cut: inner.cut || outer.cut, vantage: outer.vantage, ..inner })
+}
+
+fn header<'a>(outer: &'a Carried<'_>) -> Option<Header<'a>> {
+    // What was not captured is zeros, so that lengths are right.
+    let bytes = Bytes::whole(&outer.payload);
+    match (outer.protocol, outer.source.is_ipv4()) {
+        (4, true) => Some(("IP in IP (4in4)", Kind::Ip, bytes)),
+        (4, false) => Some(("IP in IP (4in6)", Kind::Ip, bytes)),
+        (41, true) => Some(("IP in IP (6in4)", Kind::Ip, bytes)),
+        (41, false) => Some(("IP in IP (6in6)", Kind::Ip, bytes)),
+        (47, _) => gre(bytes),
+        (137, _) => Some(("MPLS", Kind::Mpls, bytes)),
+        (17, _) => in_udp(&outer.payload),
+        _ => None,
+    }
+}
+
+/// By the ports that IANA has registered, and 8472, which Linux has for VXLAN.
+fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
+    let datagram = udp::Datagram::parse_quoted(datagram).ok()?;
+    let bytes = Bytes::whole(datagram.payload);
+    match datagram.target_port {
+        2_152 => gtp(bytes),
+        // RFC 7348 §5: the flag I, and an Ethernet frame behind eight bytes.
+        4_789 | 8_472 if bytes.kept.first()? & 0x08 != 0 => Some(("VXLAN", Kind::Ethernet, bytes.after(8)?)),
+        4_790 => vxlan_gpe(bytes),
+        6_081 => geneve(bytes),
+        4_754 => gre(bytes),
+        6_635 => Some(("MPLS", Kind::Mpls, bytes)),
+        _ if datagram.source_port == 2_152 => gtp(bytes),
+        _ => None,
+    }
+}
+
+/// 3GPP TS 29.281 §5.1: version 1, protocol type 1, message type 255 (G-PDU).
+fn gtp(bytes: Bytes<'_>) -> Option<Header<'_>> {
+    let [flags, 0xff, ..] = *bytes.kept.first_chunk::<8>()? else { return None };
+    if flags >> 4 != 0b0011 {
+        return None;
+    }
+    let mut rest = bytes.after(8)?;
+    // The fields for sequence number, N-PDU number and next extension are there if any of their flags is set.
+    if flags & 0b111 != 0 {
+        let mut next = *rest.kept.get(3)?;
+        rest = rest.after(4)?;
+        // §5.2.1: the flag E alone says that extensions follow; each says its length in words and what comes next.
+        while flags & 0b100 != 0 && next != 0 {
+            let length = usize::from(*rest.kept.first()?) * 4;
+            next = *rest.kept.get(length.checked_sub(1)?)?;
+            rest = rest.after(length)?;
+        }
+    }
+    // A PDU session of type Ethernet has frames, whose first address may begin like IP.
+    let is_frame = !is_plausible_ip(rest) && matches!(rest.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8);
+    Some(("GTP-U", if is_frame { Kind::Ethernet } else { Kind::Ip }, rest))
+}
+
+/// An IPv4 header whose checksum is right, or an IPv6 header whose length is.
+fn is_plausible_ip(bytes: Bytes<'_>) -> bool {
+    let Some(&first) = bytes.kept.first() else { return false };
+    match first >> 4 {
+        4 => bytes.kept.get(..usize::from(first & 15) * 4).is_some_and(|h| internet_checksum(h) == 0),
+        6 => bytes.u16(4).is_some_and(|length| v6::HEADER_LEN + usize::from(length) <= bytes.len()),
+        _ => false,
+    }
+}
+
+/// draft-ietf-nvo3-vxlan-gpe §3: the flag P, and what follows in the fourth byte.
+fn vxlan_gpe(bytes: Bytes<'_>) -> Option<Header<'_>> {
+    let [flags, _, _, next] = *bytes.kept.first_chunk()?;
+    let kind = match next {
+        1 | 2 if flags & 4 != 0 => Kind::Ip,
+        5 if flags & 4 != 0 => Kind::Mpls,
+        3 => Kind::Ethernet,
+        _ if flags & 4 == 0 => Kind::Ethernet,
+        _ => return None,
+    };
+    Some(("VXLAN-GPE", kind, bytes.after(8)?))
+}
+
+/// RFC 8926 §3.4: version 0, options counted in words, an Ethernet type.
+fn geneve(bytes: Bytes<'_>) -> Option<Header<'_>> {
+    let first = *bytes.kept.first()?;
+    if first >> 6 != 0 {
+        return None;
+    }
+    let options = usize::from(first & 0x3f) * 4;
+    Some(("Geneve", Kind::EtherType(bytes.u16(2)?), bytes.after(8 + options)?))
+}
+
+fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
+    let (flags, protocol) = (bytes.u16(0)?, bytes.u16(2)?);
+    let has = |flag: u16| flags & flag != 0;
+    let field = |flag: u16| if has(flag) { 4 } else { 0 };
+    match flags & 7 {
+        0 => {
+            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: checksum or routing, key, sequence number.
+            let mut rest = bytes.after(4 + field(0xc000) + field(0x2000) + field(0x1000))?;
+            // RFC 1701: source routes, each with its length, to an empty one.
+            while has(0x4000) {
+                let (family, length) = (rest.u16(0)?, usize::from(*rest.kept.get(3)?));
+                rest = rest.after(4 + length)?;
+                if family == 0 && length == 0 {
+                    break;
+                }
+            }
+            match protocol {
+                // RFC 7637 §3.2: a key, and neither checksum nor sequence number.
+                0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", Kind::Ethernet, rest)),
+                // ERSPAN: mirrored frames; with a sequence number a header of 8 bytes comes first.
+                0x88be => Some(("ERSPAN", Kind::Ethernet, rest.after(if has(0x1000) { 8 } else { 0 })?)),
+                0x22eb => {
+                    let more = if rest.kept.get(11)? & 1 != 0 { 8 } else { 0 };
+                    Some(("ERSPAN", Kind::Ethernet, rest.after(12 + more)?))
+                }
+                _ => Some(("GRE", Kind::EtherType(protocol), rest)),
+            }
+        }
+        // RFC 2637 §4.1: PPP behind a key, with a sequence number and an acknowledgement if their flags are set.
+        1 if protocol == 0x880b => Some(("GRE", Kind::Ppp, bytes.after(8 + field(0x1000) + field(0x0080))?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_wire::ip::v4;
+    use std::net::{IpAddr, SocketAddr};
+
+    fn v4_packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 20];
+        v4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol, payload.len() as u16)
+            .emit(&mut bytes);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn v6_packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 40];
+        v6::Header::new([1; 16].into(), [2; 16].into(), protocol, payload.len() as u16).emit(&mut bytes);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn datagram(port: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = [&[0; 8], payload].concat();
+        let to = |last: u8, port| SocketAddr::new(IpAddr::from([10, 0, 0, last]), port);
+        udp::emit_in_place(&mut bytes, to(1, 1_024), to(2, port));
+        v4_packet(17, &bytes)
+    }
+
+    fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
+        // The first address begins as IPv4 does.
+        [&[0x45; 12][..], &kind.to_be_bytes(), payload].concat()
+    }
+
+    /// The names of the tunnels, down to a packet of protocol 132.
+    fn names(packet: &[u8]) -> Vec<&'static str> {
+        let found = carried(Bytes::whole(packet)).expect("a packet");
+        if found.protocol == 132 {
+            assert_eq!(&found.payload[..], b"within");
+            return found.tunnel;
+        }
+        match open(&found) {
+            Tunnel::Carries(inner) if inner.protocol == 132 => {
+                assert_eq!(&inner.payload[..], b"within");
+                inner.tunnel
+            }
+            Tunnel::Carries(inner) => match open(&inner) {
+                Tunnel::Carries(inner) => inner.tunnel,
+                _ => panic!("nothing in {:?}", inner.tunnel),
+            },
+            Tunnel::Other(what) => vec![what],
+            Tunnel::None => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_tunnel_leads_to_the_packet_within() {
+        let (inner, inner6) = (v4_packet(132, b"within"), v6_packet(132, b"within"));
+        let frame = ethernet(0x0800, &inner);
+        let before = |front: &[u8], rest: &[u8]| [front, rest].concat();
+        let gtp = |front: &[u8], rest: &[u8]| datagram(2_152, &before(front, rest));
+        let gre = |front: &[u8], rest: &[u8]| v4_packet(47, &before(front, rest));
+        let label = [0, 0x10, 0x01, 64];
+        let bottom: [&[u8]; 2] = [&[0, 0x10, 0x00, 64], &label];
+        let labels = before(&bottom.concat(), &inner);
+        let all: Vec<(&str, Vec<u8>)> = vec![
+            ("GTP-U", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &inner)),
+            ("GTP-U", gtp(&[0x32, 0xff, 0, 0, 0, 0, 0, 1, 0, 7, 0, 0], &inner)),
+            // Two extensions: PDU session container, and one of two words.
+            (
+                "GTP-U",
+                gtp(
+                    &[0x34, 0xff, 0, 0, 0, 0, 0, 1, 0, 7, 0, 0x85, 1, 0, 9, 0xc0, 2, 1, 2, 3, 4, 5, 6, 0],
+                    &inner6,
+                ),
+            ),
+            // The next extension's number counts only where the flag says so.
+            ("GTP-U", gtp(&[0x31, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 5, 0x85], &inner)),
+            ("GTP-U", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &frame)),
+            ("VXLAN", datagram(4_789, &before(&[8, 0, 0, 0, 0, 0, 9, 0], &frame))),
+            ("VXLAN", datagram(8_472, &before(&[8, 0, 0, 0, 0, 0, 9, 0], &frame))),
+            ("VXLAN-GPE", datagram(4_790, &before(&[0x0c, 0, 0, 1, 0, 0, 9, 0], &inner))),
+            ("Geneve", datagram(6_081, &before(&[0, 0, 0x65, 0x58, 0, 0, 9, 0], &frame))),
+            ("Geneve", datagram(6_081, &before(&[2, 0, 8, 0, 0, 0, 9, 0, 1, 2, 3, 1, 0, 0, 0, 0], &inner))),
+            ("GRE", gre(&[0, 0, 8, 0], &inner)),
+            ("GRE", gre(&[0xb0, 0, 8, 0, 1, 2, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1], &inner)),
+            ("GRE", gre(&[0x20, 0, 0x86, 0xdd, 0, 0, 0, 7], &inner6)),
+            // A source route of four bytes, and the empty one behind it.
+            ("GRE", gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0], &inner)),
+            ("GRE", gre(&[0, 0, 0x65, 0x58], &frame)),
+            ("NVGRE", gre(&[0x20, 0, 0x65, 0x58, 0, 0, 9, 1], &frame)),
+            ("ERSPAN", gre(&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 0, 0, 0, 0, 0], &frame)),
+            (
+                "GRE",
+                gre(&[0x30, 0x81, 0x88, 0x0b, 0, 20, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 3, 0x21], &inner),
+            ),
+            ("GRE", datagram(4_754, &before(&[0, 0, 8, 0], &inner))),
+            ("GRE MPLS", gre(&[0, 0, 0x88, 0x47], &labels)),
+            ("MPLS", datagram(6_635, &labels)),
+            ("MPLS", v4_packet(137, &labels)),
+            ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0, 0, 1], &frame))),
+            ("IP in IP (4in4)", v4_packet(4, &inner)),
+            ("IP in IP (6in4)", v4_packet(41, &inner6)),
+            ("IP in IP (4in6)", v6_packet(4, &inner)),
+            ("IP in IP (6in6)", v6_packet(41, &inner6)),
+            ("GTP-U IP in IP (4in4)", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &v4_packet(4, &inner))),
+            (
+                "VXLAN PPPoE",
+                datagram(
+                    4_789,
+                    &before(
+                        &[8, 0, 0, 0, 0, 0, 9, 0],
+                        &ethernet(0x8864, &before(&[0x11, 0, 0, 1, 0, 28, 0, 0x21], &inner)),
+                    ),
+                ),
+            ),
+        ];
+        for (expected, packet) in &all {
+            assert_eq!(names(packet).join(" "), *expected, "{packet:02x?}");
+            // Cut anywhere, and with any byte changed: no panic.
+            for at in 0..packet.len() {
+                let mut changed = packet.clone();
+                changed[at] = !changed[at];
+                for bytes in [&packet[..at], &changed] {
+                    if let Some(found) = carried(Bytes::new(bytes, packet.len())) {
+                        let _ = matches!(open(&found), Tunnel::Carries(_));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_packet_within_is_no_tunnel_or_says_so() {
+        let echo = datagram(2_152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(names(&echo), Vec::<&str>::new(), "an echo request of GTP-U");
+        let arp = datagram(4_789, &[&[8, 0, 0, 0, 0, 0, 9, 0][..], &ethernet(0x0806, &[0; 28])].concat());
+        assert_eq!(names(&arp), ["tunnelled frames without IP"]);
+        assert_eq!(names(&datagram(53, b"\x30\xff")), Vec::<&str>::new());
+        // A capture that cut the packet says so of the packet within.
+        let packet = v4_packet(4, &v4_packet(132, &[7; 100]));
+        let found = carried(Bytes::new(&packet[..80], packet.len())).expect("a packet");
+        let Tunnel::Carries(inner) = open(&found) else { panic!("a packet within") };
+        assert!(inner.cut && inner.payload.len() == 100 && inner.payload[39] == 7 && inner.payload[40] == 0);
+    }
+
+    #[test]
+    fn tunnels_in_tunnels_have_an_end() {
+        let mut packet = v4_packet(132, b"within");
+        for _ in 0..MAX_TUNNELS + 1 {
+            packet = v4_packet(4, &packet);
+        }
+        let mut found = carried(Bytes::whole(&packet)).expect("a packet");
+        let mut depth = 0;
+        loop {
+            let next = match open(&found) {
+                Tunnel::Carries(inner) => Carried { payload: inner.payload.into_owned().into(), ..inner },
+                Tunnel::Other(what) => break assert_eq!(what, "packets in too many tunnels"),
+                Tunnel::None => panic!("{:?}", found.tunnel),
+            };
+            (found, depth) = (next, depth + 1);
+        }
+        assert_eq!(depth, MAX_TUNNELS);
+    }
+}

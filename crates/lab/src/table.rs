@@ -10,9 +10,7 @@ mod pictures;
 mod terms;
 
 use crate::results::label::{labels, shortened};
-use crate::results::{
-    Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat,
-};
+use crate::results::{Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat};
 use crate::stats::summary::quantile;
 use crate::sweep::{Axes, Summary};
 use crate::transports::Transports;

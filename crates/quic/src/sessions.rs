@@ -149,7 +149,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn totals(&self) -> Totals {
-        Totals { timeouts: self.timeouts(), path_changes: Vec::new(), interruptions: Vec::new() }
+        Totals { timeouts: self.timeouts(), ..Totals::default() }
     }
 }
 

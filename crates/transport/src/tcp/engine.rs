@@ -114,7 +114,7 @@ impl SessionEngine for Endpoint {
 
     fn totals(&self) -> Totals {
         // A connection has one path, which is the connection.
-        Totals { timeouts: Self::totals(self).timeouts, path_changes: Vec::new(), interruptions: Vec::new() }
+        Totals { timeouts: Self::totals(self).timeouts, ..Totals::default() }
     }
 }
 

@@ -63,7 +63,8 @@ impl Associations {
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
-        arrival.is_unique = true;
+        // ABORT and ERROR answer each of several packets alike.
+        arrival.is_unique = !view.chunks().framed().any(|raw| [6, 9].contains(&raw.kind));
         arrival.is_data = view.chunks().framed().any(|raw| [0, 64].contains(&raw.kind));
         arrival.digest = copies::digest(bytes, 8..12);
         let first = view.chunks().next();

@@ -69,7 +69,7 @@ impl Connections {
         arrival.checksum = checksum(carried);
         arrival.digest = copies::digest(bytes, 16..18);
         arrival.is_data = !segment.payload.is_empty();
-        arrival.is_unique = segment.sequence_len() > 0 || header.flags.has(Flags::RST);
+        arrival.is_unique = segment.sequence_len() > 0;
         let syn = header.flags.has(Flags::SYN);
         if syn && let Some(&index) = self.by_pair.get(&pair) {
             // Whether it is another connection, all that came before tells.

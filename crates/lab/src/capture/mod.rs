@@ -42,7 +42,8 @@ use tunnel::Tunnel;
 /// The UDP port of RFC 6951 §5.1.
 pub const ENCAPSULATION: u16 = 9_899;
 
-/// Conversations followed unless told otherwise: about 2 kB each, and as much again in the results.
+/// Conversations followed unless told otherwise: about 2 kB each, 6 kB more where there is traffic, and as much as the first
+/// again in the results.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.

@@ -7,7 +7,7 @@
 //! (RFC 6864 §4.3). Where it says nothing, as for most packets that must not
 //! be fragmented, a copy comes sooner than any retransmission.
 
-use super::conversation::{Arrival, Side};
+use super::arrival::{Arrival, Side};
 use super::frame::Vantage;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -6,6 +6,7 @@
 //! `sctp` and `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
 //! retransmitted and why; [`table`] and [`csv`] show it.
 
+mod arrival;
 mod association;
 mod conversation;
 mod copies;

@@ -5,8 +5,9 @@
 //! Captured from the middle, each direction of an association is known by its
 //! own tag; `halves` tells which two belong together.
 
+use super::arrival::{Arrival, Checksum, Side};
 use super::association::{Association, facts};
-use super::conversation::{Arrival, Checksum, ConversationBuilder, Side};
+use super::conversation::ConversationBuilder;
 use super::copies;
 use super::frame::Carried;
 use super::halves::{Fit, Half};

@@ -5,7 +5,8 @@
 //! §3.6.1), and what a segment means for what is counted. A unit of a track is
 //! a byte; a FIN counts as one, as RFC 9293 §3.4 has it.
 
-use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
+use super::arrival::{Arrival, Checksum, Side};
+use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::frame::Carried;
 use super::results::Conversation;

@@ -1,14 +1,14 @@
 //! An SCTP association in a capture: what its chunks mean for what is counted.
 
-use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
-use super::halves::Half;
+use super::arrival::{Arrival, Checksum, Side};
+use super::conversation::{ConversationBuilder, remark};
+use super::halves::{Half, digest};
 use super::track::{Cause, History, Passing};
 use super::waiting::{Facts, Numbers, WaitingRoom};
 use anabranch_wire::sctp::{
     Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
 };
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// TSNs further than this from the last are not this association's.
 const REACH: i64 = 1 << 20;
@@ -367,11 +367,4 @@ fn has_adler32(packet: &[u8]) -> bool {
         high = (high + low) % MODULUS;
     }
     high << 16 | low == u32::from_be_bytes(field)
-}
-
-/// A number for what a heartbeat says.
-pub(super) fn digest(info: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    info.hash(&mut hasher);
-    hasher.finish()
 }

@@ -7,7 +7,7 @@
 //! (RFC 6864 §4.3). Where it says nothing, as for most packets that must not
 //! be fragmented, a copy comes sooner than any retransmission.
 
-use super::conversation::{Arrival, Side};
+use super::arrival::{Arrival, Side};
 use super::frame::Vantage;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +20,7 @@ const SAME_PLACE: u64 = 1_000_000;
 /// A copy that was captured at another place comes this soon; no retransmission timer is as short.
 const OTHER_PLACE: u64 = 50_000_000;
 /// Places of a packet that are told apart.
-const PLACES: usize = 4;
+const PLACES: usize = 3;
 
 /// What a packet is a copy of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,5 +102,16 @@ impl Copies {
         let last = std::mem::replace(&mut self.identifications[side], identification);
         self.varied[side] |= last != 0 && last != identification;
         self.varied[side]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Conversations are many: what is remembered of each is small.
+    #[test]
+    fn what_is_remembered_of_a_packet_is_small() {
+        assert_eq!(size_of::<Seen>(), 24);
     }
 }

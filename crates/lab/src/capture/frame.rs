@@ -11,6 +11,7 @@ use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
 
 /// A packet is no longer: Linux joins segments to 512 KiB at most.
 const LONGEST: usize = 1 << 20;
@@ -37,15 +38,22 @@ pub(super) struct Carried<'a> {
 
 /// Where a packet was captured: interface, direction and tunnel, as one number. A packet that is captured at two places is
 /// one packet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct Vantage(u32);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Vantage(NonZeroU16);
+
+impl Default for Vantage {
+    fn default() -> Self {
+        Self(NonZeroU16::MIN)
+    }
+}
 
 impl Vantage {
     /// Of whatever tells the place.
     pub fn new(place: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         place.hash(&mut hasher);
-        Self(hasher.finish() as u32)
+        // Few places are told apart: 16 bits will do.
+        Self(NonZeroU16::new(hasher.finish() as u16).unwrap_or(NonZeroU16::MIN))
     }
 }
 

@@ -5,10 +5,10 @@
 //! the other way and has the same bytes (§8.3), and so do acknowledgements,
 //! whose TSNs are those of the data (§3.3.4).
 
-use super::association::digest;
 use super::waiting::{Facts, Numbers};
 use anabranch_wire::sctp::{Chunk, PacketView};
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 /// Heartbeats and addresses remembered of a direction.
@@ -90,4 +90,11 @@ impl Half {
             (false, false) => None,
         }
     }
+}
+
+/// A number for what a heartbeat says.
+pub(super) fn digest(info: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    info.hash(&mut hasher);
+    hasher.finish()
 }

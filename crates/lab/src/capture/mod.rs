@@ -6,6 +6,7 @@
 //! `sctp` and `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
 //! retransmitted and why; [`table`] and [`csv`] show it.
 
+mod arrival;
 mod association;
 mod conversation;
 mod copies;
@@ -42,7 +43,8 @@ use tunnel::Tunnel;
 /// The UDP port of RFC 6951 §5.1.
 pub const ENCAPSULATION: u16 = 9_899;
 
-/// Conversations followed unless told otherwise: about 2 kB each, and as much again in the results.
+/// Conversations followed unless told otherwise: about 2 kB each, 6 kB more where there is traffic, and as much as the first
+/// again in the results.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.

@@ -5,8 +5,9 @@
 //! Captured from the middle, each direction of an association is known by its
 //! own tag; `halves` tells which two belong together.
 
+use super::arrival::{Arrival, Checksum, Side};
 use super::association::{Association, facts};
-use super::conversation::{Arrival, Checksum, ConversationBuilder, Side};
+use super::conversation::ConversationBuilder;
 use super::copies;
 use super::frame::Carried;
 use super::halves::{Fit, Half};
@@ -63,7 +64,8 @@ impl Associations {
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
-        arrival.is_unique = true;
+        // ABORT and ERROR answer each of several packets alike.
+        arrival.is_unique = !view.chunks().framed().any(|raw| [6, 9].contains(&raw.kind));
         arrival.is_data = view.chunks().framed().any(|raw| [0, 64].contains(&raw.kind));
         arrival.digest = copies::digest(bytes, 8..12);
         let first = view.chunks().next();

@@ -5,7 +5,8 @@
 //! §3.6.1), and what a segment means for what is counted. A unit of a track is
 //! a byte; a FIN counts as one, as RFC 9293 §3.4 has it.
 
-use super::conversation::{Arrival, Checksum, ConversationBuilder, Side, remark};
+use super::arrival::{Arrival, Checksum, Side};
+use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::frame::Carried;
 use super::results::Conversation;
@@ -69,7 +70,7 @@ impl Connections {
         arrival.checksum = checksum(carried);
         arrival.digest = copies::digest(bytes, 16..18);
         arrival.is_data = !segment.payload.is_empty();
-        arrival.is_unique = segment.sequence_len() > 0 || header.flags.has(Flags::RST);
+        arrival.is_unique = segment.sequence_len() > 0;
         let syn = header.flags.has(Flags::SYN);
         if syn && let Some(&index) = self.by_pair.get(&pair) {
             // Whether it is another connection, all that came before tells.

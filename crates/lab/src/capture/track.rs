@@ -34,7 +34,7 @@
 //! or the acknowledgement came in less than half of the least round trip, and
 //! so was the first copy's (the idea of RFC 3522).
 
-use super::conversation::Side;
+use super::arrival::Side;
 use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

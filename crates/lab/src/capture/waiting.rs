@@ -10,7 +10,7 @@
 //! they are taken in order. Bounded: when too many wait, or the capture ends,
 //! wrong checksums are damage where data of the same side had right ones.
 
-use super::conversation::{Arrival, Checksum, Side};
+use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
 use std::collections::VecDeque;
 

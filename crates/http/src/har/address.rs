@@ -2,6 +2,7 @@
 
 use super::MAX_NAME;
 use crate::authority::is_authority;
+use http::uri::Authority;
 
 /// The parts of an address that a request shows.
 pub(super) struct Address {
@@ -34,7 +35,7 @@ impl Address {
             return Err(NO_NETWORK);
         }
         // RFC 3986 §3.2.2, RFC 9110 §7.2: what else a recording has there, HTTP/2 and HTTP/3 refuse to send.
-        if !is_authority(&host) {
+        if !is_authority(&host) || host.parse::<Authority>().is_err() {
             return Err(NO_HOST);
         }
         let mut path = String::with_capacity(target.len() + 1);
@@ -87,6 +88,7 @@ mod tests {
             "h\t",
             "m\u{fc}nchen.de",
             "a\"b",
+            "a%20b",
             "a<b",
             ":80",
         ] {

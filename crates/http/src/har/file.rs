@@ -138,7 +138,8 @@ fn replace_invalid(bytes: &mut [u8]) {
     }
 }
 
-/// The JSON in `text`: without JavaScript around it, and with U+FFFD in place of each escaped half of a surrogate pair.
+/// The JSON in `text`: without JavaScript around it, with U+FFFD in place of each escaped half of a surrogate pair, and with
+/// blanks in place of control characters in texts.
 #[must_use]
 pub fn json(mut text: String) -> String {
     let end =
@@ -151,7 +152,7 @@ pub fn json(mut text: String) -> String {
         text.drain(..start);
     }
     let mut bytes = text.into_bytes();
-    replace_surrogates(&mut bytes);
+    repair_texts(&mut bytes);
     String::from_utf8(bytes).unwrap_or_default()
 }
 
@@ -222,24 +223,35 @@ const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 /// The most bytes before the value: a wrapper is a name or two.
 const MAX_PREFIX: usize = 1024;
 
-/// Writes `\ufffd` over each `\uXXXX` that is half a surrogate pair (RFC 8259 §8.2 leaves open what a reader does with one).
-fn replace_surrogates(bytes: &mut [u8]) {
+/// Makes the texts of JSON such as parsers take. Each `\uXXXX` that is half a surrogate pair becomes `\ufffd` (RFC 8259 §8.2
+/// leaves open what a reader does with one), and each control character that is not escaped (§7) a blank.
+fn repair_texts(bytes: &mut [u8]) {
     let escaped = |bytes: &[u8], at: usize| {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
         digits.iter().try_fold(0, |sum, digit| Some(sum * 16 + char::from(*digit).to_digit(16)?))
     };
-    let mut at = 0;
-    while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
-        at += found;
-        at += match escaped(bytes, at) {
-            Some(0xd800..=0xdbff) if matches!(escaped(bytes, at + 6), Some(0xdc00..=0xdfff)) => 12,
-            Some(0xd800..=0xdfff) => {
-                bytes[at..at + 6].copy_from_slice(b"\\ufffd");
-                6
+    let (mut at, mut in_text) = (0, false);
+    while let Some(&byte) = bytes.get(at) {
+        at += match byte {
+            b'"' => {
+                in_text = !in_text;
+                1
             }
-            Some(_) => 6,
-            // Whatever follows is escaped, another backslash included.
-            None => 2,
+            0..=0x1f if in_text => {
+                bytes[at] = b' ';
+                1
+            }
+            b'\\' if in_text => match escaped(bytes, at) {
+                Some(0xd800..=0xdbff) if matches!(escaped(bytes, at + 6), Some(0xdc00..=0xdfff)) => 12,
+                Some(0xd800..=0xdfff) => {
+                    bytes[at..at + 6].copy_from_slice(b"\\ufffd");
+                    6
+                }
+                Some(_) => 6,
+                // Whatever follows is escaped, another backslash included.
+                None => 2,
+            },
+            _ => 1,
         };
     }
 }
@@ -329,6 +341,7 @@ mod tests {
             (r#""\ud83"#, r#""\ud83"#),
             (r#""\ud83d\u0041""#, r#""\ufffd\u0041""#),
             ("\"\\", "\"\\"),
+            ("{\n\"a\tb\\\"\n\": 1\n}", "{\n\"a b\\\" \": 1\n}"),
         ] {
             assert_eq!(json(written.to_owned()), read);
         }

@@ -282,6 +282,24 @@ const WRONG: &[(&str, &str)] = &[
         "script.har: JavaScript around what is no JSON: key must be a string at line 1 column 2; a HAR has every key in \
          double quotes",
     ),
+    // Traces in columns.
+    (
+        "race --trace back.csv",
+        "--trace: trace 'back.csv': line 3: its time lies before that of the line above; times never decrease",
+    ),
+    (
+        "link --trace three.txt -- true",
+        "--trace: trace 'three.txt': line 1: 3 columns without a header; begin the file with one, such as \
+         time_s,rate_mbps, and perhaps rtt_ms and loss",
+    ),
+    (
+        "race --trace trip.csv --rtt 10ms",
+        "--rtt, --trace: trace 'trip.csv': its column rtt says what rtt would: leave out one of them",
+    ),
+    (
+        "race --trace trip.csv --loss 1%",
+        "--loss, --trace: trace 'trip.csv': its column loss says what loss would: leave out one of them",
+    ),
     ("race hollow", "hollow: the directory is empty; an index.html is needed"),
     ("race empty.har --bulk 1MB", "empty.har: goes not with --bulk: give one of page, objects and bulk"),
     ("race old.json", "old.json: a result of race: --compare old.json compares with it"),
@@ -344,6 +362,9 @@ const FILES: &[(&str, &str)] = &[
     ("blank.toml", " \t\r\n\n"),
     ("cut.har", r#"{"log": {"entries": [{"reques"#),
     ("x.zip", "PK\x03\x04rest"),
+    ("back.csv", "time_s,rate_mbps\n1,10\n0.5,10\n"),
+    ("three.txt", "0 1000000 40\n"),
+    ("trip.csv", "time_s,rate_mbps,rtt_ms,loss\n0,10,40,0\n1,10,40,0.01\n"),
     ("script.har", "onInputData({log: {entries: []}});"),
     (
         "sockets.har",
@@ -489,6 +510,38 @@ fn a_har_is_raced_however_it_comes() {
             "anabranch: k6: 1 of 2 entries: a request body that is not sent whole: of head and body together 32 KiB are \
              sent, in the head of a GET: [1] http://a.example/1"
         ]
+    );
+    fs::remove_dir_all(&place).expect("a temporary directory");
+}
+
+/// A trace in columns that never changes is the link of that rate, round trip and loss, to the nanosecond.
+#[test]
+fn a_trace_in_columns_is_a_link() {
+    let place = place("columns");
+    fs::write(place.join("rate.txt"), "0 10000000\n7 10000000\n").expect("written");
+    let trip = "# of a train\ntime_ms;rtt_s;throughput (Mbit/s);loss_%\n100;0.08;10;0\n350;0.08;10;0\n";
+    fs::write(place.join("trip.csv"), trip).expect("written");
+    fs::write(place.join("lossy.csv"), "time_s,rate_mbps,rtt_ms,loss\n0,10,80,0.02\n").expect("written");
+    let race = |network: &str| {
+        let words = "--objects 6x40kB --transport tcp,sctp --queue 50p -q --csv -";
+        let (code, out, told) = say(&place, &format!("race {network} {words}"));
+        assert_eq!(code, 0, "{network}: {told}");
+        out
+    };
+    let plain = race("--rate 10mbit --rtt 80ms --loss 0 --runs 1");
+    assert!(plain.lines().count() > 12, "{plain}");
+    assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
+    assert_eq!(race("--trace trip.csv --runs 1"), plain);
+    // Losses are drawn as those of a share are.
+    assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
+    // A path has its own, and so has a plan.
+    fs::write(place.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
+    assert_eq!(race("plan.toml --runs 1"), plain);
+    let (code, told, _) = say(&place, "link --trace trip.csv --dry-run -- true");
+    assert_eq!(code, 0);
+    assert!(
+        told.contains("trace trip.csv") && told.contains("rtt of the trace, loss of the trace"),
+        "{told}"
     );
     fs::remove_dir_all(&place).expect("a temporary directory");
 }

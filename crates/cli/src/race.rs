@@ -4,6 +4,7 @@ use crate::files::{self, Reserved};
 use crate::progress::Progress;
 use crate::sweep::{self, Request};
 use crate::{Done, Failure, args, complain, list, out, say};
+use anabranch_http::har;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::results::{Host, Outcome, Point, Race, World};
 use anabranch_lab::run::batch::{self, Options, RaceError};
@@ -84,6 +85,14 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
         say(&plan.to_toml())?;
         return Ok(Done::Well);
     }
+    let warnings = match &planned {
+        Planned::Race(plan) => plan.warnings(),
+        Planned::Sweep(outline) => outline.warnings(),
+    };
+    // Of what a table says these change what is raced, so they are said at once.
+    for warning in warnings.iter().filter(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase))) {
+        complain(warning);
+    }
     let plan = match planned {
         Planned::Race(plan) => plan,
         Planned::Sweep(outline) => {
@@ -104,6 +113,9 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
     outputs.write(plan, &race, None)?;
     Ok(verdict(&race))
 }
+
+/// Warnings that go to standard error, too.
+const AT_ONCE: [&str; 2] = [har::FILE_ORDER, har::CUT_BODY];
 
 /// What the command line wants of a sweep's directory, if it is a sweep: several points in virtual time, to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {

@@ -2,6 +2,7 @@
 //! and not one file written.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -257,6 +258,48 @@ const WRONG: &[(&str, &str)] = &[
     ("race -n 10", "10: no such file; so many seeds are --runs 10 (and -n is --dry-run)"),
     // What is named is taken for what it is.
     ("race empty.har", "empty.har: log.entries: empty, so there is nothing to fetch"),
+    (
+        "race nil.har",
+        "nil.har: the file is empty; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page",
+    ),
+    (
+        "race blank.toml",
+        "blank.toml: the file is empty; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page",
+    ),
+    ("race --page nil.har", "--page: nil.har: the file is empty; a HAR was expected"),
+    (
+        "race cut.har",
+        "cut.har: the file is cut: it ends within its JSON, at line 1 column 29; save or download it again",
+    ),
+    ("race x.zip", "x.zip: a zip archive: unpack it, and name the HAR file that is in it"),
+    (
+        "race sockets.har",
+        "sockets.har: no entry can be fetched: 1 of 2 entries: left HTTP (WebSocket): [0] ws://a.example/; 1 of 2 entries: \
+         never crossed a network (data:, blob:, file:, about: or an extension): [1] blob:https://a.example/1",
+    ),
+    (
+        "race script.har",
+        "script.har: JavaScript around what is no JSON: key must be a string at line 1 column 2; a HAR has every key in \
+         double quotes",
+    ),
+    // Traces in columns.
+    (
+        "race --trace back.csv",
+        "--trace: trace 'back.csv': line 3: its time lies before that of the line above; times never decrease",
+    ),
+    (
+        "link --trace three.txt -- true",
+        "--trace: trace 'three.txt': line 1: 3 columns without a header; begin the file with one, such as \
+         time_s,rate_mbps, and perhaps rtt_ms and loss",
+    ),
+    (
+        "race --trace trip.csv --rtt 10ms",
+        "--rtt, --trace: trace 'trip.csv': its column rtt says what rtt would: leave out one of them",
+    ),
+    (
+        "race --trace trip.csv --loss 1%",
+        "--loss, --trace: trace 'trip.csv': its column loss says what loss would: leave out one of them",
+    ),
     ("race hollow", "hollow: the directory is empty; an index.html is needed"),
     ("race empty.har --bulk 1MB", "empty.har: goes not with --bulk: give one of page, objects and bulk"),
     ("race old.json", "old.json: a result of race: --compare old.json compares with it"),
@@ -315,6 +358,19 @@ const WRONG: &[(&str, &str)] = &[
 const FILES: &[(&str, &str)] = &[
     ("words.har", "this is no JSON"),
     ("list.har", "[1, 2, 3]"),
+    ("nil.har", ""),
+    ("blank.toml", " \t\r\n\n"),
+    ("cut.har", r#"{"log": {"entries": [{"reques"#),
+    ("x.zip", "PK\x03\x04rest"),
+    ("back.csv", "time_s,rate_mbps\n1,10\n0.5,10\n"),
+    ("three.txt", "0 1000000 40\n"),
+    ("trip.csv", "time_s,rate_mbps,rtt_ms,loss\n0,10,40,0\n1,10,40,0.01\n"),
+    ("script.har", "onInputData({log: {entries: []}});"),
+    (
+        "sockets.har",
+        r#"{"log": {"entries": [{"request": {"url": "ws://a.example/"}, "response": {"status": 101}},
+            {"request": {"url": "blob:https://a.example/1"}, "response": {"status": 200}}]}}"#,
+    ),
     ("empty.har", r#"{"log": {"version": "1.2", "creator": {"name": "x", "version": "1"}, "entries": []}}"#),
     (
         "negative.har",
@@ -405,6 +461,88 @@ fn entries_with_sizes_below_zero_are_told_of() {
     assert_eq!(code, 2, "{told}");
     assert!(told.contains("negative.har") && told.lines().count() == 1, "{told}");
     assert!(!listing(&place).contains(&"out.json".to_owned()));
+    fs::remove_dir_all(&place).expect("a temporary directory");
+}
+
+/// Files as people have them: packed, in another encoding, wrapped, without times. Each is raced as the plain one is, and
+/// what the order was taken from is said on standard error.
+#[test]
+fn a_har_is_raced_however_it_comes() {
+    let place = place("forms");
+    let entry = |path: &str, body: u64, rest: &str| {
+        format!(
+            r#"{{{rest}"time": 9, "request": {{"method": "POST", "url": "http://a.example/{path}", "headersSize": -1,
+            "bodySize": {body}}}, "response": {{"status": 200, "headersSize": -1, "bodySize": -2, "statusText": "\ud83d",
+            "content": {{"size": 5000, "mimeType": "text/html"}}}}}}"#
+        )
+    };
+    let start = r#""startedDateTime": "2026-01-01T00:00:00.000Z", "#;
+    let plain = format!(r#"{{"log": {{"entries": [{}, {}]}}}}"#, entry("", 0, start), entry("1", 0, start));
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(plain.as_bytes()).expect("packed");
+    let files: [(&str, Vec<u8>); 6] = [
+        ("plain.har", plain.clone().into_bytes()),
+        ("page.har.gz", packed.finish().expect("packed")),
+        ("named.har", format!("\u{feff}callback({plain});").into_bytes()),
+        ("var.js", format!("var x = {plain};\n").into_bytes()),
+        ("list.json", format!("[{plain}]").into_bytes()),
+        ("utf16.har", utf16(&plain)),
+    ];
+    let mut results = Vec::new();
+    for (name, bytes) in files {
+        fs::write(place.join(name), bytes).expect("written");
+        let (code, out, told) = say(&place, &format!("race {name} --runs 1 --loss 0 --cleartext -q --csv -"));
+        assert_eq!(code, 0, "{name}: {told}");
+        assert!(!told.contains("anabranch: "), "{name}: {told}");
+        results.push(out);
+    }
+    assert!(results[0].lines().count() > 2 && results.iter().all(|one| *one == results[0]), "{results:?}");
+    let k6 = format!(r#"{{"log": {{"entries": [{}, {}]}}}}"#, entry("", 0, ""), entry("1", 50_000, ""));
+    fs::write(place.join("k6.har"), k6).expect("written");
+    let (code, _, told) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --csv -");
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(
+        lines,
+        [
+            "anabranch: k6: 2 of 2 entries have no startedDateTime: raced in the order of the file",
+            "anabranch: k6: 1 of 2 entries: a request body that is not sent whole: of head and body together 32 KiB are \
+             sent, in the head of a GET: [1] http://a.example/1"
+        ]
+    );
+    fs::remove_dir_all(&place).expect("a temporary directory");
+}
+
+/// A trace in columns that never changes is the link of that rate, round trip and loss, to the nanosecond.
+#[test]
+fn a_trace_in_columns_is_a_link() {
+    let place = place("columns");
+    fs::write(place.join("rate.txt"), "0 10000000\n7 10000000\n").expect("written");
+    let trip = "# of a train\ntime_ms;rtt_s;throughput (Mbit/s);loss_%\n100;0.08;10;0\n350;0.08;10;0\n";
+    fs::write(place.join("trip.csv"), trip).expect("written");
+    fs::write(place.join("lossy.csv"), "time_s,rate_mbps,rtt_ms,loss\n0,10,80,0.02\n").expect("written");
+    let race = |network: &str| {
+        let words = "--objects 6x40kB --transport tcp,sctp --queue 50p -q --csv -";
+        let (code, out, told) = say(&place, &format!("race {network} {words}"));
+        assert_eq!(code, 0, "{network}: {told}");
+        out
+    };
+    let plain = race("--rate 10mbit --rtt 80ms --loss 0 --runs 1");
+    assert!(plain.lines().count() > 12, "{plain}");
+    assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
+    assert_eq!(race("--trace trip.csv --runs 1"), plain);
+    // Losses are drawn as those of a share are.
+    assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
+    // A path has its own, and so has a plan.
+    fs::write(place.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
+    assert_eq!(race("plan.toml --runs 1"), plain);
+    let (code, told, _) = say(&place, "link --trace trip.csv --dry-run -- true");
+    assert_eq!(code, 0);
+    assert!(
+        told.contains("trace trip.csv") && told.contains("rtt of the trace, loss of the trace"),
+        "{told}"
+    );
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 

@@ -219,6 +219,9 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
                 .map(str::to_owned)
                 .to_vec()
         }
+        LossSpec::Recorded(_) => {
+            return Err("a trace's column loss is for the link: leave --loss-by out".to_owned());
+        }
         LossSpec::GilbertElliott { .. } | LossSpec::List(_) => {
             return Err("the match `statistic` knows a share (1%) and nth:N only".to_owned());
         }

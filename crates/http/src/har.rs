@@ -2,30 +2,40 @@
 //! written as one.
 //!
 //! Owns the way from a HAR's log to a [`Page`]: which entries count, in which
-//! order, and what is said about the others. What of the file is kept belongs to
-//! `prune`, how large an entry is to `size`, who caused it to `initiator`, writing
-//! to [`write`](mod@write).
+//! order, and what is said about the others. The way from a file's bytes to JSON
+//! belongs to [`file`], what of it is kept to `prune`, which pages and entries there
+//! are to `pages`, when an entry was sent to `times`, how large it is to `size`, who
+//! caused it to `initiator`, writing to [`write`](mod@write).
 //!
 //! A page is raced as a first visit. So what the recording browser took from
 //! its cache is fetched all the same; what never crossed a network (`data:`
-//! addresses, extensions), what got no answer, and WebSockets is left out.
+//! addresses, extensions), what got no answer, what no request can name, and
+//! WebSockets is left out.
 //! Every entry that is left out, or whose size had to be taken from elsewhere,
 //! is counted and named in [`Page::warnings`].
 
+mod address;
 mod date;
+pub mod file;
 mod initiator;
+mod pages;
 mod prune;
 mod size;
+mod times;
 pub mod write;
 
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
+use address::Address;
+use file::Unpacked;
 use initiator::Entry;
-use prune::Limits;
+use pages::Pages;
+use prune::{Limits, ParseError};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
+
+pub use times::FILE_ORDER;
 
 /// The page that the HAR text `text` records; `name` is used in messages.
 ///
@@ -43,66 +53,16 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
 /// # Errors
 /// [`PageError`]; where there is no such page, with a list of those there are.
 pub fn read_page(name: &str, text: &str, number: Option<usize>) -> Result<Page, PageError> {
-    let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
-    let text = text.trim_start_matches('\u{feff}');
-    let har = prune::parse(text, LIMITS).map_err(|why| wrong(&why.to_string()))?;
-    let log = har.get("log").ok_or_else(|| wrong("not a HAR: there is no 'log' in it"))?;
-    let entries = log.get("entries").ok_or_else(|| wrong("log.entries: missing; not a HAR"))?;
-    let entries = entries.as_array().ok_or_else(|| wrong("log.entries: not a list"))?;
-    if entries.is_empty() {
-        return Err(wrong("log.entries: empty, so there is nothing to fetch"));
-    }
+    from_text(name, text.trim_start_matches('\u{feff}').to_owned(), number)
+}
 
-    let mut left_out = Notes::default();
-    let pages = pages_of(log, entries);
-    let chosen = match pages.get(number.unwrap_or(1).wrapping_sub(1)) {
-        Some(page) => page.id,
-        None => {
-            let (asked, list) = (number.unwrap_or(1), listed(&pages));
-            return Err(wrong(&format!("there is no page {asked}; its pages: {list}")));
-        }
-    };
-    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| page_of(entry) != chosen) {
-        let url = entry.pointer("/request/url").and_then(Value::as_str).unwrap_or("");
-        left_out.add("belongs to another page of the file", index, url);
-    }
-    let mut kept = Vec::new();
-    for (index, value) in entries.iter().enumerate().filter(|(_, value)| page_of(value) == chosen) {
-        let wrong =
-            |field: &str, why: &str| PageError::new(format!("{name}: log.entries[{index}].{field}: {why}"));
-        let url = value.pointer("/request/url").and_then(Value::as_str);
-        let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
-        // Sizes are checked before any entry is left out, so that a broken file is not taken for an odd entry.
-        let size = size::of(value).map_err(|(field, why)| wrong(field, &why))?;
-        let Some(address) = Address::of(url) else {
-            left_out.add("never crossed a network (data:, blob:, about: or an extension)", index, url);
-            continue;
-        };
-        if address.websocket || value.pointer("/response/status").and_then(Value::as_i64) == Some(101) {
-            left_out.add("left HTTP (WebSocket)", index, url);
-            continue;
-        }
-        let started = value.get("startedDateTime").and_then(Value::as_str);
-        let started = started.ok_or_else(|| wrong("startedDateTime", "missing or not a text"))?;
-        let started = date::unix_millis(started).ok_or_else(|| {
-            wrong("startedDateTime", &format!("'{started}' is not an ISO 8601 date and time"))
-        })?;
-        let took = match value.get("time") {
-            None | Some(Value::Null) => 0.0,
-            Some(time) => size::number(time).ok_or_else(|| wrong("time", "not a number"))?.max(0.0),
-        };
-        kept.push(Entry { index, value, url, address, started, ended: started + took, size });
-    }
-    // The HAR need not list entries in order; a stable sort keeps the file's order among equals.
-    kept.sort_by(|a, b| a.started.total_cmp(&b.started));
-    let title = pages.iter().find(|page| page.id == chosen).and_then(|page| page.title);
-    let mut page = build(name, log, title, &kept, left_out)?;
-    if pages.len() > 1 && number.is_none() {
-        let line =
-            format!("{} pages in one file, of which the first is taken: {}", pages.len(), listed(&pages));
-        page.warnings.insert(0, line);
-    }
-    Ok(page)
+/// The page of this number, from 1, in the bytes of a HAR file: gzip may have packed them, and they may be in UTF-16 or
+/// wrapped in JavaScript.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Page, PageError> {
+    from_input(name, bytes, bytes.len() as u64, number)
 }
 
 /// Reads the HAR file at `path`.
@@ -124,37 +84,131 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
     if length > MAX_FILE {
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
-    // What is not a regular file has no length, and may have no end.
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
-        .map_err(wrong)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(PageError::new(format!("{name}: more than {MAX_FILE} bytes")));
-    }
-    let mut page = read_page(&name, &text_of(bytes), number)?;
-    if let Some(stem) = path.file_stem() {
+    let mut page = from_input(&name, std::fs::File::open(path).map_err(wrong)?, length, number)?;
+    // `news.har.gz` is `news`, too.
+    let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+    let bare = if is_packed { path.with_extension("") } else { path.to_owned() };
+    if let Some(stem) = bare.file_stem() {
         page.name = stem.to_string_lossy().into_owned();
     }
     Ok(page)
 }
 
-/// The text of a file. What is no UTF-8 becomes question marks, in place: a copy would be up to three times as large.
-fn text_of(mut bytes: Vec<u8>) -> String {
-    let mut valid = 0;
-    while let Err(error) = std::str::from_utf8(&bytes[valid..]) {
-        let start = valid + error.valid_up_to();
-        valid = error.error_len().map_or(bytes.len(), |length| start + length);
-        bytes[start..valid].fill(b'?');
+fn from_input(
+    name: &str,
+    input: impl std::io::Read,
+    length: u64,
+    number: Option<usize>,
+) -> Result<Page, PageError> {
+    let wrong = |why: String| PageError::new(format!("{name}: {why}"));
+    // What is not a regular file has no length, and may have no end.
+    let Unpacked { bytes, fault } =
+        file::unpack(input, length, MAX_FILE).map_err(|why| wrong(why.to_string()))?;
+    if let Some(fault) = fault {
+        return Err(wrong(fault));
     }
-    String::from_utf8(bytes).unwrap_or_default()
+    from_text(name, file::text(bytes).map_err(wrong)?, number)
+}
+
+fn from_text(name: &str, text: String, number: Option<usize>) -> Result<Page, PageError> {
+    let wrong = |why: String| PageError::new(format!("{name}: {why}"));
+    if text.chars().all(|letter| letter.is_whitespace() || letter == '\0') {
+        return Err(wrong("the file is empty; a HAR was expected".to_owned()));
+    }
+    let is_script = file::is_script(&text);
+    let text = file::json(text);
+    let har = prune::parse(&text, LIMITS).map_err(|why| match why {
+        ParseError::Json(why) => wrong(broken(&why, &text, is_script)),
+        limit => wrong(limit.to_string()),
+    })?;
+    drop(text);
+    let pages = Pages::of(&har).map_err(wrong)?;
+    from_pages(name, &pages, number)
+}
+
+/// Why a text is no JSON, and what to do.
+fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
+    let (line, column) = (why.line(), why.column());
+    let at = format!("line {line} column {column}");
+    if why.is_eof() {
+        return format!("the file is cut: it ends within its JSON, at {at}; save or download it again");
+    }
+    let why = why.to_string();
+    if why.starts_with("trailing characters") {
+        let rest = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        let rest = rest.get(column.saturating_sub(1)..).unwrap_or_default();
+        let rest: String = one_line(rest).chars().filter(|letter| !letter.is_control()).take(20).collect();
+        return format!("the HAR ends, and at {at} there is more, '{rest}'; remove it: a file is one HAR");
+    }
+    if is_script {
+        return format!("JavaScript around what is no JSON: {why}; a HAR has every key in double quotes");
+    }
+    format!("not a HAR, not even JSON: {why}")
+}
+
+/// The page that is asked for, with every entry of it that can be fetched.
+fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Page, PageError> {
+    let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
+    if pages.entries.is_empty() {
+        return Err(wrong("log.entries: empty, so there is nothing to fetch"));
+    }
+    let mut left_out = Notes::of(pages.entries.len());
+    let chosen = match pages.listed.get(number.unwrap_or(1).wrapping_sub(1)) {
+        Some(page) => page,
+        None => {
+            let (asked, list) = (number.unwrap_or(1), pages.describe());
+            return Err(wrong(&format!("there is no page {asked}; its pages: {list}")));
+        }
+    };
+    let mut kept = Vec::new();
+    for (index, found) in pages.entries.iter().enumerate() {
+        let value = found.value;
+        let url = value.pointer("/request/url").and_then(Value::as_str);
+        if (found.log, &found.page) != (chosen.log, &chosen.id) {
+            left_out.add("belongs to another page of the file", index, url.unwrap_or(""));
+            continue;
+        }
+        let wrong =
+            |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.place(found)));
+        let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
+        // Sizes are checked before any entry is left out, so that a broken file is not taken for an odd entry.
+        let size = size::of(value).map_err(|(field, why)| wrong(field, &why))?;
+        let status = value.pointer("/response/status").and_then(size::number);
+        let address = match Address::of(url) {
+            Ok(address) if !address.websocket && status != Some(101.0) => address,
+            Ok(_) => {
+                left_out.add("left HTTP (WebSocket)", index, url);
+                continue;
+            }
+            Err(why) => {
+                left_out.add(why, index, url);
+                continue;
+            }
+        };
+        let started = times::started(value).map_err(|why| wrong("startedDateTime", &why))?;
+        let took = match value.get("time") {
+            None | Some(Value::Null) => 0.0,
+            Some(time) => size::number(time).ok_or_else(|| wrong("time", "not a number"))?.max(0.0),
+        };
+        kept.push((started, took, Entry { index, value, url, address, started: 0.0, ended: 0.0, size }));
+    }
+    let (kept, unordered) = times::in_order(kept);
+    let mut page = build(name, pages, chosen, &kept, left_out)?;
+    if let Some(line) = times::warning(unordered, kept.len()) {
+        page.warnings.insert(0, line);
+    }
+    if pages.listed.len() > 1 && number.is_none() {
+        let (count, list) = (pages.listed.len(), pages.describe());
+        page.warnings.insert(0, format!("{count} pages in one file, of which the first is taken: {list}"));
+    }
+    Ok(page)
 }
 
 /// Turns the entries that count, in order, into objects.
 fn build(
     name: &str,
-    log: &Value,
-    title: Option<&str>,
+    pages: &Pages<'_>,
+    chosen: &pages::Listed<'_>,
     entries: &[Entry<'_>],
     mut notes: Notes,
 ) -> Result<Page, PageError> {
@@ -177,7 +231,12 @@ fn build(
         if let Some(note) = bytes.note {
             notes.add(note, entry.index, entry.url);
         }
-        if bytes.request.max(bytes.head) > MAX_HEAD {
+        if bytes.request > MAX_HEAD && bytes.request_body > 0 {
+            notes.add(CUT_BODY, entry.index, entry.url);
+        } else if bytes.request > MAX_HEAD {
+            notes.add("a head of more than 32 KiB, of which so much is sent", entry.index, entry.url);
+        }
+        if bytes.head > MAX_HEAD {
             notes.add("a head of more than 32 KiB, of which so much is sent", entry.index, entry.url);
         }
         let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
@@ -210,14 +269,15 @@ fn build(
         });
     }
     if objects.is_empty() {
-        let why = notes.lines(entries.len()).join("; ");
+        let why = notes.lines().join("; ");
         return Err(PageError::new(format!("{name}: no entry can be fetched: {why}")));
     }
     if objects.len() > MAX_OBJECTS {
         return Err(PageError::new(format!("{name}: {} entries, more than {MAX_OBJECTS}", objects.len())));
     }
+    let log = pages.logs[chosen.log];
     let comment = log.get("comment").and_then(Value::as_str).map(one_line).filter(|c| !c.is_empty());
-    let title = title.map(one_line).filter(|t| !t.is_empty());
+    let title = chosen.title.map(one_line).filter(|t| !t.is_empty());
     let creator = log.pointer("/creator/name").and_then(Value::as_str).map(one_line);
     let source = comment.unwrap_or_else(|| {
         let creator = creator.map_or(String::new(), |creator| format!(", written by {creator}"));
@@ -226,98 +286,10 @@ fn build(
             title.unwrap_or_else(|| entries[0].url.chars().take(MAX_NAME).collect())
         )
     });
-    let warnings = notes.lines(log.get("entries").and_then(Value::as_array).map_or(0, Vec::len));
+    let warnings = notes.lines();
     let page = Page { name: name.to_owned(), source, hosts, objects, tls, warnings };
     page.validate()?;
     Ok(page)
-}
-
-/// A page of the file that has entries.
-struct Listed<'a> {
-    id: &'a str,
-    title: Option<&'a str>,
-    entries: usize,
-}
-
-/// The pages that have entries: those that the file lists, in its order, then those that entries alone name.
-fn pages_of<'a>(log: &'a Value, entries: &'a [Value]) -> Vec<Listed<'a>> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for entry in entries {
-        *counts.entry(page_of(entry)).or_default() += 1;
-    }
-    let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
-        Some((page.get("id").and_then(Value::as_str)?, page.get("title").and_then(Value::as_str)))
-    });
-    let mut pages = Vec::new();
-    for (id, title) in named.chain(entries.iter().map(|entry| (page_of(entry), None))) {
-        // Each once.
-        if let Some(entries) = counts.remove(id) {
-            pages.push(Listed { id, title, entries });
-        }
-    }
-    pages
-}
-
-/// `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
-fn listed(pages: &[Listed<'_>]) -> String {
-    let page = |(number, page): (usize, &Listed<'_>)| {
-        let name = one_line(page.title.unwrap_or(page.id));
-        let name: String = name.chars().filter(|letter| !letter.is_control()).take(60).collect();
-        format!("{} '{name}' ({} entries)", number + 1, page.entries)
-    };
-    let more = if pages.len() > MAX_LISTED {
-        format!(", and {} more", pages.len() - MAX_LISTED)
-    } else {
-        String::new()
-    };
-    pages.iter().enumerate().take(MAX_LISTED).map(page).collect::<Vec<_>>().join(", ") + &more
-}
-
-fn page_of(entry: &Value) -> &str {
-    entry.get("pageref").and_then(Value::as_str).unwrap_or("")
-}
-
-/// The parts of an address that a request shows.
-struct Address {
-    /// Host and, if given, port; lower case.
-    host: String,
-    /// Path and query, visible ASCII, not longer than [`MAX_NAME`].
-    target: String,
-    websocket: bool,
-    /// It was asked for over TLS.
-    tls: bool,
-}
-
-impl Address {
-    /// `None` for what is no HTTP or WebSocket address.
-    fn of(url: &str) -> Option<Self> {
-        let (scheme, rest) = url.split_once("://")?;
-        let scheme = scheme.to_ascii_lowercase();
-        let websocket = matches!(scheme.as_str(), "ws" | "wss");
-        if !websocket && !matches!(scheme.as_str(), "http" | "https" | "http+sctp" | "http+sctp-ip") {
-            return None;
-        }
-        let rest = rest.split('#').next().unwrap_or_default();
-        let split = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at(split);
-        let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
-        if host.is_empty() {
-            return None;
-        }
-        let mut path = String::with_capacity(target.len() + 1);
-        if !target.starts_with('/') {
-            path.push('/');
-        }
-        for byte in target.bytes() {
-            if byte.is_ascii_graphic() {
-                path.push(char::from(byte));
-            } else {
-                path.push_str(&format!("%{byte:02X}"));
-            }
-        }
-        path.truncate(MAX_NAME);
-        Some(Self { host, target: path, websocket, tls: scheme == "https" })
-    }
 }
 
 /// `target`, or with a number behind it when another object has it already
@@ -351,13 +323,21 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
-/// What had to be left out or assumed: reason to (count, first few).
-#[derive(Default)]
-struct Notes(BTreeMap<&'static str, (usize, Vec<String>)>);
+/// What had to be left out or assumed.
+struct Notes {
+    /// How many entries the file has.
+    entries: usize,
+    /// Reason to (count, first few).
+    reasons: BTreeMap<&'static str, (usize, Vec<String>)>,
+}
 
 impl Notes {
+    fn of(entries: usize) -> Self {
+        Self { entries, reasons: BTreeMap::new() }
+    }
+
     fn add(&mut self, why: &'static str, index: usize, url: &str) {
-        let (count, named) = self.0.entry(why).or_default();
+        let (count, named) = self.reasons.entry(why).or_default();
         *count += 1;
         if named.len() < NAMED {
             let shown: String = url.chars().filter(|c| !c.is_control()).take(80).collect();
@@ -365,17 +345,20 @@ impl Notes {
         }
     }
 
-    fn lines(&self, entries: usize) -> Vec<String> {
+    fn lines(&self) -> Vec<String> {
+        let entries = self.entries;
         let line = |(why, (count, named)): (&&str, &(usize, Vec<String>))| {
             let more = if *count > named.len() { ", …" } else { "" };
             format!("{count} of {entries} entries: {why}: {}{more}", named.join(", "))
         };
-        self.0.iter().map(line).collect()
+        self.reasons.iter().map(line).collect()
     }
 }
 
-/// Pages that a list names; the rest are counted.
-const MAX_LISTED: usize = 20;
+/// What is said of a request body that is not sent whole.
+pub const CUT_BODY: &str =
+    "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
+
 /// Entries that one warning names; the rest are counted.
 const NAMED: usize = 3;
 /// Longest request target that is kept; longer ones are cut, their sizes are not.

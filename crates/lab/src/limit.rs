@@ -105,6 +105,12 @@ impl Capacity {
         Self { period: Some(period * MS), ..Self::stepwise(steps) }
     }
 
+    /// The steps, as in [`stepwise`](Self::stepwise), begin again after `period` nanoseconds.
+    #[must_use]
+    pub fn repeating(steps: Vec<(u64, u64)>, period: Option<u64>) -> Self {
+        Self { period, ..Self::stepwise(steps) }
+    }
+
     /// With an outage from `from_ns` until `until_ns` (`u64::MAX`: for good).
     #[must_use]
     pub fn with_outage(mut self, from_ns: u64, until_ns: u64) -> Self {
@@ -382,6 +388,15 @@ mod tests {
             let limit = limit(&[object(10, None), object(100_000, None)], &up, &direction(dead.clone(), 40));
             assert_eq!((limit.page_ns, limit.earliest[1]), (None, None), "{dead:?}");
         }
+    }
+
+    #[test]
+    fn rates_of_a_trace_repeat() {
+        // 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms; 2500 B take three rounds, the last half of its 1 ms.
+        let capacity = Capacity::repeating(vec![(0, 8_000_000), (MS, 0)], Some(4 * MS));
+        let up = constant(1_000_000, 0);
+        let item = Item { request: 0, response: 2500, ..Item::default() };
+        assert_eq!(limit(&[item], &up, &direction(capacity, 0)).page_ns, Some(8 * MS + MS / 2));
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Propagation delay: every packet leaves the same span after it entered.
+//! Propagation delay: every packet leaves the same span after it entered, unless a trace has recorded the delay.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
+use crate::trace::series::TraceDelay;
 use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -31,10 +32,19 @@ impl Impairment<Duration> for Delay {
     }
 
     fn show(spec: &DirectionSpec) -> String {
+        // Recorded delays are the trace's.
+        let trace = spec.trace.as_ref().and_then(|spec| spec.trace.as_ref());
+        if trace.is_some_and(|trace| trace.delays().is_some()) {
+            return String::new();
+        }
         format_span(spec.delay)
     }
 
     fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        let trace = side.spec.trace.as_ref().and_then(|spec| spec.trace.as_ref());
+        if let Some(delays) = trace.and_then(|trace| trace.delays()) {
+            return Ok(Some(Stage::TraceDelay(Box::new(TraceDelay::new(delays.clone())))));
+        }
         Ok((!side.spec.delay.is_zero()).then(|| Stage::Delay(Self::new(side.spec.delay))))
     }
 }

@@ -109,7 +109,7 @@ impairments! {
         mtu: u32 = 1500, mtu::Mtu, "BYTES", "Largest IP packet: 1500 [default: 1500]", passing Mtu;
         /// Recorded capacity in place of a rate.
         trace: Option<TraceSpec> = None, trace::TracePlayer, "FILE",
-            "Recorded capacity, in the format of mahimahi";
+            "Recorded capacity: mahimahi's times, or columns of seconds and bit/s; a header names others, rtt_ms and loss";
     }
     both {
         "half-duplex", half_duplex::Medium, "",

@@ -1,13 +1,14 @@
 //! Loss models: which packets the wire does not deliver.
 //!
 //! Bernoulli, every n-th (of one direction, or counted across both), the
-//! Gilbert-Elliott two-state model, and a list of packet numbers. A lost packet
-//! has already used the link.
+//! Gilbert-Elliott two-state model, a list of packet numbers, and what a trace has
+//! recorded. A lost packet has already used the link.
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;
 use crate::spec::{LossSpec, SpecError};
 use crate::table::{Impairment, Side};
+use crate::trace::series::Series;
 use crate::{DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 use std::cell::Cell;
@@ -25,6 +26,8 @@ pub enum Loss {
     GilbertElliott(GilbertElliott),
     /// The packets of these numbers are lost.
     List(List),
+    /// Each packet is lost with the probability that a trace has at its instant.
+    Recorded(Series<Ratio>, Rng),
 }
 
 /// Loses packets `first`, `first + every`, `first + 2·every`, …, counted from 1.
@@ -129,7 +132,11 @@ impl Impairment<LossSpec> for Loss {
     }
 
     fn show(spec: &DirectionSpec) -> String {
-        if spec.loss == LossSpec::None { String::new() } else { spec.loss.to_string() }
+        match &spec.loss {
+            // Recorded losses are the trace's.
+            LossSpec::None | LossSpec::Recorded(_) => String::new(),
+            loss => loss.to_string(),
+        }
     }
 
     fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
@@ -145,6 +152,7 @@ impl Impairment<LossSpec> for Loss {
                 Self::GilbertElliott(GilbertElliott::new(*to_bad, *to_good, *bad_loss, *good_loss, rng))
             }
             LossSpec::List(numbers) => Self::List(List::new(numbers)),
+            LossSpec::Recorded(losses) => Self::Recorded(losses.clone(), rng),
         })))
     }
 }
@@ -157,6 +165,7 @@ impl<P: Carried> Passing<P> for Loss {
             Self::Nth(nth) => nth.count(),
             Self::GilbertElliott(model) => model.hit(),
             Self::List(list) => list.hit(),
+            Self::Recorded(losses, rng) => rng.chance(losses.at(at)),
         };
         if hit { Fate::Lost(Cause::Loss) } else { Fate::Leaves(at) }
     }

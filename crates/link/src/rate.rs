@@ -9,6 +9,7 @@ use crate::half_duplex::Medium;
 use crate::spec::{RateSpec, SpecError};
 use crate::table::{Impairment, Side};
 use crate::trace::TracePlayer;
+use crate::trace::series::RatePlayer;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{BitRate, Bytes, Instant};
@@ -29,6 +30,8 @@ pub enum Serializer {
     Rate(Rate),
     /// At the opportunities of a recorded trace.
     Trace(Box<TracePlayer>),
+    /// At the rates of a recorded trace.
+    Rates(Box<RatePlayer>),
 }
 
 impl Serializer {
@@ -38,7 +41,10 @@ impl Serializer {
             let Some(trace) = &spec.trace else {
                 return Err(SpecError::new(format!("trace '{}' has not been read", spec.file)));
             };
-            return Ok(Some(Self::Trace(Box::new(TracePlayer::new(trace.clone())))));
+            if let Some(opportunities) = trace.opportunities() {
+                return Ok(Some(Self::Trace(Box::new(TracePlayer::new(opportunities.clone())))));
+            }
+            return Ok(trace.rates().map(|rates| Self::Rates(Box::new(RatePlayer::new(rates.clone())))));
         }
         let Some(rate) = side.spec.rate.first() else { return Ok(None) };
         let mut rate = Rate::new(rate)
@@ -56,6 +62,7 @@ impl Serializer {
         match self {
             Self::Rate(rate) => rate.transmit(at, bytes),
             Self::Trace(trace) => trace.transmit(at, bytes),
+            Self::Rates(rates) => rates.transmit(at, bytes),
         }
     }
 
@@ -66,6 +73,7 @@ impl Serializer {
         match self {
             Self::Rate(rate) => rate.medium.free(),
             Self::Trace(trace) => trace.free(),
+            Self::Rates(rates) => rates.free(),
         }
     }
 }

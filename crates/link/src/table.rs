@@ -190,6 +190,7 @@ macro_rules! impairments {
             Codel(Box<queue::codel::CodelQueue<P>>),
             FqCodel(Box<queue::fq::FqCodel<P>>),
             Outage(outage::Outage),
+            TraceDelay(Box<trace::series::TraceDelay>),
             Contender(Box<contention::Contender<P>>),
             SharedLoss(loss::SharedLoss<P>),
             $($( $( $passing($element), )? )*)*
@@ -202,6 +203,7 @@ macro_rules! impairments {
                 Some(match self {
                     Self::Bottleneck(stage) => stage.pass(at, packet, meter),
                     Self::Outage(stage) => stage.pass(at, packet, meter),
+                    Self::TraceDelay(stage) => stage.pass(at, packet, meter),
                     $($( $( Self::$passing(stage) => stage.pass(at, packet, meter), )? )*)*
                     Self::Codel(_) | Self::FqCodel(_) | Self::Contender(_) | Self::SharedLoss(_) => return None,
                 })

@@ -1,15 +1,22 @@
-//! Recorded capacity in mahimahi's format.
+//! Recorded capacity, in mahimahi's format or in columns.
 //!
-//! Each line is a whole number of milliseconds, never decreasing: at that
-//! instant the link can deliver 1500 bytes. Several packets may share one
-//! opportunity and a packet may need several; what of an opportunity finds no
+//! In mahimahi's format each line is a whole number of milliseconds, never
+//! decreasing: at that instant the link can deliver 1500 bytes. Several packets may
+//! share one opportunity and a packet may need several; what of an opportunity finds no
 //! packet waiting is lost. The trace repeats, its last time being the period.
+//!
+//! Lines of several columns are times and rates, perhaps with round trips and shares
+//! of loss (`columns`, `series`); such a trace repeats, too.
+
+mod columns;
+pub mod series;
 
 use crate::DirectionSpec;
 use crate::rate::Transmission;
 use crate::spec::{SpecError, TraceSpec};
 use crate::table::Impairment;
-use anabranch_base::{BitRate, Instant};
+use anabranch_base::{BitRate, Instant, Ratio};
+use series::Series;
 use std::sync::Arc;
 
 /// The traces that are shipped: name and text. Whose they are stands in their first lines.
@@ -18,18 +25,103 @@ pub const SHIPPED: &[(&str, &str)] = &[("lte-walking", include_str!("../traces/l
 /// A recorded trace. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
+    capacity: Capacity,
+    /// Propagation one way, in nanoseconds.
+    delays: Option<Series<u64>>,
+    losses: Option<Series<Ratio>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Capacity {
+    Opportunities(Opportunities),
+    /// Bits per second; somewhere above 0.
+    Rates(Series<u64>),
+}
+
+/// When 1500 bytes may leave. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opportunities {
     /// Milliseconds, never decreasing, at least one, the last above 0.
     times: Arc<[u32]>,
 }
 
 impl Trace {
+    /// Reads the text of a trace file, in mahimahi's format or in columns: the first line that is no comment says which.
+    /// Empty lines and lines beginning with `#` are passed over.
+    ///
+    /// # Errors
+    /// Names the first line that is wrong and what to write there; a trace without a line or without capacity.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let text = text.trim_start_matches('\u{feff}');
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        if first.is_some_and(columns::has_columns) {
+            return columns::parse(text);
+        }
+        let capacity = Capacity::Opportunities(Opportunities::parse(text)?);
+        Ok(Self { capacity, delays: None, losses: None })
+    }
+
+    /// The trace of these rates, delays one way in nanoseconds, and losses.
+    fn of_series(rates: Series<u64>, delays: Option<Series<u64>>, losses: Option<Series<Ratio>>) -> Self {
+        Self { capacity: Capacity::Rates(rates), delays, losses }
+    }
+
+    /// When it lets packets pass, if it is in mahimahi's format.
+    #[must_use]
+    pub const fn opportunities(&self) -> Option<&Opportunities> {
+        match &self.capacity {
+            Capacity::Opportunities(opportunities) => Some(opportunities),
+            Capacity::Rates(_) => None,
+        }
+    }
+
+    /// The rates in bits per second, if it has those.
+    #[must_use]
+    pub const fn rates(&self) -> Option<&Series<u64>> {
+        match &self.capacity {
+            Capacity::Opportunities(_) => None,
+            Capacity::Rates(rates) => Some(rates),
+        }
+    }
+
+    /// The propagation one way in nanoseconds, half of each recorded round trip.
+    #[must_use]
+    pub const fn delays(&self) -> Option<&Series<u64>> {
+        self.delays.as_ref()
+    }
+
+    /// The shares of packets that are lost.
+    #[must_use]
+    pub const fn losses(&self) -> Option<&Series<Ratio>> {
+        self.losses.as_ref()
+    }
+
+    /// The rate it offers on average.
+    #[must_use]
+    pub fn mean_rate(&self) -> BitRate {
+        match &self.capacity {
+            Capacity::Opportunities(opportunities) => opportunities.mean_rate(),
+            Capacity::Rates(rates) => {
+                let (mut span, mut bits) = (0_u128, 0_u128);
+                for (nanos, rate) in rates.spans() {
+                    span += u128::from(nanos);
+                    bits += u128::from(nanos) * u128::from(rate);
+                }
+                let rate = u64::try_from(bits / span.max(1)).unwrap_or(u64::MAX);
+                BitRate::from_bits_per_second(rate).unwrap_or(SLOWEST)
+            }
+        }
+    }
+}
+
+impl Opportunities {
     /// Reads the text of a trace file. Empty lines and lines beginning with `#`
     /// are passed over.
     ///
     /// # Errors
     /// Names the first line that is not a time, or goes back; a trace without a
     /// line or without duration; more than [`MAX_LINES`] lines.
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
+    fn parse(text: &str) -> Result<Self, SpecError> {
         let mut times: Vec<u32> = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -105,7 +197,7 @@ impl Trace {
 /// Serializes packets at the opportunities of a trace.
 #[derive(Clone, Debug)]
 pub struct TracePlayer {
-    trace: Trace,
+    trace: Opportunities,
     /// The opportunity in use.
     index: u64,
     /// Bytes left in it.
@@ -130,7 +222,7 @@ impl Impairment<Option<TraceSpec>> for TracePlayer {
 impl TracePlayer {
     /// Plays `trace` from its beginning at [`Instant::ZERO`].
     #[must_use]
-    pub const fn new(trace: Trace) -> Self {
+    pub const fn new(trace: Opportunities) -> Self {
         Self { trace, index: 0, left: OPPORTUNITY_BYTES, free: Instant::ZERO }
     }
 
@@ -184,7 +276,7 @@ mod tests {
     use super::*;
 
     fn player(text: &str) -> TracePlayer {
-        TracePlayer::new(Trace::parse(text).expect("a trace"))
+        TracePlayer::new(Opportunities::parse(text).expect("a trace"))
     }
 
     const fn ms(millis: u64) -> Instant {
@@ -230,6 +322,7 @@ mod tests {
         assert!(says("").contains("empty"));
         assert!(says("0\n0\n").contains("0 ms"));
         assert!(says("1\nx\n").contains("line 2: 'x'"));
+        assert!(says("1\n2 3\n").contains("line 2: '2 3'"));
         assert!(says("1\n-3\n").contains("line 2"));
         assert!(says("5\n4\n").contains("line 2: 4 ms"));
         assert!(says("1\n99999999999\n").contains("line 2"));

@@ -225,6 +225,37 @@ mod tests {
         assert_eq!(eliciting, [false, true, true, true, true, false, true, true, true]);
     }
 
+    /// RFC 9000 §19: a frame whose content is not read is as long as its fields say.
+    #[test]
+    fn frames_that_are_not_read_are_skipped_to_their_end() {
+        let frames = [
+            (0x04, &[4, 7, 0x40, 0x64][..]),
+            (0x05, &[4, 7]),
+            (0x07, &[2, 9, 9]),
+            (0x12, &[5]),
+            (0x13, &[5]),
+            (0x14, &[5]),
+            (0x15, &[4, 5]),
+            (0x16, &[5]),
+            (0x17, &[5]),
+            (0x19, &[3]),
+            (0x1e, &[]),
+            (0x1f, &[]),
+            (0x31, &[2, 9, 9]),
+            (0xaf, &[1, 2, 3, 4]),
+        ];
+        for (kind, content) in frames {
+            let payload = [&[0x40, kind], content, &[0x01]].concat();
+            let read: Vec<Frame> = Frames(&payload).collect();
+            assert_eq!(read, [Frame::Other(kind.into()), Frame::Ping], "{kind:#x}");
+        }
+        // RFC 9221 §4: a DATAGRAM frame without a length extends to the end of the packet.
+        let read: Vec<Frame> = Frames(&[0x01, 0x30, 0x01, 0x01]).collect();
+        assert_eq!(read, [Frame::Ping, Frame::Other(0x30)]);
+        // A type that nobody knows has no known end.
+        assert_eq!(Frames(&[0x01, 0x2f, 0x01]).collect::<Vec<Frame>>(), [Frame::Ping]);
+    }
+
     #[test]
     fn whatever_the_bytes_there_is_an_end() {
         let mut rng = Rng::new(1);

@@ -324,3 +324,52 @@ const fn name(kind: u64) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_only_where_json_demands_it() {
+        // RFC 8259 §7: quotation mark, reverse solidus and control characters.
+        assert_eq!(Escaped("a \"b\" \\ c\n\u{1}é").to_string(), "a \\\"b\\\" \\\\ c\\u000a\\u0001é");
+    }
+
+    #[test]
+    fn a_log_in_memory_has_a_record_for_each_event() {
+        let kept = Kept::default();
+        let out = kept.begin("name").expect("a log");
+        let mut log = Qlog::begin(out, Side::Client, &[0xab, 0x01], Instant::from_millis(5));
+        let metrics = Metrics { window: 12_000, in_flight: 1_200, ..Metrics::default() };
+        log.metrics(Instant::from_millis(7), metrics);
+        log.metrics(Instant::from_millis(8), metrics);
+        let smoothed_rtt = Some(Duration::from_micros(1_500));
+        log.metrics(Instant::from_millis(9), Metrics { smoothed_rtt, ..metrics });
+        log.lost(Instant::from_millis(10), 3, true);
+        log.lost(Instant::from_millis(10), 4, false);
+        log.closed(Instant::from_millis(11), "no \"reason\"");
+        let logs = kept.take();
+        assert_eq!(logs.iter().map(|log| &log.name[..]).collect::<Vec<_>>(), ["name"]);
+        let text = String::from_utf8(logs[0].content.clone()).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        let wanted = [
+            concat!(
+                "\x1e{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"anabranch ",
+                env!("CARGO_PKG_VERSION"),
+                "\",\"trace\":{\"vantage_point\":{\"type\":\"client\"},\"common_fields\":{\"ODCID\":\"ab01\",",
+                "\"time_format\":\"relative\",\"reference_time\":0}}}"
+            ),
+            "\x1e{\"time\":2.000000,\"name\":\"recovery:metrics_updated\",\"data\":{\"congestion_window\":12000,\
+             \"bytes_in_flight\":1200}}",
+            "\x1e{\"time\":4.000000,\"name\":\"recovery:metrics_updated\",\"data\":{\"congestion_window\":12000,\
+             \"bytes_in_flight\":1200,\"smoothed_rtt\":1.500}}",
+            "\x1e{\"time\":5.000000,\"name\":\"recovery:packet_lost\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
+             \"packet_number\":3},\"trigger\":\"pto_expired\"}}",
+            "\x1e{\"time\":5.000000,\"name\":\"recovery:packet_lost\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
+             \"packet_number\":4},\"trigger\":\"reordering_threshold\"}}",
+            "\x1e{\"time\":6.000000,\"name\":\"connectivity:connection_closed\",\"data\":{\"reason\":\"no \\\"reason\\\"\"}}",
+        ];
+        assert_eq!(lines, wanted);
+        assert_eq!(kept.take(), []);
+    }
+}

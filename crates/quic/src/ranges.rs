@@ -95,6 +95,18 @@ mod tests {
     use anabranch_base::Rng;
 
     #[test]
+    fn a_removed_range_leaves_no_empty_one() {
+        let mut ranges = Ranges::default();
+        ranges.add(10..20);
+        assert_eq!(ranges.remove(&(10..15)), 5);
+        let mut rest = Ranges::default();
+        rest.add(15..20);
+        assert_eq!(ranges, rest);
+        assert_eq!(ranges.remove(&(15..20)), 5);
+        assert_eq!(ranges, Ranges::default());
+    }
+
+    #[test]
     fn ranges_do_what_single_bytes_would() {
         let mut rng = Rng::new(7);
         for _ in 0..300 {

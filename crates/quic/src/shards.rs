@@ -69,7 +69,17 @@ const MAX: u32 = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_base::Rng;
+    use anabranch_base::{IcmpKind, Rng};
+
+    #[test]
+    fn a_report_of_the_network_belongs_to_no_endpoint() {
+        let (source, target) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let icmp = Icmp { kind: IcmpKind::Unreachable(3), source, target };
+        let quoted = [0xc0, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+        let steered = Steered::new(2).expect("some");
+        assert_eq!(steered.owner(source, &quoted), Some(0));
+        assert_eq!(steered.owner_of_report(&icmp, &quoted), None);
+    }
 
     #[test]
     fn what_is_marked_leads_back() {

@@ -394,6 +394,7 @@ impl Watch {
 mod tests {
     use super::seen::UNITS;
     use super::*;
+    use crate::qlog::{Kept, Logs};
     use anabranch_base::trace::SendCause;
     use quinn_proto::{Dir, Side};
     use std::ops::Range;
@@ -453,6 +454,39 @@ mod tests {
         assert!(trace.take().iter().any(|record| record.event == TraceEvent::Spurious));
         watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
         assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
+    }
+
+    /// RFC 9002 §7.3.2: a packet that left when the recovery began, or earlier, does not end it.
+    #[test]
+    fn a_recovery_ends_when_a_packet_sent_after_its_beginning_is_acknowledged() {
+        let (watch, _) = watch();
+        #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
+        let begun = std::time::Instant::now();
+        assert!(!watch.is_recovering());
+        watch.lost(begun, begun, 0);
+        assert!(watch.is_recovering());
+        watch.acknowledged_of(begun);
+        assert!(watch.is_recovering());
+        watch.acknowledged_of(begun + Duration::from_nanos(1));
+        assert!(!watch.is_recovering());
+    }
+
+    #[test]
+    fn window_and_round_trip_are_logged_when_they_have_changed() {
+        let kept = Kept::default();
+        let out = kept.begin("name").expect("a log");
+        let log = Qlog::begin(out, Side::Client, &[1], Instant::ZERO);
+        let watch = Watch::logged(Arc::default(), 5, Trace::default(), Some(log));
+        watch.window(12_000);
+        watch.log_round_trip(Duration::from_millis(50), Duration::from_millis(40));
+        watch.settled();
+        watch.settled();
+        let logs = kept.take();
+        let text = String::from_utf8_lossy(&logs[0].content);
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let wanted = "\x1e{\"time\":0.000000,\"name\":\"recovery:metrics_updated\",\"data\":{\"congestion_window\":12000,\
+                      \"bytes_in_flight\":0,\"smoothed_rtt\":50.000,\"min_rtt\":40.000}}";
+        assert_eq!(lines, [wanted]);
     }
 
     #[test]

@@ -264,3 +264,37 @@ impl Controller for Window {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Trace;
+    use crate::watch::Level;
+    use std::time::Duration;
+
+    /// The pace of BBR, in bits a second, on a path that delivers 6,000 bytes in each of 20 round trips of 50 ms.
+    fn pace(app_limited: bool) -> u64 {
+        #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
+        let epoch = std::time::Instant::now();
+        let watch = Watch::new(Arc::default(), 1, Trace::default());
+        let made = Windows { kind: Some(Kind::Bbr), packets: 10, epoch, watch: watch.clone() };
+        let mut window = Window::new(made, Kind::Bbr, 1_200);
+        for round in 1..=20 {
+            let sent = epoch + Duration::from_millis(50 * round);
+            watch.leaves(Level::Data, round, &[0x01], 6_000);
+            window.on_sent(sent, 6_000, round);
+            window.delivered += 6_000;
+            window.newest = Some(sent);
+            window.on_end_acks(sent + Duration::from_millis(50), 0, app_limited, None);
+        }
+        watch.rate().expect("a pace").bits_per_second()
+    }
+
+    /// Rates of a sender that had no more to send say nothing of the path: BBR leaves Startup only for others.
+    #[test]
+    fn bbr_is_told_when_the_application_limits_the_sender() {
+        // 6,000 bytes in 50 ms are 960 kbit/s; Startup begins with 277 % of ten packets in a round trip.
+        let [limited, unlimited] = [true, false].map(pace);
+        assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
+    }
+}

@@ -1,13 +1,16 @@
 //! Connections and streams in virtual time.
 
 mod migration;
+mod sending;
+mod traces;
 mod validation;
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
 use anabranch_quic::{
-    Config, Endpoint, Options, QuicConnector, QuicListener, QuicSession, QuicStream, Start, start,
+    Config, Endpoint, Options, QuicConnector, QuicListener, QuicSession, QuicStream, Source, Start, start,
+    visit,
 };
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
@@ -298,6 +301,95 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert_eq!(begin(&simulated), Ok(()));
     let refused = begin(&Surroundings::Real).expect_err("refused");
     assert!(refused.contains("of virtual time"), "{refused}");
+}
+
+/// A visit leaves tickets (RFC 8446 §4.6.1) with the client, so that early data can ride with its next handshakes.
+#[test]
+fn a_visit_leaves_tickets_for_early_data() {
+    let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
+    let begins_early = |visits| {
+        let pair = Pair::with_visits(3_000, visits, &["test"], &simulated, &|client, server| {
+            visit(&Config::default(), client, server)
+        });
+        let mut endpoint = Endpoint::new(Start {
+            config: Config::default(),
+            local: SocketAddr::from(([10, 0, 0, 1], 1000)),
+            rng: anabranch_base::Rng::new(1),
+            ends: pair.expect("a pair").ends(&simulated),
+            segments: 1,
+            shard: None,
+            logs: None,
+        })
+        .expect("an endpoint");
+        let id = endpoint.connect(Instant::ZERO, SocketAddr::new(SERVER, 443)).expect("begun");
+        endpoint.early_data(id)
+    };
+    assert_eq!([Visits::Never, Visits::Before, Visits::Early].map(begins_early), [false, false, true]);
+}
+
+/// A host of two networks, whose first address is not in that of the server.
+#[test]
+fn packets_leave_from_the_first_address_or_by_the_routes() {
+    let answer = |source| {
+        let network = Network::new(1);
+        let [first, routed] = [[10, 9, 0, 1].into(), [10, 0, 0, 1].into()];
+        let client = network.host("client", &[first, routed]);
+        let [other, server] = [("other", [10, 9, 0, 2].into()), ("server", SERVER)]
+            .map(|(name, address)| network.host(name, &[address]));
+        for host in [other, server] {
+            let link = LinkSpec::parse("rate=10mbit,rtt=40ms").expect("a link");
+            network.link(client, host, &link).expect("linked");
+        }
+        let worlds = [network.world(client), network.world(server)];
+        let program = async move {
+            let here = worlds[0].clone();
+            let (_listener, _) = hosts(worlds, &Config::default(), true).await;
+            let options = Options { source, ..Options::default() };
+            let near = start(here.clone(), 0, Config::default(), client_of(&here), options).await;
+            let connector = QuicConnector::new(near.expect("a host"), vec![SocketAddr::new(SERVER, 443)]);
+            let session = connector.connect(0).expect("begun");
+            here.timeout(Some(Duration::from_secs(5)), session.established()).await
+        };
+        network.run(program, Instant::ZERO + Duration::from_secs(600)).expect_done()
+    };
+    assert_eq!(answer(Source::First), None, "the first address leads to another host");
+    // The server's certificate is not believed, so it has answered.
+    assert!(matches!(answer(Source::Routed), Some(Err(CloseReason::Untrusted(_)))));
+}
+
+/// What a stream of a lower rank has goes first, though it was written later.
+#[test]
+fn a_stream_of_a_lower_rank_goes_first() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let ([client, server], world) = pair(worlds).await;
+        let mut streams = Vec::new();
+        for rank in [1, 0] {
+            let mut stream = begin(&client, false).await.expect("begun");
+            stream.set_rank(rank);
+            stream.write_all(&[7; 100_000]).await.expect("written");
+            stream.finish();
+            streams.push(stream);
+        }
+        let mut readers = Vec::new();
+        for _ in 0..2 {
+            let mut stream = server.accept().await.expect("accepted");
+            let clock = world.clone();
+            readers.push(world.spawn("reader", async move {
+                let mut buffer = [0; 10_000];
+                while let Ok(1..) = stream.read(&mut buffer).await {}
+                (stream.number(), clock.now())
+            }));
+        }
+        let mut ended = Vec::new();
+        for reader in readers {
+            ended.push(reader.await);
+        }
+        ended.sort_unstable();
+        ended
+    });
+    let [(0, later), (1, sooner)] = came[..] else { panic!("{came:?}") };
+    // 100 kB take 80 ms of the link.
+    assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
 /// Streams of one way, both from the client and from the server, more in all than may be open at once.

@@ -22,7 +22,7 @@ fn surroundings() -> Surroundings {
 }
 
 /// Who both ends are, with these protocols (ALPN).
-fn ends(protocols: [&str; 2]) -> [Ends; 2] {
+pub(crate) fn ends(protocols: [&str; 2]) -> [Ends; 2] {
     let (identity, root) = Identity::simulated(NAME, 4_000).expect("a chain");
     let [near, far] = protocols.map(|name| vec![name.as_bytes().to_vec()]);
     let settings = ServerSettings {
@@ -237,6 +237,20 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     // Initial packets that are too short, or no such.
     assert!(answer(&packet(0xc0, 1, 1_199)).is_empty());
     assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
+}
+
+/// Packets that need an answer come faster than answers leave: a bounded number of answers waits.
+#[test]
+fn answers_without_a_connection_that_wait_are_bounded() {
+    let [_, mut far] = pair(&Config::default());
+    // A version that nobody speaks (RFC 9000 §6.1).
+    let mut bytes = vec![0xc0, 0xfa, 0xce, 0xb0, 0x01, 4, 1, 2, 3, 4, 4, 4, 3, 2, 1];
+    bytes.resize(1_200, 0x55);
+    let asks = Sent { source: at(1, 1000), target: at(2, 443), bytes };
+    for (came, wanted) in [(255, 255), (256, 256), (257, 256), (1_000, 256)] {
+        (0..came).for_each(|_| give(&mut far, Instant::ZERO, &asks));
+        assert_eq!(sends(&mut far, Instant::ZERO).len(), wanted, "{came} packets");
+    }
 }
 
 /// RFC 9000 §10.3: who was connected to a server that has restarted learns that it is gone.

@@ -28,6 +28,7 @@ pub const ALL: &[Target] = &[
     Target { name: "pcap", corpus: "pcap", length: 400, run: decode::pcap },
     Target { name: "tunnels", corpus: "tunnels", length: 600, run: tunnels::run },
     Target { name: "har", corpus: "har", length: 400, run: text::har },
+    Target { name: "har-text", corpus: "har-text", length: 4_000, run: text::har_text },
     Target { name: "plan", corpus: "plan", length: 400, run: text::plan },
     Target { name: "endpoint", corpus: "endpoint", length: 3_000, run: endpoint::run },
     Target { name: "tcp", corpus: "endpoint", length: 1_000, run: endpoint::tcp },

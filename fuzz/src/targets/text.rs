@@ -1,13 +1,52 @@
 //! Files that people write or get from elsewhere: refused with one line, or read.
 
 use anabranch_lab::plan::{Draft, Plan};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
 
-/// A HAR file.
+/// A HAR file, as JSON.
 pub fn har(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Err(error) = anabranch_http::har::read("fuzz.har", &text) {
         assert!(!error.to_string().is_empty());
     }
+}
+
+/// HAR text: the bytes of a file. Their sum says how they come: as they are, packed, encoded, wrapped in JavaScript or in a
+/// list, without times, or cut.
+pub fn har_text(rest: &[u8]) {
+    let form = rest.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    let text = || String::from_utf8_lossy(rest);
+    let cut = |bytes: Vec<u8>| bytes[..bytes.len() * usize::from(form / 16) / 16].to_vec();
+    let around = |before: &[u8], after: &[u8]| [before, rest, after].concat();
+    let bytes = match form % 16 {
+        0 => rest.to_vec(),
+        1 => packed(rest),
+        2 => cut(packed(rest)),
+        3 => text().encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        4 => text().encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        5 => around(b"\xff\xfe", b""),
+        6 => around(b"\xfe\xff", b""),
+        7 => around(b"\xef\xbb\xbf", b"\n"),
+        8 => around(b"onInputData(", b");"),
+        9 => around(b"/**/var x = ", b";\n"),
+        10 => around(b"[", b"]"),
+        11 => around(b"[", &[b",", rest, b"]"].concat()),
+        12 => text().replace("startedDateTime", "_started").into_bytes(),
+        13 => text().replace("e.com", r"e\ud83d.com\ude00\\ud83d").into_bytes(),
+        14 => around(b"", rest),
+        _ => cut(rest.to_vec()),
+    };
+    match anabranch_http::har::read_bytes("fuzz.har", &bytes, None) {
+        Ok(page) => assert!(page.validate().is_ok()),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
 }
 
 /// A plan.

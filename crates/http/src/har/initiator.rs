@@ -12,7 +12,8 @@
 //! The first entry of a page has none. An address fetched several times stands
 //! for its last fetch that began before.
 
-use super::{Address, size};
+use super::address::Address;
+use super::size;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

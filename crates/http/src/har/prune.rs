@@ -104,6 +104,8 @@ impl HarObject {
     fn member(self, key: &str) -> Option<Self> {
         Some(match (self, key) {
             (Self::Root, "log") => Self::Log,
+            // A file may be a log, or a list of HARs, of logs or of entries.
+            (Self::Root, key) => return Self::Log.member(key).or_else(|| Self::Entry.member(key)),
             (Self::Log, "entries") => Self::Entry,
             (Self::Log, "pages") => Self::Page,
             (Self::Log, "creator") => Self::Creator,
@@ -196,7 +198,7 @@ impl<'de> Visitor<'de> for Keep<'_> {
                 budget.left.set(before);
                 continue;
             }
-            if place == HarObject::Entry && kept.len() >= budget.limits.entries {
+            if matches!(place, HarObject::Root | HarObject::Entry) && kept.len() >= budget.limits.entries {
                 return Err(budget.end(ParseError::Entries(budget.limits.entries)));
             }
             budget.take(ELEMENT)?;

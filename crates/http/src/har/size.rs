@@ -12,10 +12,9 @@
 //!    the size after decompression, and a note says so.
 //! 5. 0, if `bodySize` says so or the status has no body (204, 205, redirects).
 //!
-//! Otherwise the entry has no usable size. -1 means unknown in HAR. Any other
-//! negative size is an error, but for one that Chrome's exporters make by
-//! subtracting: `bodySize` equal to `_transferSize` less `headersSize`; it is
-//! taken as unknown.
+//! Otherwise the entry has no usable size. -1 means unknown in HAR. Exporters
+//! write other negative sizes for it, too, some by subtracting where nothing was
+//! transferred: each is taken as unknown.
 //!
 //! Answered from a cache is an entry with status 304, or marked so
 //! (`_fromCache`, `fromDiskCache`, …), or whose `bodySize` and
@@ -31,6 +30,8 @@ use serde_json::Value;
 pub(super) struct Size {
     /// Request head and body.
     pub request: u64,
+    /// Request body.
+    pub request_body: u64,
     /// Response head.
     pub head: u64,
     /// Response body.
@@ -57,15 +58,10 @@ pub(super) fn of(entry: &Value) -> Result<Usable, (&'static str, String)> {
     let request_body = field("/request/bodySize", "request.bodySize")?.positive().unwrap_or(0);
     let head = field("/response/headersSize", "response.headersSize")?.positive();
     let transfer = field("/response/_transferSize", "response._transferSize")?;
-    let body = match field("/response/bodySize", "response.bodySize") {
-        Err((name, why)) => match entry.pointer("/response/bodySize").and_then(Value::as_i64) {
-            Some(size) if explained(size, transfer, head) => Known::Unknown,
-            _ => return Err((name, why)),
-        },
-        Ok(body) => body,
-    };
+    let body = field("/response/bodySize", "response.bodySize")?;
     let content = field("/response/content/size", "response.content.size")?;
-    let saved = entry.pointer("/response/content/compression").and_then(Value::as_u64);
+    let saved = entry.pointer("/response/content/compression").and_then(number);
+    let saved = saved.filter(|saved| *saved >= 0.0).map(|saved| saved as u64);
     let object = field("/_objectSize", "_objectSize")?;
     let received = field("/_bytesIn", "_bytesIn")?;
     let status = match entry.pointer("/response/status") {
@@ -94,7 +90,7 @@ pub(super) fn of(entry: &Value) -> Result<Usable, (&'static str, String)> {
     let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
     let size = |head: Option<u64>, body: u64, note: Option<&'static str>| {
         let head = head.unwrap_or(RESPONSE_HEAD);
-        Ok(Ok(Size { request, head, body: body.min(MAX_BODY), note }))
+        Ok(Ok(Size { request, request_body, head, body: body.min(MAX_BODY), note }))
     };
     if cached {
         return match (from_content, content) {
@@ -176,11 +172,8 @@ fn known(value: &Value) -> Result<Known, String> {
         return Ok(Known::Absent);
     }
     let bytes = number(value).ok_or_else(|| format!("{} is not a number of bytes", shown(value)))?;
-    if bytes == -1.0 {
-        return Ok(Known::Unknown);
-    }
     if bytes < 0.0 {
-        return Err(format!("{} is a negative size (only -1, for unknown, may be)", shown(value)));
+        return Ok(Known::Unknown);
     }
     if bytes > MAX_BODY as f64 {
         return Err(format!("{} is more than {MAX_BODY} bytes", shown(value)));
@@ -200,13 +193,4 @@ pub(super) fn number(value: &Value) -> Option<f64> {
 
 fn shown(value: &Value) -> String {
     value.to_string().chars().take(40).collect()
-}
-
-/// Chrome's exporters compute `bodySize` as `_transferSize - headersSize` even
-/// where nothing was transferred (an internal redirect).
-fn explained(body: i64, transfer: Known, head: Option<u64>) -> bool {
-    match (transfer, head) {
-        (Known::Bytes(transfer), Some(head)) => i128::from(body) == i128::from(transfer) - i128::from(head),
-        _ => false,
-    }
 }

@@ -160,6 +160,8 @@ fn what_cannot_be_fetched_is_left_out_with_a_warning_that_names_it() {
         (no_size, "no usable size"),
         (with(plain(), "/request/url", json!("data:image/png;base64,AAAA")), "never crossed"),
         (with(plain(), "/request/url", json!("chrome-extension://abc/x.js")), "never crossed"),
+        (with(plain(), "/request/url", json!("file:///tmp/x")), "never crossed"),
+        (with(plain(), "/request/url", json!("http://no host/x")), "its host is none"),
         (with(plain(), "/request/url", json!("wss://h/socket")), "WebSocket"),
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
@@ -194,7 +196,10 @@ fn many_odd_entries_share_one_warning() {
 #[test]
 fn broken_files_are_told_with_entry_and_field() {
     assert!(read("x.har", "<html>").expect_err("no JSON").to_string().contains("not even JSON"));
-    assert!(read("x.har", "").expect_err("empty").to_string().contains("x.har"));
+    assert_eq!(
+        read("x.har", "").expect_err("empty").to_string(),
+        "x.har: the file is empty; a HAR was expected"
+    );
     assert!(read("x.har", "{}").expect_err("no log").to_string().contains("'log'"));
     assert!(read("x.har", r#"{"log":{}}"#).expect_err("no entries").to_string().contains("log.entries"));
     assert!(
@@ -203,12 +208,6 @@ fn broken_files_are_told_with_entry_and_field() {
     assert!(error(Vec::new()).contains("empty"));
     let plain = || entry(1, "http://h/x");
     let cases = [
-        ("/response/bodySize", json!(-2), "response.bodySize: -2"),
-        ("/response/_transferSize", json!(-5), "response._transferSize: -5"),
-        ("/response/content/size", json!(-7), "response.content.size: -7"),
-        ("/response/headersSize", json!(-300), "response.headersSize: -300"),
-        ("/request/headersSize", json!(-3), "request.headersSize: -3"),
-        ("/request/bodySize", json!(-9), "request.bodySize: -9"),
         ("/response/bodySize", json!("many"), "response.bodySize: \"many\""),
         ("/response/bodySize", json!(1e300), "response.bodySize: 1e+300"),
         ("/response/status", json!("OK"), "response.status"),
@@ -226,13 +225,174 @@ fn broken_files_are_told_with_entry_and_field() {
 }
 
 #[test]
-fn the_negative_size_that_chrome_exporters_compute_is_unknown() {
-    // An internal redirect to https: nothing was transferred, yet the head is subtracted.
+fn a_negative_size_is_unknown_whatever_it_is() {
+    // An internal redirect to https: nothing was transferred, yet Chrome's exporters subtract the head.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
-    assert_eq!(bytes(odd.clone()), (310, 0));
-    assert!(error(vec![document(), with(odd, "/response/bodySize", json!(-311))]).contains("-311"));
+    assert_eq!(bytes(odd), (310, 0));
+    let plain = || entry(1, "http://h/x");
+    for size in [json!(-2), json!(-2.0), json!("-2"), json!(i64::MIN), json!(-1e300)] {
+        assert_eq!(bytes(with(plain(), "/response/bodySize", size.clone())), (310, 3000), "{size}");
+        assert_eq!(bytes(with(plain(), "/response/headersSize", size.clone())), (300, 1000), "{size}");
+        assert_eq!(bytes(with(plain(), "/response/_transferSize", size.clone())), (310, 1000), "{size}");
+        assert_eq!(bytes(with(plain(), "/response/content/size", size.clone())), (310, 1000), "{size}");
+        let request = with(with(plain(), "/request/headersSize", size.clone()), "/request/bodySize", size);
+        assert_eq!(page(vec![document(), request]).objects[1].request_head, 400);
+    }
+}
+
+#[test]
+fn numbers_may_be_fractions_or_texts_and_optional_fields_null() {
+    let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(1000.0));
+    let odd = with(with(odd, "/response/status", json!("200")), "/time", json!("50.5"));
+    let odd = with(with(odd, "/response/headersSize", json!("310")), "/request/headersSize", json!(null));
+    assert_eq!(bytes(odd), (310, 1000));
+    let socket = with(entry(1, "http://h/x"), "/response/status", json!("101"));
+    assert_eq!(page(vec![document(), socket]).objects.len(), 1);
+    let mut bare = entry(1, "http://h/x");
+    for (pointer, key) in
+        [("/request", "method"), ("/request", "headers"), ("/response", "redirectURL"), ("", "time")]
+    {
+        bare = with(bare, &format!("{pointer}/{key}"), Value::Null);
+    }
+    bare = with(bare, "/response/content/mimeType", Value::Null);
+    assert_eq!(bytes(bare), (310, 1000));
+    // An aborted request has no response at all.
+    let aborted = with(entry(1, "http://h/x"), "/response", Value::Null);
+    assert!(page(vec![document(), aborted]).warnings[0].contains("got no answer"));
+}
+
+#[test]
+fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
+    let without = |mut entry: Value| {
+        entry.as_object_mut().expect("an object").remove("startedDateTime");
+        entry
+    };
+    let page = page(vec![
+        without(document()),
+        without(entry(3, "http://h/3")),
+        with(entry(1, "http://h/1"), "/startedDateTime", json!("")),
+    ]);
+    let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(names, ["/", "/3", "/1"]);
+    assert_eq!(page.warnings, ["3 of 3 entries have no startedDateTime: raced in the order of the file"]);
+    assert!(page.objects.iter().all(|object| object.think.is_zero()));
+    // One in the middle goes with the one before it, the first one with the first that has a start.
+    let page = self::page(vec![
+        without(document()),
+        entry(4, "http://h/4"),
+        entry(2, "http://h/2"),
+        without(entry(0, "http://h/2b")),
+        entry(3, "http://h/3"),
+    ]);
+    let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(names, ["/2", "/2b", "/3", "/", "/4"]);
+    assert!(page.warnings[0].starts_with("2 of 5 entries have no startedDateTime"), "{:?}", page.warnings);
+    // The time of Unix, in seconds or milliseconds.
+    let unix = |time: Value| with(entry(0, "http://h/x"), "/startedDateTime", time);
+    for time in [json!(1_714_557_600.2), json!(1_714_557_600_200_u64), json!("1714557600200")] {
+        let page = self::page(vec![entry(4, "http://h/4"), unix(time), document()]);
+        assert_eq!(page.objects[1].name, "/x");
+    }
+}
+
+#[test]
+fn a_list_of_hars_of_logs_or_of_entries_is_read() {
+    let one = |url: &str| json!({"log": {"entries": [document(), entry(1, url)]}});
+    let read = |value: &Value, number| read_page("x.har", &value.to_string(), number);
+    let hars = json!([one("http://h/a"), one("http://h/b")]);
+    let logs = json!([one("http://h/a")["log"], one("http://h/b")["log"]]);
+    for list in [hars, logs] {
+        let page = read(&list, None).expect("a page");
+        assert_eq!((page.objects.len(), page.objects[1].name.as_str()), (2, "/a"));
+        assert_eq!(
+            page.warnings,
+            [
+                "2 pages in one file, of which the first is taken: 1 '' (2 entries), 2 '' (2 entries)",
+                "2 of 4 entries: belongs to another page of the file: [2] https://news.example/, [3] http://h/b"
+            ]
+        );
+        assert_eq!(read(&list, Some(2)).expect("a page").objects[1].name, "/b");
+        assert!(read(&list, Some(3)).expect_err("no such page").to_string().contains("no page 3"));
+    }
+    for value in [json!([document(), entry(1, "http://h/a")]), one("http://h/a")["log"].clone()] {
+        let page = read(&value, None).expect("a page");
+        assert_eq!((page.objects.len(), page.warnings.len()), (2, 0));
+    }
+    for (value, told) in [
+        (json!([]), "x.har: an empty list; not a HAR"),
+        (json!([1]), "x.har: not a HAR: there is no 'log' in it"),
+        (
+            json!([one("http://h/"), {}]),
+            "x.har: [1]: no HAR, and no entry: there is no 'log' and no 'request' in it",
+        ),
+        (json!([{"log": {}}]), "x.har: [0].log.entries: missing; not a HAR"),
+        (json!([document(), {"request": {}}]), "x.har: [1].request.url: missing or not a text"),
+        (json!(7), "x.har: not a HAR: there is no 'log' in it"),
+    ] {
+        assert_eq!(read(&value, None).expect_err("refused").to_string(), told);
+    }
+}
+
+#[test]
+fn pages_may_have_numbers_for_names() {
+    let entries =
+        [with(document(), "/pageref", json!(7)), with(entry(1, "http://h/x"), "/pageref", json!(8))];
+    let text =
+        json!({"log": {"pages": [{"id": 8, "title": "B"}, {"id": 7, "title": "A"}], "entries": entries}});
+    let page = read("x.har", &text.to_string()).expect("a page");
+    assert_eq!((page.objects[0].name.as_str(), page.source.as_str()), ("/x", "HAR of B"));
+}
+
+#[test]
+fn a_file_is_read_however_it_is_packed_encoded_and_wrapped() {
+    let text = har(vec![document(), with(entry(1, "http://h/x"), "/comment", json!("SURROGATE"))]);
+    let text = text.replace("SURROGATE", r"\ud83d");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).expect("packed");
+    let gzip = gzip.finish().expect("packed");
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wrapped = format!("onInputData({text});");
+    for bytes in [text.as_bytes(), &gzip, &utf16, wrapped.as_bytes()] {
+        let page = read_bytes("x.har", bytes, None).expect("a page");
+        assert_eq!((page.objects.len(), page.warnings.len()), (2, 0));
+    }
+    let refused = |bytes: &[u8]| read_bytes("x.har", bytes, None).expect_err("refused").to_string();
+    for empty in [&b""[..], b" \n\t", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff\xfe \0\n\0", b"\0\0\0\0\0"] {
+        assert_eq!(refused(empty), "x.har: the file is empty; a HAR was expected", "{empty:?}");
+    }
+    assert!(refused(&gzip[..gzip.len() / 2]).starts_with("x.har: gzip: the file is cut, after "));
+    assert_eq!(
+        refused(b"PK\x03\x04"),
+        "x.har: a zip archive: unpack it, and name the HAR file that is in it"
+    );
+    let cut = refused(&text.as_bytes()[..500]);
+    assert_eq!(
+        cut,
+        "x.har: the file is cut: it ends within its JSON, at line 1 column 500; save or download it again"
+    );
+    let at = text.len() + 1;
+    assert_eq!(
+        refused(format!("{text}{text}").as_bytes()),
+        format!(
+            "x.har: the HAR ends, and at line 1 column {at} there is more, '{{\"log\":{{\"version\":\"1'; remove it: a file is one \
+             HAR"
+        )
+    );
+    let literal = refused(b"onInputData({log: {entries: []}});");
+    assert!(literal.contains("every key in double quotes") && !literal.contains('\n'), "{literal}");
+}
+
+#[test]
+fn a_request_body_that_is_not_sent_whole_is_told() {
+    let post = with(entry(1, "http://h/log"), "/request/method", json!("POST"));
+    let small = page(vec![document(), with(post.clone(), "/request/bodySize", json!(30_000))]);
+    assert_eq!((small.objects[1].request_head, small.warnings.len()), (30_410, 1));
+    let large = page(vec![document(), with(post, "/request/bodySize", json!(100_000))]);
+    assert_eq!(large.objects[1].request_head, MAX_HEAD);
+    let told = format!("1 of 2 entries: {CUT_BODY}: [1] http://h/log");
+    assert!(large.warnings.contains(&told), "{:?}", large.warnings);
 }
 
 #[test]

@@ -33,11 +33,13 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
     let mut objects = vec![site.object("/index.html", &first, None)?];
     let mut files = vec![first];
     let mut placed = BTreeMap::from([("/index.html".to_owned(), 0_usize)]);
-    let (mut elsewhere, mut missing) = (Vec::new(), Vec::new());
+    let (mut elsewhere, mut missing, mut deferred) = (Vec::new(), Vec::new(), Vec::new());
     let mut next = 0;
     while next < files.len() {
         let base = objects[next].name.clone();
-        for address in site.embedded(&files[next], &base, &objects[next].content_type)? {
+        let embedded = site.embedded(&files[next], &base, &objects[next].content_type)?;
+        deferred.extend(embedded.deferred);
+        for address in embedded.targets {
             let Some(target) = address else { continue };
             match target {
                 Target::Elsewhere(url) => elsewhere.push(url),
@@ -59,9 +61,12 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
     }
 
     let mut warnings = Vec::new();
-    for (what, mut list) in
-        [("embedded from elsewhere, left out", elsewhere), ("not on disk, left out", missing)]
-    {
+    let too_far = "of lazy images or frames far below the viewport, not loaded";
+    for (what, mut list) in [
+        ("embedded from elsewhere, left out", elsewhere),
+        ("not on disk, left out", missing),
+        (too_far, deferred),
+    ] {
         list.sort();
         list.dedup();
         if !list.is_empty() {
@@ -136,10 +141,10 @@ impl Site<'_> {
         Ok(object)
     }
 
-    /// What the file `below`, fetched as `path`, embeds; `None` for what needs no fetch.
-    fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Vec<Option<Target>>, PageError> {
+    /// What the file `below`, fetched as `path`, embeds.
+    fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Embedded, PageError> {
         if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
-            return Ok(Vec::new());
+            return Ok(Embedded::default());
         }
         let mut bytes = Vec::new();
         let file = self.root.open(below).and_then(|file| {
@@ -149,10 +154,19 @@ impl Site<'_> {
         let read = file.and_then(|file| file.take(MAX_SCANNED + 1).read_to_end(&mut bytes));
         read.map_err(|why| unreadable(&self.full(below), &why))?;
         if bytes.len() as u64 > MAX_SCANNED {
-            return Ok(Vec::new());
+            return Ok(Embedded::default());
         }
         Ok(embedded(&bytes, path, kind))
     }
+}
+
+/// What a file embeds.
+#[derive(Default)]
+struct Embedded {
+    /// In order; `None` for what needs no fetch.
+    targets: Vec<Option<Target>>,
+    /// Addresses, as written, of what a browser would load later only.
+    deferred: Vec<String>,
 }
 
 /// Where an embedded address points.
@@ -164,25 +178,22 @@ enum Target {
 }
 
 /// What a document with `bytes`, fetched as `path`, embeds.
-fn embedded(bytes: &[u8], path: &str, kind: &str) -> Vec<Option<Target>> {
-    let (base, addresses) = if kind == "text/css" {
-        (None, embed::in_css(bytes))
+fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
+    let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
+        embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }
     } else {
-        let found = embed::in_html(bytes);
-        (found.base, found.addresses)
+        embed::in_html(bytes)
     };
     let base = match base.map(|base| resolve(path, &base)) {
         Some(Some(Target::Here(base))) => base,
         // Everything relative is relative to another host.
         Some(Some(Target::Elsewhere(base))) => {
-            return addresses
-                .iter()
-                .map(|address| Some(Target::Elsewhere(format!("{base}{address}"))))
-                .collect();
+            let far = |address: &String| Some(Target::Elsewhere(format!("{base}{address}")));
+            return Embedded { targets: addresses.iter().map(far).collect(), deferred };
         }
         Some(None) | None => path.to_owned(),
     };
-    addresses.iter().map(|address| resolve(&base, address)).collect()
+    Embedded { targets: addresses.iter().map(|address| resolve(&base, address)).collect(), deferred }
 }
 
 /// `address` as seen from the document at the absolute path `base`.
@@ -358,6 +369,33 @@ mod tests {
         assert_eq!(page.warnings.len(), 2, "{:?}", page.warnings);
         assert!(page.warnings[0].contains("1 addresses embedded from elsewhere"), "{:?}", page.warnings);
         assert!(page.warnings[1].contains("/gone.png") && page.warnings[1].contains("/etc/passwd"));
+    }
+
+    #[test]
+    fn images_are_chosen_as_by_a_browser() {
+        let site = Scratch::new(
+            "pictures",
+            &[
+                (
+                    "index.html",
+                    "<picture><source srcset=big.webp type=image/webp><img src=fallback.jpg></picture>
+                     <img src=lo.png srcset='one.png 1x, two.png 2x'><div style=height:5000px></div><img loading=lazy src=far.png>",
+                ),
+                ("big.webp", "1"),
+                ("fallback.jpg", "12"),
+                ("lo.png", "123"),
+                ("one.png", "1234"),
+                ("two.png", "12345"),
+                ("far.png", "123456"),
+            ],
+        );
+        let page = load(&site.0).expect("a page");
+        let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(names, ["/index.html", "/big.webp", "/one.png"]);
+        assert_eq!(
+            page.warnings,
+            ["1 addresses of lazy images or frames far below the viewport, not loaded: far.png"]
+        );
     }
 
     #[test]

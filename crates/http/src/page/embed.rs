@@ -1,10 +1,18 @@
 //! What a document embeds: the addresses that a browser fetches on its own
 //! account when it shows an HTML or CSS file.
 //!
-//! Scripts are not run, so what they would fetch is not seen. Of several
-//! candidates (`srcset`, `<source>`) the one that every browser falls back to
-//! is taken.
+//! Scripts are not run, so what they would fetch is not seen. Of the candidates of
+//! an image (`srcset`, `<picture>`) the one is taken that Chromium takes in a
+//! viewport of 1280 by 720 pixels at one device pixel for each of CSS (`srcset`,
+//! `media`, `length`). Images and frames with `loading=lazy` are fetched where
+//! the document puts them near the viewport (`flow`).
 
+mod flow;
+mod length;
+mod media;
+mod srcset;
+
+use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
 /// What an HTML document embeds.
@@ -14,6 +22,8 @@ pub struct Embeds {
     pub base: Option<String>,
     /// Addresses as written, in order, repetitions included.
     pub addresses: Vec<String>,
+    /// Those of lazy images and frames that are too far below the viewport, or not displayed: they are not fetched.
+    pub deferred: Vec<String>,
 }
 
 /// What the HTML document `html` embeds. Never fails: HTML cannot be wrong.
@@ -21,45 +31,34 @@ pub struct Embeds {
 pub fn in_html(html: &[u8]) -> Embeds {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
-    let mut found = Embeds::default();
-    // What stands in <noscript> and <template> is not fetched by a browser that runs scripts.
-    let mut inert = 0_usize;
-    let mut in_style = false;
-    let mut media: Option<Media> = None;
+    let mut document = Document::default();
     for token in Tokenizer::new_with_emitter(html, emitter) {
         let Ok(token) = token;
         match token {
             Token::StartTag(tag) => {
                 let name = tag.name.to_ascii_lowercase();
-                match name.as_slice() {
-                    b"noscript" | b"template" if !tag.self_closing => inert += 1,
-                    _ if inert > 0 => {}
-                    b"style" => in_style = true,
-                    b"base" if found.base.is_none() => found.base = text(&tag, b"href"),
-                    b"video" | b"audio" => {
-                        media = Some(Media { has_source: text(&tag, b"src").is_some() });
-                        of_tag(&name, &tag, &mut found.addresses);
-                    }
-                    b"source" => {
-                        // <picture>'s sources are alternatives to its <img>, which is taken.
-                        let Some(media) = media.as_mut().filter(|media| !media.has_source) else { continue };
-                        media.has_source = true;
-                        found.addresses.extend(text(&tag, b"src"));
-                    }
-                    _ => of_tag(&name, &tag, &mut found.addresses),
-                }
+                document.begin(&name, &tag);
             }
-            Token::EndTag(tag) => match tag.name.to_ascii_lowercase().as_slice() {
-                b"noscript" | b"template" => inert = inert.saturating_sub(1),
-                b"style" => in_style = false,
-                b"video" | b"audio" => media = None,
-                _ => {}
-            },
-            Token::String(css) if in_style && inert == 0 => found.addresses.extend(in_css(&css)),
+            Token::EndTag(tag) => document.end(&tag.name.to_ascii_lowercase()),
+            Token::String(text) => document.text(&text),
             _ => {}
         }
     }
-    found
+    document.found
+}
+
+/// A document that is read from its beginning.
+#[derive(Default)]
+struct Document {
+    found: Embeds,
+    flow: Flow,
+    /// Elements that are open whose content is not fetched by a browser that runs scripts.
+    inert: usize,
+    in_style: bool,
+    /// A script or a title is open: its text is not shown.
+    in_unseen: bool,
+    media: Option<Media>,
+    picture: Option<Picture>,
 }
 
 /// An open `<video>` or `<audio>`.
@@ -67,43 +66,180 @@ struct Media {
     has_source: bool,
 }
 
+/// An open `<picture>`, and the first of its sources that can be used.
+#[derive(Default)]
+struct Picture {
+    chosen: Option<Source>,
+}
+
+/// A source of a picture: a set of candidates and the width that they are for.
+struct Source {
+    srcset: String,
+    sizes: Option<String>,
+}
+
+impl Document {
+    fn begin(&mut self, name: &[u8], tag: &StartTag<()>) {
+        if matches!(name, b"noscript" | b"template") && !tag.self_closing {
+            self.inert += 1;
+            return;
+        }
+        if self.inert > 0 {
+            return;
+        }
+        let style = text(tag, b"style");
+        self.flow.begin(name, style.as_deref(), tag.attributes.contains_key(&b"hidden"[..]));
+        match name {
+            b"style" => self.in_style = true,
+            b"script" | b"title" | b"iframe" if !tag.self_closing => self.in_unseen = true,
+            b"base" if self.found.base.is_none() => self.found.base = text(tag, b"href"),
+            b"picture" => self.picture = Some(Picture::default()),
+            b"video" | b"audio" => self.media = Some(Media { has_source: text(tag, b"src").is_some() }),
+            _ => {}
+        }
+        match name {
+            b"source" => self.source(tag),
+            b"img" => self.image(tag, style.as_deref()),
+            b"iframe" => {
+                let address = text(tag, b"src");
+                self.placed(address, tag, style.as_deref(), (300.0, 150.0), LAZY_FRAME_MARGIN);
+            }
+            _ => of_tag(name, tag, &mut self.found.addresses),
+        }
+        if let Some(style) = style {
+            self.found.addresses.extend(in_css(style.as_bytes()));
+        }
+    }
+
+    fn end(&mut self, name: &[u8]) {
+        match name {
+            b"noscript" | b"template" => self.inert = self.inert.saturating_sub(1),
+            b"style" => self.in_style = false,
+            b"script" | b"title" | b"iframe" => self.in_unseen = false,
+            b"video" | b"audio" => self.media = None,
+            b"picture" => self.picture = None,
+            _ => {}
+        }
+        if self.inert == 0 {
+            self.flow.end(name);
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        if self.inert > 0 {
+        } else if self.in_style {
+            self.found.addresses.extend(in_css(text));
+        } else if !self.in_unseen {
+            self.flow.text(text);
+        }
+    }
+
+    /// A `<source>`: of an open video, which plays its first, or of a picture, which shows the first that can be used.
+    fn source(&mut self, tag: &StartTag<()>) {
+        if let Some(media) = &mut self.media {
+            if !media.has_source {
+                media.has_source = true;
+                self.found.addresses.extend(text(tag, b"src"));
+            }
+            return;
+        }
+        let Some(picture) = self.picture.as_mut().filter(|picture| picture.chosen.is_none()) else { return };
+        let Some(srcset) = text(tag, b"srcset") else { return };
+        let sizes = text(tag, b"sizes");
+        let is_usable = srcset::is_usable(text(tag, b"type").as_deref(), text(tag, b"media").as_deref());
+        if is_usable && srcset::choose(None, Some(&srcset), sizes.as_deref(), None).is_some() {
+            picture.chosen = Some(Source { srcset, sizes });
+        }
+    }
+
+    fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
+        let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
+        let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
+        // A layout would say how wide a lazy image is; without one, its width or that of the viewport.
+        let auto = (is_lazy(tag) && width > 0.0).then_some(width);
+        let address = match source {
+            Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
+            None => {
+                let [src, srcset, sizes] = [&b"src"[..], b"srcset", b"sizes"].map(|key| text(tag, key));
+                srcset::choose(src.as_deref(), srcset.as_deref(), sizes.as_deref(), auto)
+            }
+        };
+        self.placed(address, tag, style, (0.0, 0.0), LAZY_IMAGE_MARGIN);
+    }
+
+    /// Something that takes room and is fetched, unless it is lazy and far; `size`: what it has without attributes.
+    fn placed(
+        &mut self,
+        address: Option<String>,
+        tag: &StartTag<()>,
+        style: Option<&str>,
+        size: (f64, f64),
+        margin: f64,
+    ) {
+        let (width, height) =
+            flow::size(text(tag, b"width").as_deref(), text(tag, b"height").as_deref(), style);
+        let or = |given: f64, default: f64| if given > 0.0 { given } else { default };
+        let is_hidden = self.flow.is_hidden()
+            || tag.attributes.contains_key(&b"hidden"[..])
+            || style.is_some_and(flow::is_not_displayed);
+        let is_fetched = if is_hidden {
+            !is_lazy(tag)
+        } else {
+            let top = self.flow.place(or(width, size.0), or(height, size.1));
+            !is_lazy(tag) || flow::is_near(top, margin)
+        };
+        let list = if is_fetched { &mut self.found.addresses } else { &mut self.found.deferred };
+        list.extend(address);
+    }
+}
+
+fn is_lazy(tag: &StartTag<()>) -> bool {
+    text(tag, b"loading").is_some_and(|loading| loading.eq_ignore_ascii_case("lazy"))
+}
+
 fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
     let attribute = |key: &[u8]| text(tag, key);
     match name {
-        b"img" => {
-            found.extend(attribute(b"src").or_else(|| attribute(b"srcset").and_then(|s| first_candidate(&s))))
-        }
-        b"script" | b"iframe" | b"frame" | b"embed" | b"track" | b"audio" => found.extend(attribute(b"src")),
+        b"script" | b"frame" | b"embed" | b"track" | b"audio" => found.extend(attribute(b"src")),
         b"video" => found.extend([attribute(b"poster"), attribute(b"src")].into_iter().flatten()),
         b"input" if attribute(b"type").is_some_and(|kind| kind.eq_ignore_ascii_case("image")) => {
             found.extend(attribute(b"src"));
         }
         b"object" => found.extend(attribute(b"data")),
         b"image" | b"use" => found.extend(attribute(b"href").or_else(|| attribute(b"xlink:href"))),
-        b"link" => {
-            let rel = attribute(b"rel").unwrap_or_default().to_ascii_lowercase();
-            let fetched = ["stylesheet", "icon", "preload", "modulepreload", "manifest"];
-            if rel.split_ascii_whitespace().any(|word| fetched.contains(&word)) {
-                found.extend(attribute(b"href"));
-            }
-        }
+        b"link" => found.extend(link(tag)),
         b"body" | b"table" | b"td" | b"th" => found.extend(attribute(b"background")),
         _ => {}
     }
-    if let Some(style) = attribute(b"style") {
-        found.extend(in_css(style.as_bytes()));
+}
+
+/// What a `<link>` fetches.
+fn link(tag: &StartTag<()>) -> Option<String> {
+    let rel = text(tag, b"rel").unwrap_or_default().to_ascii_lowercase();
+    let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
+    let fetched = ["stylesheet", "icon", "modulepreload", "manifest"];
+    if has("preload") && !fetched.iter().any(|word| has(word)) {
+        // Of a preload the medium and the type decide; a style sheet for another medium is fetched all the same.
+        let is_image = text(tag, b"as").is_some_and(|kind| kind.eq_ignore_ascii_case("image"));
+        let kind = text(tag, b"type").filter(|_| is_image);
+        if !srcset::is_usable(kind.as_deref(), text(tag, b"media").as_deref()) {
+            return None;
+        }
+        let [href, srcset, sizes] = [&b"href"[..], b"imagesrcset", b"imagesizes"].map(|key| text(tag, key));
+        return srcset::choose(
+            href.as_deref(),
+            srcset.filter(|_| is_image).as_deref(),
+            sizes.as_deref(),
+            None,
+        );
     }
+    text(tag, b"href").filter(|_| fetched.iter().any(|word| has(word)))
 }
 
 /// The attribute's value without the white space around it; `None` if absent or empty.
 fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
     let value = String::from_utf8_lossy(tag.attributes.get(key)?).trim().to_owned();
     (!value.is_empty()).then_some(value)
-}
-
-fn first_candidate(srcset: &str) -> Option<String> {
-    let candidate = srcset.trim_start_matches([',', ' ', '\n', '\t']).split_ascii_whitespace().next()?;
-    Some(candidate.trim_end_matches(',').to_owned())
 }
 
 /// The addresses in `url(…)` and `@import "…"` of a style sheet.
@@ -192,12 +328,66 @@ mod tests {
         let found = html(
             r#"<!doctype html><LINK REL="shortcut ICON" href=a><link rel=stylesheet href='b'><link rel=canonical href=no>
             <script src=c></script><script>document.write('<img src=no>')</script>
-            <body background=d><img src=" e "><img srcset="f 1x, no 2x"><picture><source srcset=no><img src=g></picture>
+            <body background=d><img src=" e "><img srcset="f 1x, no 2x"><picture><source srcset=g><img src=no></picture>
             <iframe src=h></iframe><video poster=i><source src=j><source src=no></video><audio src=k><source src=no></audio>
             <input type=IMAGE src=l><input src=no><object data=m></object><embed src=n><!-- <img src=no> -->
             <p style="background: url(o)"><a href=no>x</a><img><img src="">"#,
         );
         assert_eq!(found.concat(), "abcdefghijklmno");
+    }
+
+    #[test]
+    fn a_picture_shows_its_first_source_that_can_be_used() {
+        let picture = |sources: &str| {
+            html(&format!("<picture>{sources}<img src=img srcset='two 2x'></picture>")).concat()
+        };
+        assert_eq!(picture("<source srcset=webp type=image/webp>"), "webp");
+        assert_eq!(picture("<source srcset=jxl type=image/jxl><source srcset=avif type=image/avif>"), "avif");
+        assert_eq!(
+            picture("<source srcset=small media='(max-width: 600px)'><source srcset=x media=print>"),
+            "img"
+        );
+        assert_eq!(picture("<source src=no><source srcset=''><source srcset='no 1y'>"), "img");
+        assert_eq!(picture("<source srcset='s 320w, l 1280w' sizes='(min-width: 9px) 300px'>"), "s");
+        assert_eq!(picture("<source srcset='a 2x, b 1x'><source srcset=no>"), "b");
+        // The sources of one picture are not those of the next, nor do they count without an image.
+        assert_eq!(html("<picture><source srcset=no></picture><img src=a>").concat(), "a");
+        assert_eq!(
+            html("<source srcset=no><img src=a><picture><img src=b><source srcset=no></picture>").concat(),
+            "ab"
+        );
+        assert_eq!(html("<img src=lo srcset='one 1x, two 2x'>").concat(), "one");
+    }
+
+    #[test]
+    fn preloads_are_chosen_as_images_are() {
+        let found = html(
+            "<link rel=preload as=image href=no imagesrcset='a 1x, no 2x'><link rel=preload href=no media='(max-width: 9px)'>
+             <link rel=preload as=image type=image/jxl href=no><link rel=preload as=font type=font/woff2 href=b>
+             <link rel=stylesheet media=print href=c>",
+        );
+        assert_eq!(found.concat(), "abc");
+    }
+
+    #[test]
+    fn lazy_images_far_below_the_viewport_are_not_fetched() {
+        let found = in_html(
+            b"<img loading=lazy src=a><div style='height: 1970px'></div><img loading=LAZY src=b><iframe loading=lazy src=c height=800>
+              </iframe><br><iframe src=d></iframe><img src=e width=100 height=100><br><img loading=lazy src=f1><p>text
+              <picture><source srcset=f2><img loading=lazy src=no></picture><div style='height:1000px'></div>
+              <iframe loading=lazy src=f3></iframe><img loading=eager src=f><div hidden><img src=g><img loading=lazy src=f4></div>
+              <img loading=lazy style='display: none' src=f5>",
+        );
+        assert_eq!(found.addresses.concat(), "abcdefg");
+        assert_eq!(found.deferred.concat(), "f1f2f3f4f5");
+        // Without heights nothing is far, as before a layout has any.
+        let many = "<img loading=lazy src=a>".repeat(100);
+        assert_eq!(html(&many).len(), 100);
+        let many = "<img loading=lazy src=a width=1200 height=197>".repeat(100);
+        assert_eq!(html(&many).len(), 11);
+        // `sizes=auto` is for lazy images alone.
+        let auto = "src=lo srcset='s 300w, l 1280w' sizes=auto width=300";
+        assert_eq!(html(&format!("<img loading=lazy {auto}><img {auto}>")).concat(), "sl");
     }
 
     #[test]

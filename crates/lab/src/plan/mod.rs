@@ -275,6 +275,29 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     Ok(())
 }
 
+/// What the traces of a plan have beside rates.
+#[derive(Default)]
+struct Recorded {
+    rtt: bool,
+    loss: bool,
+}
+
+/// What the traces have that `draft` names: a column takes the place of a default. Those that cannot be read have nothing;
+/// who reads them for the network says why.
+fn recorded(draft: &Draft) -> Recorded {
+    let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
+    let given = draft.given.iter().filter(|given| is_trace(given.key.name)).flat_map(|given| &given.levels);
+    let own = draft.paths.iter().flat_map(|path| &path.entries).filter(|(key, _)| is_trace(key));
+    let mut recorded = Recorded::default();
+    for name in given.chain(own.flat_map(|(_, levels)| levels)) {
+        if let Ok(trace) = Sources::default().trace(name) {
+            recorded.rtt |= trace.delays().is_some();
+            recorded.loss |= trace.losses().is_some();
+        }
+    }
+    recorded
+}
+
 /// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow. What a default is hangs
 /// on nothing that is said of other things, so that naming one changes nothing.
 fn completed(mut draft: Draft, transports: &Transports) -> Draft {
@@ -291,12 +314,13 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         }
     };
     let drawn = draft.value("population").is_some();
+    let recorded = recorded(&draft);
     if !spoken(&draft, &["preset"]) {
         let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"];
         if !drawn && !spoken(&draft, &rate) {
             add(&mut draft, "rate", &["10mbit"]);
         }
-        if !drawn && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
+        if !drawn && !recorded.rtt && !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
             add(&mut draft, "rtt", &["80ms"]);
         }
         for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
@@ -305,7 +329,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
                 add(&mut draft, name, &[value]);
             }
         }
-        if !drawn && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
+        if !drawn && !recorded.loss && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
             // Two points: what loss does is part of every answer.
             add(&mut draft, "loss", &["0", "1%"]);
         }

@@ -4,6 +4,7 @@
 use super::error::PlanError;
 use super::file;
 use anabranch_base::spelling::hint;
+use anabranch_http::har;
 use anabranch_http::page::shipped;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -42,41 +43,65 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
         };
     }
     let bytes = file::bytes(name, file::MAX_PLAN).map_err(wrong)?;
-    let content = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).trim_ascii_start();
+    // Not all of the file may be there, so a fault at its end is for those who read the whole.
+    let unpacked = har::file::unpack(bytes.as_slice(), bytes.len() as u64, file::MAX_PLAN);
+    let (packed, bytes) = match unpacked {
+        Ok(unpacked) => (unpacked.bytes != bytes, unpacked.bytes),
+        Err(why) => return Err(wrong(why.to_string())),
+    };
     if CAPTURES.iter().any(|magic| bytes.starts_with(magic)) {
         return Err(wrong(format!("a capture: anabranch decode {name} reads it")));
     }
-    match content.first() {
-        Some(b'{') => json(name, content),
+    if bytes.is_empty() && packed {
+        // What is wrong with it, the reader of pages says.
+        return Ok(Named::Page);
+    }
+    let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
+    let is_large = bytes.len() as u64 > file::MAX_PLAN;
+    let text = har::file::text(bytes.clone()).map_err(wrong)?;
+    let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
+    match content.as_bytes().first() {
+        None => Err(wrong(
+            "the file is empty; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page".to_owned(),
+        )),
+        Some(b'{') => json(name, content.as_bytes()),
+        Some(b'[') if is_list(content) => Ok(Named::Page),
         Some(b'<') => Err(wrong(
             "HTML: name the directory that has it as index.html, or save the page as HAR with the browser's developer \
              tools"
                 .to_owned(),
         )),
-        _ => file::text(bytes, file::MAX_PLAN).map(Named::Plan).map_err(wrong),
+        // JavaScript around JSON may look like TOML in its first words, and no more.
+        _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(Named::Page),
+        _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
+        _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(Named::Plan).map_err(wrong),
+        _ => Ok(Named::Plan(text)),
     }
 }
 
-/// How captures begin: pcapng, pcap in either byte order and either resolution, and gzip, in which they may be.
-const CAPTURES: [&[u8]; 6] = [
-    b"\x0a\x0d\x0d\x0a",
-    b"\xa1\xb2\xc3\xd4",
-    b"\xd4\xc3\xb2\xa1",
-    b"\xa1\xb2\x3c\x4d",
-    b"\x4d\x3c\xb2\xa1",
-    b"\x1f\x8b",
-];
+/// Whether a text that begins with `[` is a list of JSON, and no table of TOML.
+fn is_list(content: &str) -> bool {
+    let first = content.trim_start_matches(|letter: char| letter == '[' || letter.is_whitespace());
+    first.starts_with(['{', ']'])
+}
+
+/// How captures begin: pcapng, and pcap in either byte order and either resolution.
+const CAPTURES: [&[u8]; 5] =
+    [b"\x0a\x0d\x0d\x0a", b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1"];
 
 /// What tells the kinds of JSON apart.
 #[derive(Deserialize)]
 struct Top {
     log: Option<IgnoredAny>,
+    entries: Option<IgnoredAny>,
     schema: Option<String>,
 }
 
 fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
     // What cannot be read here, or is larger than plans are, the reader of pages has its own words for.
-    let Ok(Top { log: None, schema }) = serde_json::from_slice(content) else { return Ok(Named::Page) };
+    let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
+        return Ok(Named::Page);
+    };
     let what = match schema.as_deref() {
         Some(schema) if schema.starts_with("anabranch.race/") => {
             format!("a result of race: --compare {name} compares with it")
@@ -123,13 +148,41 @@ mod tests {
         assert_eq!(file("site.toml", b"\xef\xbb\xbf {\"log\": {\"entries\": []}}"), Ok(Named::Page));
         assert_eq!(file("plan.har", b"rate = '1mbit'\n"), Ok(Named::Plan("rate = '1mbit'\n".to_owned())));
         assert_eq!(file("cut.har", b"{\"log\": {\"entr"), Ok(Named::Page));
+        for content in [
+            &b"onInputData({\"log\": {}});"[..],
+            b"var har = {\"log\": {}};",
+            b"[{\"log\": {}}]",
+            b"[ [] ]",
+            b"[]",
+            b"{\"version\": \"1.2\", \"entries\": []}",
+            b"{\0\"\0l\0o\0g\0\"\0:\0{\0}\0}\0",
+            b"\x1f\x8b\x08\0\0\0\0\0\x02\xff\xab\x56\xca\xc9\x4f\x57\xb2\xaa\xae\xad\x05\0\x0c\xe3\x79\x66\x0a\0\0\0",
+        ] {
+            assert_eq!(file("page", content), Ok(Named::Page), "{content:x?}");
+        }
+        for plan in [
+            "[[expect]]\n",
+            "[x]\n",
+            "transport = [{ name = 'tcp' }]\n",
+            "# only this\n",
+            "a = 'cb({\"b\":1})'\n",
+        ] {
+            assert_eq!(file("plan", plan.as_bytes()), Ok(Named::Plan(plan.to_owned())));
+        }
+        let utf16: Vec<u8> = "rate = '1mbit'\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(file("utf16", &utf16), Ok(Named::Plan("rate = '1mbit'\n".to_owned())));
         for (name, content, word) in [
             ("results.json", &b"{\"schema\": \"anabranch.race/9\"}"[..], "--compare"),
             ("load.json", b"{\"schema\": \"anabranch.load/1\"}", "anabranch.load/1"),
             ("some.json", b"{\"a\": 1}", "no 'log'"),
             ("page", b"<!doctype html>", "index.html"),
             ("x.pcapng", b"\x0a\x0d\x0d\x0a....", "anabranch decode"),
-            ("y", b"\xff\xfe", "not UTF-8"),
+            ("y", b"rate = '\xff\xfe'", "not UTF-8"),
+            ("x.zip", b"PK\x03\x04", "a zip archive: unpack it"),
+            ("empty.toml", b"", "the file is empty"),
+            ("blank.har", b" \n\t\r\n", "the file is empty"),
+            ("mark", b"\xef\xbb\xbf\n", "the file is empty"),
+            ("mark16", b"\xff\xfe\n\0", "the file is empty"),
         ] {
             let error = file(name, content).expect_err(name);
             assert!(error.contains(word) && !error.contains('\n'), "{error}");

@@ -187,5 +187,14 @@ fn one_line(link: &LinkSpec) -> String {
         let one_way = format!("delay {}", format_span(link.up.delay));
         text = text.replace(&one_way, &format!("rtt {}", format_span(link.rtt())));
     }
+    let traces = [&link.up, &link.down].map(|side| side.trace.as_ref().and_then(|spec| spec.trace.as_ref()));
+    for (what, has) in [
+        ("rtt", traces.iter().flatten().any(|trace| trace.delays().is_some())),
+        ("loss", traces.iter().flatten().any(|trace| trace.losses().is_some())),
+    ] {
+        if has {
+            text += &format!(", {what} of the trace");
+        }
+    }
     text.strip_prefix("rate ").map_or(text.clone(), str::to_owned)
 }

@@ -59,12 +59,17 @@ fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
 }
 
 fn capacity(side: &DirectionSpec) -> Capacity {
-    let capacity = match (&side.trace, side.rate.first()) {
-        (Some(spec), _) if spec.trace.is_some() => {
-            let times = spec.trace.as_ref().map(|trace| trace.times_ms()).unwrap_or_default();
-            let times: Vec<u64> = times.iter().map(|ms| u64::from(*ms)).collect();
-            Capacity::opportunities(&times, OPPORTUNITY_BYTES)
+    let trace = side.trace.as_ref().and_then(|spec| spec.trace.as_ref());
+    let recorded = trace.and_then(|trace| match (trace.opportunities(), trace.rates()) {
+        (Some(opportunities), _) => {
+            let times: Vec<u64> = opportunities.times_ms().iter().map(|ms| u64::from(*ms)).collect();
+            Some(Capacity::opportunities(&times, OPPORTUNITY_BYTES))
         }
+        (None, Some(rates)) => Some(Capacity::repeating(rates.steps().to_vec(), rates.period())),
+        (None, None) => None,
+    });
+    let capacity = match (recorded, side.rate.first()) {
+        (Some(capacity), _) => capacity,
         (_, None) => Capacity::constant(limit::UNLIMITED),
         (_, Some(rate)) => {
             let later = side.rate.changes().iter().map(|(at, rate)| (at.as_nanos(), net_rate(side, *rate)));

@@ -180,6 +180,7 @@ fn loss(spec: &LossSpec) -> f64 {
     match spec {
         LossSpec::None | LossSpec::List(_) => 0.0,
         LossSpec::Bernoulli(share) => share.as_f64(),
+        LossSpec::Recorded(losses) => losses.mean(),
         LossSpec::Nth { every, .. } => 1.0 / *every as f64,
         LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
             let (bad, good) = (to_bad.as_f64(), to_good.as_f64());

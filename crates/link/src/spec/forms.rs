@@ -7,6 +7,7 @@ use crate::queue::Limit;
 use crate::queue::codel::CodelConfig;
 use crate::queue::pie::PieConfig;
 use crate::queue::red::RedConfig;
+use crate::trace::series::Series;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::units::{did_you_mean, format_span, parse_span};
 use anabranch_base::{BitRate, Bytes, Ratio};
@@ -122,6 +123,8 @@ pub enum LossSpec {
     },
     /// The packets of these numbers, counted from 1, sorted.
     List(Vec<u64>),
+    /// Each packet with the probability that a trace has recorded.
+    Recorded(Series<Ratio>),
 }
 
 impl FromStr for LossSpec {
@@ -194,6 +197,7 @@ impl fmt::Display for LossSpec {
                 let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 write!(f, "list:{}", numbers.join("/"))
             }
+            Self::Recorded(_) => f.write_str("recorded"),
         }
     }
 }

@@ -188,10 +188,10 @@ impl LinkSpec {
         let collides = matches!(self.half_duplex, HalfDuplex::Contention(_));
         collides
             || [&self.up, &self.down].into_iter().any(|side| {
-                let loss = match side.loss {
+                let loss = match &side.loss {
                     LossSpec::None | LossSpec::List(_) => false,
                     LossSpec::Nth { first, .. } => first.is_none(),
-                    LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } => true,
+                    LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } | LossSpec::Recorded(_) => true,
                 };
                 // Fair queues are hashed, the others drop by chance.
                 let queue =
@@ -230,21 +230,48 @@ impl LinkSpec {
         self.down.outages.push(down);
     }
 
-    /// Fills in the trace files' contents, which `read` fetches by name.
+    /// Fills in the trace files' contents, which `read` fetches by name. Recorded round trips and losses take the place of
+    /// the delay and of the loss; the delay is then the shortest of them.
     ///
     /// # Errors
-    /// What `read` says, or what is wrong with a file.
+    /// What `read` says, what is wrong with a file, or what is given beside a column that says it.
     pub fn load_traces(
         &mut self,
         mut read: impl FnMut(&str) -> Result<Trace, String>,
     ) -> Result<(), SpecError> {
-        for direction in [&mut self.up, &mut self.down] {
-            if let Some(spec) = &mut direction.trace
-                && spec.trace.is_none()
-            {
-                let trace = read(&spec.file).map_err(|e| SpecError(format!("trace '{}': {e}", spec.file)))?;
-                spec.trace = Some(trace);
+        let given = &self.given;
+        for (side, direction) in [("up", &mut self.up), ("down", &mut self.down)] {
+            let Some(spec) = &mut direction.trace else { continue };
+            if spec.trace.is_some() {
+                continue;
             }
+            let wrong = |why: String| SpecError(format!("trace '{}': {why}", spec.file));
+            let trace = read(&spec.file).map_err(wrong)?;
+            let by_hand = |keys: &[&str]| {
+                let is_of_side = |key: &str| {
+                    keys.iter()
+                        .any(|name| key == *name || key.strip_prefix(side) == Some(&format!("-{name}")))
+                };
+                given.iter().find(|key| is_of_side(key))
+            };
+            let beside = |column: &str, key: &str| {
+                Err(wrong(format!("its column {column} says what {key} would: leave out one of them")))
+            };
+            if let Some(delays) = trace.delays() {
+                if let Some(key) = by_hand(&["rtt", "delay"]) {
+                    return beside("rtt", key);
+                }
+                let least = delays.steps().iter().map(|(_, nanos)| *nanos).min().unwrap_or(0);
+                direction.delay = Duration::from_nanos(least);
+            }
+            if let Some(losses) = trace.losses() {
+                if let Some(key) = by_hand(&["loss"]) {
+                    return beside("loss", key);
+                }
+                let has_loss = losses.steps().iter().any(|(_, loss)| *loss != Ratio::ZERO);
+                direction.loss = if has_loss { LossSpec::Recorded(losses.clone()) } else { LossSpec::None };
+            }
+            spec.trace = Some(trace);
         }
         Ok(())
     }

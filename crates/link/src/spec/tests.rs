@@ -174,6 +174,62 @@ fn a_trace_is_read_by_the_caller() {
     }
 }
 
+/// Packets of 1500 bytes that enter at these milliseconds: when each comes out, in milliseconds, and how many are lost.
+fn passed(link: &LinkSpec, at_ms: &[u64]) -> (Vec<f64>, u64) {
+    let (mut up, _) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
+    let mut out = Vec::new();
+    let mut run = |up: &mut crate::Chain<Blank>, now: Instant| {
+        while let Some(at) = up.next().filter(|at| *at <= now) {
+            while up.pop(at).is_some() {
+                out.push(at.as_nanos() as f64 / 1e6);
+            }
+        }
+    };
+    for at in at_ms {
+        run(&mut up, Instant::from_millis(*at));
+        up.push(Instant::from_millis(*at), Blank::new(1500));
+    }
+    run(&mut up, Instant::from_millis(1_000_000));
+    (out, up.meter().lost().packets)
+}
+
+#[test]
+fn a_trace_in_columns_has_its_own_delay_and_loss() {
+    let text = "time_s,rate_mbps,rtt_ms,loss_percent\n0,12,40,0\n1,1.2,100,100\n2,12,40,0\n3,0,40,0\n";
+    let read = |_: &str| Trace::parse(text).map_err(|error| error.to_string());
+    let mut link = parse("trace=walk");
+    link.load_traces(read).expect("it is right");
+    assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
+    assert!(link.has_chance());
+    // 1 ms of 12 Mbit/s and 20 ms; lost at 1.5 s; nothing passes from 3 s to 4 s, and then the trace begins again.
+    assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
+    assert_eq!(link.to_string().split(',').next(), Some("trace=walk"));
+    assert!(!link.to_string().contains("loss") && !link.to_string().contains("delay"), "{link}");
+
+    let mut plain = parse("down-trace=walk,rtt=10ms");
+    plain
+        .load_traces(|_| Trace::parse("0 12000000\n1 0\n").map_err(|error| error.to_string()))
+        .expect("it is right");
+    assert_eq!((plain.rtt(), plain.has_chance()), (Duration::from_millis(10), false));
+    for (text, told) in [
+        ("trace=walk,rtt=10ms", "trace 'walk': its column rtt says what rtt would: leave out one of them"),
+        (
+            "trace=walk,down-delay=10ms",
+            "trace 'walk': its column rtt says what down-delay would: leave out one of them",
+        ),
+        (
+            "up-trace=walk,loss=1%",
+            "trace 'walk': its column loss says what loss would: leave out one of them",
+        ),
+    ] {
+        assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), told);
+    }
+    // The other direction keeps its own.
+    let mut half = parse("up-trace=walk,down-loss=1%,down-delay=7ms");
+    half.load_traces(read).expect("it is right");
+    assert_eq!(half.rtt(), Duration::from_millis(27));
+}
+
 #[test]
 fn the_first_packet_of_nth_follows_from_the_seed() {
     let lost = |text: &str, seed| {

@@ -143,6 +143,47 @@ mod tests {
     }
 
     #[test]
+    fn the_last_place_is_free_and_the_next_is_none() {
+        let here = IpAddr::from([10, 0, 0, 1]);
+        let mut entrance = Entrance { waiting: MOST_WAITING - 1, ..Entrance::default() };
+        assert_eq!((entrance.is_free(), entrance.room(at(0), here)), (true, Room::Free));
+        entrance.waiting = MOST_WAITING;
+        assert_eq!((entrance.is_free(), entrance.room(at(0), here)), (false, Room::None));
+        entrance.waiting = 0;
+        for number in 0..MAX_HALF_OPEN as u64 {
+            assert!(entrance.is_free(), "{number} handshakes");
+            entrance.insert(at(0), Id(number), here);
+        }
+        assert!(!entrance.is_free());
+    }
+
+    /// The room for a newcomer of network 0 after five seconds, when each network has this many handshakes.
+    fn room_beside(handshakes: &[usize]) -> Room {
+        let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
+        let mut entrance = Entrance::default();
+        for (network, count) in handshakes.iter().enumerate() {
+            for _ in 0..*count {
+                entrance.insert(at(0), Id(entrance.under_way() as u64), ip(network));
+            }
+        }
+        assert_eq!(entrance.under_way(), MAX_HALF_OPEN);
+        entrance.room(at(5), ip(0))
+    }
+
+    #[test]
+    fn a_network_gives_way_early_above_an_eighth_of_all_and_twice_the_newcomers() {
+        let eighth = MAX_HALF_OPEN / 8;
+        assert_eq!(
+            room_beside(&[0, eighth, eighth, eighth, eighth, eighth, eighth, eighth, eighth]),
+            Room::None
+        );
+        let above = [0, eighth + 1, eighth - 1, eighth, eighth, eighth, eighth, eighth, eighth];
+        assert_eq!(room_beside(&above), Room::InsteadOf(Id(0)));
+        assert_eq!(room_beside(&[341, 682, 1]), Room::None);
+        assert_eq!(room_beside(&[341, 683]), Room::InsteadOf(Id(341)));
+    }
+
+    #[test]
     fn sixty_four_bits_are_one_client() {
         let ip = |text: &str| network(text.parse().expect("an address"));
         assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3:4:5"));

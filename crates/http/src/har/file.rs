@@ -1,0 +1,386 @@
+//! The bytes of a HAR file as JSON text.
+//!
+//! A HAR is UTF-8, JSON and nothing else. What people have is also compressed by
+//! gzip (`.har.gz`), encoded in UTF-16 (what a shell on Windows writes), or wrapped in
+//! JavaScript (`onInputData({..});` of HARP, `var har = {..};`). Half a surrogate pair,
+//! which JavaScript's strings may have and JSON's may not, becomes U+FFFD. Other
+//! archives are refused with a line that says how to unpack them.
+
+use flate2::read::MultiGzDecoder;
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+
+/// The bytes of a file, unpacked if gzip packed them.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// The content, as far as it could be unpacked.
+    pub bytes: Vec<u8>,
+    /// Why that is not all of it: one line.
+    pub fault: Option<String>,
+}
+
+/// Reads at most `most` bytes of content from `input`, which gzip may have packed and which has about `length` bytes.
+///
+/// # Errors
+/// Those of `input` itself.
+pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpacked> {
+    let mut magic = Vec::new();
+    input.by_ref().take(GZIP.len() as u64).read_to_end(&mut magic)?;
+    let is_packed = magic == GZIP;
+    let whole = Cursor::new(magic).chain(input);
+    let mut bytes = Vec::new();
+    if !is_packed {
+        bytes.reserve_exact(length.min(most) as usize);
+        whole.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        let fault = (bytes.len() as u64 > most).then(|| format!("more than {most} bytes"));
+        return Ok(Unpacked { bytes, fault });
+    }
+    let mut decoder =
+        MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)).take(most.saturating_add(1));
+    let fault = match decoder.read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() as u64 > most => Some(format!("gzip: it unpacks to more than {most} bytes")),
+        Ok(_) => None,
+        Err(why) if why.kind() == ErrorKind::UnexpectedEof => {
+            let unpacked = bytes.len();
+            Some(format!("gzip: the file is cut, after {unpacked} unpacked bytes; save or download it again"))
+        }
+        // Those of the file itself are the host's.
+        Err(why) if why.raw_os_error().is_some() => return Err(why),
+        Err(why) => Some(format!("gzip: {why}; the file is damaged: save or download it again")),
+    };
+    Ok(Unpacked { bytes, fault })
+}
+
+/// How gzip begins (RFC 1952 §2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// How other archives begin, what they are called, and what to do with one.
+const ARCHIVES: [(&[u8], &str, &str); 6] = [
+    (b"PK\x03\x04", "a zip archive", "unpack it, and name the HAR file that is in it"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd", "unpack it with zstd -d"),
+    (b"\xfd7zXZ\0", "packed by xz", "unpack it with xz -d"),
+    (b"BZh", "packed by bzip2", "unpack it with bzip2 -d"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it, and name the HAR file that is in it"),
+    (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
+];
+
+/// The text of unpacked `bytes`, without a byte-order mark. What is no UTF-8 becomes U+FFFD, or question marks.
+///
+/// # Errors
+/// One line: the bytes are an archive, or in an encoding that is not read.
+pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
+    if let Some((_, what, remedy)) = ARCHIVES.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        return Err(format!("{what}: {remedy}"));
+    }
+    match encoding(&bytes) {
+        Encoding::Utf16 { big_endian, mark } => Ok(utf16(&bytes[mark..], big_endian)),
+        Encoding::Utf32 => Err("UTF-32: save it as UTF-8".to_owned()),
+        Encoding::Utf8 => {
+            while bytes.starts_with("\u{feff}".as_bytes()) {
+                bytes.drain(..3);
+            }
+            replace_invalid(&mut bytes);
+            Ok(String::from_utf8(bytes).unwrap_or_default())
+        }
+    }
+}
+
+/// How a text is encoded.
+enum Encoding {
+    Utf8,
+    /// `mark`: bytes of its byte-order mark.
+    Utf16 {
+        big_endian: bool,
+        mark: usize,
+    },
+    Utf32,
+}
+
+/// The encoding that a text begins in. All of JSON, TOML and JavaScript begins with a character of ASCII, so without a
+/// mark the zeros beside it tell (RFC 4627 §3).
+fn encoding(bytes: &[u8]) -> Encoding {
+    match *bytes {
+        [0, 0, 0xfe, 0xff, ..] | [0xff, 0xfe, 0, 0, ..] => Encoding::Utf32,
+        [0, 0, 0, 1..=255, ..] | [1..=255, 0, 0, 0, ..] => Encoding::Utf32,
+        [0xfe, 0xff, ..] => Encoding::Utf16 { big_endian: true, mark: 2 },
+        [0xff, 0xfe, ..] => Encoding::Utf16 { big_endian: false, mark: 2 },
+        [0, 1..=255, ..] => Encoding::Utf16 { big_endian: true, mark: 0 },
+        [1..=255, 0, ..] => Encoding::Utf16 { big_endian: false, mark: 0 },
+        _ => Encoding::Utf8,
+    }
+}
+
+/// Text in UTF-16; half a surrogate pair becomes U+FFFD. A single byte at the end, as of a newline added by another
+/// program, is no character.
+fn utf16(bytes: &[u8], big_endian: bool) -> String {
+    let unit = |pair: &[u8]| match *pair {
+        [a, b] if big_endian => u16::from_be_bytes([a, b]),
+        [a, b] => u16::from_le_bytes([a, b]),
+        _ => 0,
+    };
+    char::decode_utf16(bytes.chunks_exact(2).map(unit))
+        .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
+/// Replaces what is no UTF-8 in place: a copy would be up to three times as large. Half a surrogate pair, encoded as if it
+/// were a character, is as long as U+FFFD; anything else becomes question marks.
+fn replace_invalid(bytes: &mut [u8]) {
+    let mut valid = 0;
+    while let Err(error) = std::str::from_utf8(&bytes[valid..]) {
+        let start = valid + error.valid_up_to();
+        if let [first @ 0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] = &mut bytes[start..] {
+            (*first, *second, *third) = (0xef, 0xbf, 0xbd);
+            valid = start + 3;
+            continue;
+        }
+        valid = error.error_len().map_or(bytes.len(), |length| start + length);
+        bytes[start..valid].fill(b'?');
+    }
+}
+
+/// The JSON in `text`: without JavaScript around it, with U+FFFD in place of each escaped half of a surrogate pair, and with
+/// blanks in place of control characters in texts.
+#[must_use]
+pub fn json(mut text: String) -> String {
+    let end =
+        text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ')' | '\0' | '\u{1a}')).len();
+    // Without its wrapper an unfinished text would look as if it were cut elsewhere.
+    if text[..end].ends_with(['}', ']']) {
+        text.truncate(end);
+    }
+    if let Some(start) = start_of_json(&text) {
+        text.drain(..start);
+    }
+    let mut bytes = text.into_bytes();
+    repair_texts(&mut bytes);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Whether `text` is JavaScript that carries a JSON value, such as a call with it or an assignment of it.
+#[must_use]
+pub fn is_script(text: &str) -> bool {
+    start_of_json(text).is_some_and(|start| !text[..start].trim().is_empty())
+}
+
+/// Where the JSON value of `text` begins; none when `text` is neither JSON nor a known kind of JavaScript around it.
+fn start_of_json(text: &str) -> Option<usize> {
+    let mut at = past_blanks(text, 0);
+    for guard in GUARDS {
+        if text[at..].starts_with(guard) {
+            at = past_blanks(text, at + guard.len());
+        }
+    }
+    let mut end = text.len().min(at + MAX_PREFIX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let opens =
+        |(index, letter): (usize, char)| matches!(letter, '{' | '[') && begins_value(&text[at + index..]);
+    let start = at + text[at..end].char_indices().find(|found| opens(*found))?.0;
+    let prefix = text[at..start].trim_end();
+    let is_wrapper = prefix.is_empty() || WRAPPER_ENDS.iter().any(|end| prefix.ends_with(end));
+    is_wrapper.then_some(start)
+}
+
+/// The place of the first character at or after `at` that is no white space and in no comment of JavaScript.
+fn past_blanks(text: &str, mut at: usize) -> usize {
+    loop {
+        at = text.len() - text[at..].trim_start().len();
+        let rest = &text[at..];
+        let comment = if rest.starts_with("//") {
+            rest.find('\n').map(|end| end + 1)
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map(|end| end + 2)
+        } else {
+            None
+        };
+        match comment {
+            Some(length) => at += length,
+            None => return at,
+        }
+    }
+}
+
+/// Whether an object or a list of objects begins here: `{` and a key, a brace at once, or `[` before such.
+fn begins_value(text: &str) -> bool {
+    let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
+    match inner.strip_prefix('{').map(str::trim_start) {
+        Some(key) if key.starts_with(['"', '\'', '}']) || key.is_empty() => true,
+        Some(key) => {
+            let rest = key.trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$'));
+            rest.len() < key.len() && rest.trim_start().starts_with(':')
+        }
+        None => text.starts_with('[') && inner.starts_with(']'),
+    }
+}
+
+/// What services put before JSON so that it is no script.
+const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"];
+
+/// What stands between JavaScript and a value that is its argument or is assigned.
+const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
+
+/// The most bytes before the value: a wrapper is a name or two.
+const MAX_PREFIX: usize = 1024;
+
+/// Makes the texts of JSON such as parsers take. Each `\uXXXX` that is half a surrogate pair becomes `\ufffd` (RFC 8259 §8.2
+/// leaves open what a reader does with one), and each control character that is not escaped (§7) a blank.
+fn repair_texts(bytes: &mut [u8]) {
+    let escaped = |bytes: &[u8], at: usize| {
+        let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        digits.iter().try_fold(0, |sum, digit| Some(sum * 16 + char::from(*digit).to_digit(16)?))
+    };
+    let (mut at, mut in_text) = (0, false);
+    while let Some(&byte) = bytes.get(at) {
+        at += match byte {
+            b'"' => {
+                in_text = !in_text;
+                1
+            }
+            0..=0x1f if in_text => {
+                bytes[at] = b' ';
+                1
+            }
+            b'\\' if in_text => match escaped(bytes, at) {
+                Some(0xd800..=0xdbff) if matches!(escaped(bytes, at + 6), Some(0xdc00..=0xdfff)) => 12,
+                Some(0xd800..=0xdfff) => {
+                    bytes[at..at + 6].copy_from_slice(b"\\ufffd");
+                    6
+                }
+                Some(_) => 6,
+                // Whatever follows is escaped, another backslash included.
+                None => 2,
+            },
+            _ => 1,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).expect("packed");
+        encoder.finish().expect("packed")
+    }
+
+    fn unpacked(bytes: &[u8], most: u64) -> (Vec<u8>, String) {
+        let Unpacked { bytes, fault } = unpack(bytes, 0, most).expect("read");
+        (bytes, fault.unwrap_or_default())
+    }
+
+    #[test]
+    fn gzip_is_unpacked_up_to_a_bound() {
+        assert_eq!(unpacked(b"plain", 5), (b"plain".to_vec(), String::new()));
+        assert_eq!(unpacked(b"", 5), (Vec::new(), String::new()));
+        assert_eq!(unpacked(b"plain", 4).1, "more than 4 bytes");
+        let zeros = packed(&vec![0; 1 << 20]);
+        assert_eq!(unpacked(&zeros, 1 << 20), (vec![0; 1 << 20], String::new()));
+        assert_eq!(unpacked(&zeros, 1000).1, "gzip: it unpacks to more than 1000 bytes");
+        assert_eq!(unpacked(&zeros, 1000).0.len(), 1001);
+        let two = [packed(b"one"), packed(b"two")].concat();
+        assert_eq!(unpacked(&two, 100), (b"onetwo".to_vec(), String::new()));
+        assert!(unpacked(&zeros[..zeros.len() - 4], 1 << 30).1.contains("the file is cut"));
+        let mut damaged = packed(b"some text");
+        damaged[12] ^= 0xff;
+        assert!(unpacked(&damaged, 100).1.starts_with("gzip: "));
+    }
+
+    #[test]
+    fn archives_are_refused_with_what_to_do() {
+        for (bytes, remedy) in [
+            (&b"PK\x03\x04rest"[..], "a zip archive: unpack it, and name the HAR file that is in it"),
+            (b"\x28\xb5\x2f\xfdx", "packed by zstd: unpack it with zstd -d"),
+            (b"\xfd7zXZ\0x", "packed by xz: unpack it with xz -d"),
+            (b"BZh91AY", "packed by bzip2: unpack it with bzip2 -d"),
+            (b"\x1f\x8b\x08", "packed by gzip twice: unpack it once with gunzip"),
+        ] {
+            assert_eq!(text(bytes.to_vec()), Err(remedy.to_owned()));
+        }
+    }
+
+    #[test]
+    fn every_encoding_of_unicode_is_told_by_its_first_bytes() {
+        let letters = "{\"a\": \"\u{e9}\u{1f600}\"}";
+        let le: Vec<u8> = letters.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = letters.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let marked = |mark: &[u8], text: &[u8]| [mark, text].concat();
+        for bytes in [
+            letters.as_bytes().to_vec(),
+            marked(b"\xef\xbb\xbf", letters.as_bytes()),
+            le.clone(),
+            be.clone(),
+            marked(b"\xff\xfe", &le),
+            marked(b"\xfe\xff", &be),
+            marked(&le, b"\n"),
+        ] {
+            assert_eq!(text(bytes.clone()).as_deref(), Ok(letters), "{bytes:x?}");
+        }
+        for bytes in [&b"\xff\xfe\0\0{\0\0\0"[..], b"{\0\0\0", b"\0\0\0{", b"\0\0\xfe\xff\0\0\0{"] {
+            assert_eq!(text(bytes.to_vec()), Err("UTF-32: save it as UTF-8".to_owned()));
+        }
+        assert_eq!(text(b"\xff\xfe".to_vec()).as_deref(), Ok(""));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_replaced_however_it_is_written() {
+        assert_eq!(text(b"a\xed\xa0\xbdb\xffc".to_vec()).as_deref(), Ok("a\u{fffd}b?c"));
+        assert_eq!(text(b"\xff\xfea\0\x3d\xd8b\0".to_vec()).as_deref(), Ok("a\u{fffd}b"));
+        for (written, read) in [
+            (r#""\ud83d""#, r#""\ufffd""#),
+            (r#""\uDE00x""#, r#""\ufffdx""#),
+            (r#""\ud83d\ude00""#, r#""\ud83d\ude00""#),
+            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""\\ud83d""#, r#""\\ud83d""#),
+            (r#""\\\ud83d""#, r#""\\\ufffd""#),
+            (r#""\ud83"#, r#""\ud83"#),
+            (r#""\ud83d\u0041""#, r#""\ufffd\u0041""#),
+            ("\"\\", "\"\\"),
+            ("{\n\"a\tb\\\"\n\": 1\n}", "{\n\"a b\\\" \": 1\n}"),
+        ] {
+            assert_eq!(json(written.to_owned()), read);
+        }
+    }
+
+    #[test]
+    fn javascript_around_a_value_is_taken_off() {
+        for wrapped in [
+            "onInputData({\"a\": [1]});",
+            "callback({\"a\": [1]})",
+            "var x = {\"a\": [1]};\n",
+            "const har={\"a\": [1]}",
+            "window.HAR_DATA = {\"a\": [1]};",
+            "export default {\"a\": [1]};",
+            "module.exports = {\"a\": [1]}",
+            "/**/ typeof cb === 'function' && cb({\"a\": [1]});",
+            "// recorded today\n({\"a\": [1]})",
+            ")]}',\n{\"a\": [1]}",
+            "while(1);{\"a\": [1]}",
+            "  {\"a\": [1]} \0\0",
+        ] {
+            assert_eq!(json(wrapped.to_owned()), "{\"a\": [1]}", "{wrapped}");
+            assert_eq!(is_script(wrapped), !wrapped.starts_with(' '), "{wrapped}");
+        }
+        assert_eq!(json("cb([{\"a\": 1}]);".to_owned()), "[{\"a\": 1}]");
+        assert_eq!(json("cb({\"a\": ".to_owned()), "{\"a\": ");
+        assert!(is_script("harp({log: {}})"));
+        for text in [
+            "",
+            "rate = '1mbit'",
+            "[network]\nrate = '1mbit'",
+            "[[expect]]",
+            "x = { a = 1 }",
+            "transport = [{ name = 'tcp' }]",
+            "<html>{\"a\":1}",
+            "é",
+        ] {
+            assert!(!is_script(text), "{text}");
+            assert_eq!(json(text.to_owned()), text);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The pages of a file and their entries.
+//!
+//! A HAR is an object with a `log`. The log alone, a list of HARs or of logs, and a list of entries are read, too: a list
+//! of HARs has the pages of all of them, in its order, and a list of entries is one log.
+
+use super::one_line;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What a file has.
+pub(super) struct Pages<'a> {
+    /// The logs, each with its creator and comment.
+    pub logs: Vec<&'a Value>,
+    /// The pages that have entries.
+    pub listed: Vec<Listed<'a>>,
+    /// All entries, in the order of the file.
+    pub entries: Vec<Found<'a>>,
+    /// What the list of entries of each log is called in messages.
+    lists: Vec<String>,
+}
+
+/// A page that has entries.
+pub(super) struct Listed<'a> {
+    /// The number of its log.
+    pub log: usize,
+    pub id: Cow<'a, str>,
+    pub title: Option<&'a str>,
+    entries: usize,
+}
+
+/// An entry and where it stands.
+pub(super) struct Found<'a> {
+    pub value: &'a Value,
+    /// The number of its log.
+    pub log: usize,
+    /// The page it names; empty when it names none.
+    pub page: Cow<'a, str>,
+    /// Its number in its log.
+    index: usize,
+}
+
+impl<'a> Pages<'a> {
+    /// The pages of a file whose values are `root`.
+    ///
+    /// # Errors
+    /// What is missing, or not what it should be.
+    pub(super) fn of(root: &'a Value) -> Result<Self, String> {
+        let mut pages = Self { logs: Vec::new(), listed: Vec::new(), entries: Vec::new(), lists: Vec::new() };
+        match root.as_array() {
+            None => pages.add_har(root, "")?,
+            Some(items) if items.iter().any(|item| item.get("request").is_some()) => {
+                pages.add_log(root, items, String::new());
+            }
+            Some(items) if items.is_empty() => return Err("an empty list; not a HAR".to_owned()),
+            Some(items) if items.iter().all(|item| item.get("log").or(item.get("entries")).is_none()) => {
+                return Err(NO_LOG.to_owned());
+            }
+            Some(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    pages.add_har(item, &format!("[{index}]."))?;
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Adds an object that has a log, or is one; `place` is what stands before its members in messages.
+    fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
+        let (log, place) = match har.get("log") {
+            Some(log) => (log, format!("{place}log.")),
+            None if har.get("entries").is_some() => (har, place.to_owned()),
+            None if place.is_empty() => return Err(NO_LOG.to_owned()),
+            None => {
+                let item = place.trim_end_matches('.');
+                return Err(format!(
+                    "{item}: no HAR, and no entry: there is no 'log' and no 'request' in it"
+                ));
+            }
+        };
+        let entries = log.get("entries").ok_or_else(|| format!("{place}entries: missing; not a HAR"))?;
+        let entries = entries.as_array().ok_or_else(|| format!("{place}entries: not a list"))?;
+        self.add_log(log, entries, format!("{place}entries"));
+        Ok(())
+    }
+
+    fn add_log(&mut self, log: &'a Value, entries: &'a [Value], list: String) {
+        let number = self.logs.len();
+        self.logs.push(log);
+        self.lists.push(list);
+        let mut counts: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
+        for (index, value) in entries.iter().enumerate() {
+            let page = name(value.get("pageref"));
+            *counts.entry(page.clone()).or_default() += 1;
+            self.entries.push(Found { value, log: number, page, index });
+        }
+        // Those that the file lists, in its order, then those that entries alone name.
+        let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
+            page.get("id")?;
+            Some((name(page.get("id")), page.get("title").and_then(Value::as_str)))
+        });
+        for (id, title) in named.chain(entries.iter().map(|entry| (name(entry.get("pageref")), None))) {
+            // Each once.
+            if let Some(entries) = counts.remove(&id) {
+                self.listed.push(Listed { log: number, id, title, entries });
+            }
+        }
+    }
+
+    /// What `entry` is called in messages: `log.entries[3]`.
+    pub(super) fn place(&self, entry: &Found<'_>) -> String {
+        format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
+    }
+
+    /// `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
+    pub(super) fn describe(&self) -> String {
+        let page = |(number, page): (usize, &Listed<'_>)| {
+            let name = one_line(page.title.unwrap_or(&page.id));
+            let name: String = name.chars().filter(|letter| !letter.is_control()).take(60).collect();
+            format!("{} '{name}' ({} entries)", number + 1, page.entries)
+        };
+        let more = match self.listed.len().checked_sub(MAX_LISTED) {
+            Some(more @ 1..) => format!(", and {more} more"),
+            _ => String::new(),
+        };
+        self.listed.iter().enumerate().take(MAX_LISTED).map(page).collect::<Vec<_>>().join(", ") + &more
+    }
+}
+
+/// The name of a page: a text, or a number as one.
+fn name(value: Option<&Value>) -> Cow<'_, str> {
+    match value {
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(Value::Number(number)) => Cow::Owned(number.to_string()),
+        _ => Cow::Borrowed(""),
+    }
+}
+
+const NO_LOG: &str = "not a HAR: there is no 'log' in it";
+
+/// Pages that a list names; the rest are counted.
+const MAX_LISTED: usize = 20;

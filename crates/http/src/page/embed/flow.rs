@@ -1,0 +1,265 @@
+//! How far down a page an image stands, without a layout.
+//!
+//! What a document says by itself is added up: heights of images and frames, inline heights, lines of text in the default
+//! font. A style sheet is not applied, and an image without a height has none, as before it is loaded. Chromium decides at
+//! the first layout whether a lazy image is near, which is when neither is known to it either.
+
+use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
+
+/// How far below the viewport Chromium loads lazy images over a fast network, in pixels.
+pub const LAZY_IMAGE_MARGIN: f64 = 1250.0;
+/// How far below the viewport it loads lazy frames.
+pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
+
+/// A place in a document that is read from its beginning.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Where the current line begins, in pixels from the top.
+    top: f64,
+    /// What the current line has of its width, and its height.
+    line: (f64, f64),
+    open: Vec<Open>,
+}
+
+/// An element that is open.
+#[derive(Debug)]
+struct Open {
+    name: Vec<u8>,
+    top: f64,
+    height: Option<f64>,
+    is_hidden: bool,
+}
+
+impl Flow {
+    /// An element of this name begins, with the text of its `style`; `is_hidden`: by an attribute.
+    pub(super) fn begin(&mut self, name: &[u8], style: Option<&str>, is_hidden: bool) {
+        let is_block = is_block(name) || style.is_some_and(is_displayed_as_block);
+        if name == b"br" || is_block {
+            self.end_line();
+        }
+        if is_void(name) || self.open.len() == MAX_DEPTH {
+            return;
+        }
+        let is_hidden = is_hidden || self.is_hidden() || style.is_some_and(is_not_displayed);
+        let height = style.filter(|_| is_block);
+        let heights = height.map(|style| [declared(style, "height"), declared(style, "min-height")]);
+        let height = heights.and_then(|heights| heights.into_iter().flatten().reduce(f64::max));
+        self.open.push(Open { name: name.to_vec(), top: self.top, height, is_hidden });
+    }
+
+    /// An element of this name ends, and those in it.
+    pub(super) fn end(&mut self, name: &[u8]) {
+        let Some(place) = self.open.iter().rposition(|open| open.name == name) else { return };
+        if is_block(name) || self.open[place].height.is_some() {
+            self.end_line();
+        }
+        for open in self.open.drain(place..).rev() {
+            if open.is_hidden {
+                // It takes no room.
+                (self.top, self.line) = (open.top, (0.0, 0.0));
+            } else if let Some(height) = open.height {
+                self.top = open.top + height;
+            }
+        }
+    }
+
+    /// Text that is shown.
+    pub(super) fn text(&mut self, text: &[u8]) {
+        let letters = String::from_utf8_lossy(text)
+            .split_whitespace()
+            .map(|word| word.chars().count() + 1)
+            .sum::<usize>();
+        if letters == 0 {
+            return;
+        }
+        let width = self.line.0 + letters as f64 * LETTER_WIDTH;
+        let lines = (width / LINE_WIDTH).floor();
+        if lines > 0.0 {
+            self.top += self.line.1.max(LINE_HEIGHT) + (lines - 1.0) * LINE_HEIGHT;
+            self.line.1 = 0.0;
+        }
+        self.line = (width - lines * LINE_WIDTH, self.line.1.max(LINE_HEIGHT));
+    }
+
+    /// A box of this size is placed on the line; where its top is.
+    pub(super) fn place(&mut self, width: f64, height: f64) -> f64 {
+        if self.line.0 > 0.0 && self.line.0 + width > LINE_WIDTH {
+            self.end_line();
+        }
+        self.line = (self.line.0 + width, self.line.1.max(height));
+        self.top
+    }
+
+    /// Whether what begins here is not displayed.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.open.last().is_some_and(|open| open.is_hidden)
+    }
+
+    fn end_line(&mut self) {
+        self.top += self.line.1;
+        self.line = (0.0, 0.0);
+    }
+}
+
+/// Whether something whose top is at `top` is loaded although it is lazy.
+pub(super) fn is_near(top: f64, margin: f64) -> bool {
+    top <= VIEWPORT_HEIGHT + margin
+}
+
+/// The size that an element has by attributes and inline style: width and height, 0 for what they do not say.
+pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str>) -> (f64, f64) {
+    // HTML's rules for dimension values: digits, perhaps a fraction, and anything behind them but a per cent sign.
+    let attribute = |text: Option<&str>| {
+        let text = text?.trim_start();
+        let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+        text[..end].parse::<f64>().ok().filter(|_| !text[end..].starts_with('%'))
+    };
+    let of_style = |name: &str| style.and_then(|style| declared(style, name));
+    let width = of_style("width").or(attribute(width));
+    let height = of_style("height").or(attribute(height));
+    (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
+}
+
+/// The length in pixels that an inline style declares; the last declaration counts.
+fn declared(style: &str, name: &str) -> Option<f64> {
+    let lengths = declarations(style, name).filter_map(pixels).filter(|length| *length >= 0.0);
+    lengths.last().map(|length| length.min(MAX_SIZE))
+}
+
+fn declarations<'a>(style: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    style.split(';').filter_map(move |declaration| {
+        let (key, value) = declaration.split_once(':')?;
+        let value = value.trim();
+        let value = value.strip_suffix("!important").unwrap_or(value).trim_end();
+        key.trim().eq_ignore_ascii_case(name).then_some(value)
+    })
+}
+
+/// Whether an inline style takes an element from the page.
+pub(super) fn is_not_displayed(style: &str) -> bool {
+    declarations(style, "display").last().is_some_and(|value| value.eq_ignore_ascii_case("none"))
+}
+
+fn is_displayed_as_block(style: &str) -> bool {
+    let blocks = ["block", "flex", "grid", "table", "list-item", "inline-block", "flow-root"];
+    declarations(style, "display")
+        .last()
+        .is_some_and(|value| blocks.iter().any(|one| value.eq_ignore_ascii_case(one)))
+}
+
+fn is_block(name: &[u8]) -> bool {
+    const BLOCKS: [&[u8]; 41] = [
+        b"address",
+        b"article",
+        b"aside",
+        b"blockquote",
+        b"body",
+        b"center",
+        b"dd",
+        b"details",
+        b"dialog",
+        b"div",
+        b"dl",
+        b"dt",
+        b"fieldset",
+        b"figcaption",
+        b"figure",
+        b"footer",
+        b"form",
+        b"h1",
+        b"h2",
+        b"h3",
+        b"h4",
+        b"h5",
+        b"h6",
+        b"header",
+        b"hr",
+        b"html",
+        b"li",
+        b"main",
+        b"menu",
+        b"nav",
+        b"ol",
+        b"p",
+        b"pre",
+        b"section",
+        b"summary",
+        b"table",
+        b"tbody",
+        b"tfoot",
+        b"thead",
+        b"tr",
+        b"ul",
+    ];
+    BLOCKS.contains(&name)
+}
+
+/// Elements without an end.
+fn is_void(name: &[u8]) -> bool {
+    const VOID: [&[u8]; 14] = [
+        b"area", b"base", b"br", b"col", b"embed", b"frame", b"hr", b"img", b"input", b"link", b"meta",
+        b"source", b"track", b"wbr",
+    ];
+    VOID.contains(&name)
+}
+
+/// The viewport without the margins of the body.
+const LINE_WIDTH: f64 = VIEWPORT_WIDTH - 16.0;
+/// Of a line of text in the default font.
+const LINE_HEIGHT: f64 = 18.0;
+/// Of a letter in it, on average.
+const LETTER_WIDTH: f64 = 7.0;
+/// Elements within one another, as many as Chromium builds.
+const MAX_DEPTH: usize = 512;
+/// The largest length that is believed: Chromium's own coordinates end near it.
+const MAX_SIZE: f64 = 33_554_431.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heights_and_lines_add_up() {
+        let mut flow = Flow::default();
+        assert_eq!(flow.place(100.0, 50.0), 0.0);
+        // Beside it, and on the next line.
+        assert_eq!(flow.place(1164.0, 80.0), 0.0);
+        assert_eq!(flow.place(10.0, 10.0), 80.0);
+        flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), false);
+        assert_eq!(flow.place(1.0, 1.0), 90.0);
+        flow.end(b"div");
+        assert_eq!(flow.place(0.0, 0.0), 1090.0);
+        flow.begin(b"p", None, false);
+        flow.text(&b"word ".repeat(100));
+        flow.end(b"p");
+        // 500 letters of 7 pixels: two full lines and a third.
+        assert_eq!(flow.place(0.0, 0.0), 1090.0 + 3.0 * 18.0);
+        flow.begin(b"section", Some("display:none;height:500px"), false);
+        assert!(flow.is_hidden());
+        flow.text(b"unseen");
+        flow.end(b"section");
+        assert!(!flow.is_hidden());
+        assert_eq!(flow.place(0.0, 0.0), 1144.0);
+        assert!(is_near(1970.0, LAZY_IMAGE_MARGIN) && !is_near(1971.0, LAZY_IMAGE_MARGIN));
+    }
+
+    #[test]
+    fn sizes_come_from_attributes_and_style() {
+        assert_eq!(size(Some("30"), Some("40px"), None), (30.0, 40.0));
+        assert_eq!(size(Some("50%"), Some("x"), Some("height: 10vh; width: 1px!important")), (1.0, 72.0));
+        assert_eq!(size(None, Some("1e9"), Some("height:-3px")), (0.0, 1.0));
+    }
+
+    #[test]
+    fn no_document_is_too_deep() {
+        let mut flow = Flow::default();
+        for _ in 0..100_000 {
+            flow.begin(b"div", None, false);
+        }
+        for _ in 0..100_000 {
+            flow.end(b"div");
+            flow.end(b"nothing");
+        }
+        assert_eq!(flow.place(0.0, 0.0), 0.0);
+    }
+}

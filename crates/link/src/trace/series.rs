@@ -1,0 +1,232 @@
+//! Values over time: constant between steps, and repeated from the beginning after the last.
+//!
+//! Owns the rates, delays and losses of a trace in columns, and the elements that play them: [`RatePlayer`] for the
+//! capacity, [`TraceDelay`] for the propagation.
+
+use crate::element::{Fate, Passing};
+use crate::meter::Meter;
+use crate::rate::Transmission;
+use anabranch_base::{Instant, Ratio};
+use std::sync::Arc;
+
+/// A value that changes at known instants. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Series<T> {
+    /// From which nanosecond on, what: the first at 0, each later than the one before.
+    steps: Arc<[(u64, T)]>,
+    /// When it begins again; `None`: it never changes.
+    period: Option<u64>,
+}
+
+impl<T: Copy> Series<T> {
+    /// The series of these steps, which begin at 0 and ascend; `period` lies behind the last. None without steps.
+    pub(super) fn new(steps: Vec<(u64, T)>, period: Option<u64>) -> Option<Self> {
+        debug_assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0), "steps ascend");
+        debug_assert!(
+            period.is_none_or(|period| steps.last().is_some_and(|last| last.0 < period)),
+            "and end"
+        );
+        (!steps.is_empty()).then(|| Self { steps: steps.into(), period })
+    }
+
+    /// The steps: from which nanosecond on, what.
+    #[must_use]
+    pub fn steps(&self) -> &[(u64, T)] {
+        &self.steps
+    }
+
+    /// After how many nanoseconds it begins again; `None`: it never changes.
+    #[must_use]
+    pub const fn period(&self) -> Option<u64> {
+        self.period
+    }
+
+    /// The value at `at`.
+    #[must_use]
+    pub fn at(&self, at: Instant) -> T {
+        self.steps[self.index(at.as_nanos())].1
+    }
+
+    /// The step that is in force at nanosecond `at`.
+    fn index(&self, at: u64) -> usize {
+        let within = self.period.map_or(at, |period| at % period);
+        self.steps.partition_point(|(step, _)| *step <= within).saturating_sub(1)
+    }
+
+    /// When step `index` ends that is in force at nanosecond `at`.
+    fn end(&self, index: usize, at: u64) -> u64 {
+        let Some(period) = self.period else { return u64::MAX };
+        let end = self.steps.get(index + 1).map_or(period, |(step, _)| *step);
+        (at - at % period).saturating_add(end)
+    }
+
+    /// The steps with how long each is, in nanoseconds; that of a series that never changes counts as one.
+    pub(super) fn spans(&self) -> impl Iterator<Item = (u64, T)> {
+        let ends = self.steps.iter().skip(1).map(|(at, _)| *at);
+        let ends = ends.chain([self.period.unwrap_or(1)]);
+        self.steps.iter().zip(ends).map(|((begin, value), end)| (end - begin, *value))
+    }
+}
+
+impl Series<Ratio> {
+    /// The share on average over time.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let whole: u64 = self.spans().map(|(span, _)| span).sum();
+        self.spans().map(|(span, share)| span as f64 * share.as_f64()).sum::<f64>() / whole.max(1) as f64
+    }
+}
+
+/// Serializes packets at the rates of a trace.
+#[derive(Clone, Debug)]
+pub struct RatePlayer {
+    /// Bits per second; somewhere above 0.
+    rates: Series<u64>,
+    /// What passes in a period, in bits × 10⁹.
+    capacity: u128,
+    /// The end of the last transmission.
+    free: Instant,
+}
+
+impl RatePlayer {
+    /// Plays `rates` from their beginning at [`Instant::ZERO`].
+    #[must_use]
+    pub fn new(rates: Series<u64>) -> Self {
+        let capacity = rates.spans().map(|(span, rate)| u128::from(span) * u128::from(rate)).sum();
+        Self { rates, capacity, free: Instant::ZERO }
+    }
+
+    /// See [`Serializer::transmit`](crate::rate::Serializer::transmit).
+    pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
+        let start = self.moving(self.free.max(at).as_nanos());
+        // In bits × 10⁹, the unit in which rate × nanoseconds is whole.
+        let end = self.end(start, bytes as u128 * 8_000_000_000);
+        self.free = Instant::from_nanos(end);
+        Transmission { start: Instant::from_nanos(start), end: self.free }
+    }
+
+    /// The end of the last transmission.
+    #[must_use]
+    pub const fn free(&self) -> Instant {
+        self.free
+    }
+
+    /// The first nanosecond from `at` on at which the rate is above 0.
+    fn moving(&self, mut at: u64) -> u64 {
+        let mut index = self.rates.index(at);
+        // Each step is looked at once: somewhere the rate is above 0.
+        for _ in 0..=self.rates.steps.len() {
+            if self.rates.steps[index].1 > 0 {
+                break;
+            }
+            at = self.rates.end(index, at);
+            index = (index + 1) % self.rates.steps.len();
+        }
+        at
+    }
+
+    /// When the last of `need` bits × 10⁹ has passed whose first passes at `at`.
+    fn end(&self, mut at: u64, mut need: u128) -> u64 {
+        // Whole periods at once: a large packet at a low rate may take many.
+        if let Some(period) = self.rates.period
+            && need > self.capacity
+        {
+            let rounds = (need - 1) / self.capacity;
+            need -= rounds * self.capacity;
+            let span = u64::try_from(rounds).unwrap_or(u64::MAX).saturating_mul(period);
+            at = at.saturating_add(span);
+        }
+        let mut index = self.rates.index(at);
+        while at < u64::MAX {
+            let rate = u128::from(self.rates.steps[index].1);
+            let change = self.rates.end(index, at);
+            let room = rate * u128::from(change - at);
+            if need <= room {
+                let span = need.div_ceil(rate.max(1));
+                return at.saturating_add(u64::try_from(span).unwrap_or(u64::MAX));
+            }
+            need -= room;
+            at = change;
+            index = (index + 1) % self.rates.steps.len();
+        }
+        u64::MAX
+    }
+}
+
+/// Propagation that changes as a trace says: the delay is that of the instant at which the packet enters. No packet
+/// overtakes the one before it.
+#[derive(Clone, Debug)]
+pub struct TraceDelay {
+    /// One way, in nanoseconds.
+    delays: Series<u64>,
+    last: Instant,
+}
+
+impl TraceDelay {
+    /// The delay of this series, one way, in nanoseconds.
+    #[must_use]
+    pub const fn new(delays: Series<u64>) -> Self {
+        Self { delays, last: Instant::ZERO }
+    }
+}
+
+impl<P> Passing<P> for TraceDelay {
+    fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
+        self.last = at.plus_nanos(self.delays.at(at)).max(self.last);
+        Fate::Leaves(self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Blank;
+
+    const fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    fn series(steps: &[(u64, u64)], period_ms: u64) -> Series<u64> {
+        let steps = steps.iter().map(|(at, value)| (at * 1_000_000, *value)).collect();
+        Series::new(steps, Some(period_ms * 1_000_000)).expect("steps")
+    }
+
+    #[test]
+    fn packets_take_the_rate_of_the_moment_and_the_trace_repeats() {
+        // 12 Mbit/s for 10 ms, nothing for 10 ms, 1.2 Mbit/s for 10 ms.
+        let mut link = RatePlayer::new(series(&[(0, 12_000_000), (10, 0), (20, 1_200_000)], 30));
+        let mut sent = |at, bytes| {
+            let sent = link.transmit(ms(at), bytes);
+            (sent.start, sent.end)
+        };
+        assert_eq!(sent(0, 1500), (ms(0), ms(1)));
+        assert_eq!(sent(0, 1500), (ms(1), ms(2)));
+        // Half of it before the gap, the other half at a tenth of the rate.
+        assert_eq!(sent(9, 3000), (ms(9), ms(30)));
+        // Within the gap it waits; then through the next beginning: 9 ms are 10,800 bits, 1200 are left.
+        assert_eq!(sent(41, 1500), (ms(50), ms(60)));
+        assert_eq!(sent(81, 1500), (ms(81), Instant::from_nanos(90_100_000)));
+        assert_eq!(link.transmit(ms(1_000_000_000), 1500).end.as_nanos() / 1_000_000_000, 1_000_000);
+    }
+
+    #[test]
+    fn a_large_packet_at_a_low_rate_takes_whole_periods_at_once() {
+        // A bit a second.
+        let mut link = RatePlayer::new(series(&[(0, 1000), (1, 0)], 1000));
+        assert_eq!(link.transmit(ms(0), 1500).end, ms(11_999 * 1000 + 1));
+        let mut constant = RatePlayer::new(Series::new(vec![(0, 8)], None).expect("a step"));
+        assert_eq!(constant.transmit(ms(5), 2).end, ms(2005));
+    }
+
+    #[test]
+    fn packets_stay_in_order_when_the_delay_falls() {
+        let mut delay = TraceDelay::new(series(&[(0, 40_000_000), (10, 5_000_000)], 20));
+        let mut meter = Meter::default();
+        let mut leaves = |at| match delay.pass(ms(at), &mut Blank::new(1), &mut meter) {
+            Fate::Leaves(at) => at,
+            fate => panic!("{fate:?}"),
+        };
+        assert_eq!([leaves(0), leaves(9), leaves(10), leaves(19)], [ms(40), ms(49), ms(49), ms(49)]);
+        assert_eq!([leaves(20), leaves(50)], [ms(60), ms(60)]);
+    }
+}

@@ -297,6 +297,23 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     }
 }
 
+/// As in the examples of k6's converter: requests, perhaps in groups, and nothing else.
+#[test]
+fn a_file_of_requests_alone_is_fetched_with_empty_bodies() {
+    let request =
+        |url: &str, response: Value| json!({"request": {"method": "GET", "url": url}, "response": response});
+    let page = page(vec![request("http://h/b", Value::Null), request("http://h/a", json!({}))]);
+    let seen: Vec<_> = page.objects.iter().map(|o| (o.name.as_str(), o.response_head, o.body)).collect();
+    assert_eq!(seen, [("/b", 300, 0), ("/a", 300, 0)]);
+    assert_eq!(
+        page.warnings,
+        [
+            "2 of 2 entries have no startedDateTime: raced in the order of the file".to_owned(),
+            format!("2 of 2 entries: {NO_RESPONSE}: [0] http://h/b, [1] http://h/a")
+        ]
+    );
+}
+
 #[test]
 fn a_list_of_hars_of_logs_or_of_entries_is_read() {
     let one = |url: &str| json!({"log": {"entries": [document(), entry(1, url)]}});

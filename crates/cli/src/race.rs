@@ -115,7 +115,7 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
 }
 
 /// Warnings that go to standard error, too.
-const AT_ONCE: [&str; 2] = [har::FILE_ORDER, har::CUT_BODY];
+const AT_ONCE: [&str; 3] = [har::FILE_ORDER, har::CUT_BODY, har::NO_RESPONSE];
 
 /// What the command line wants of a sweep's directory, if it is a sweep: several points in virtual time, to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {

@@ -506,7 +506,7 @@ fn a_har_is_raced_however_it_comes() {
     assert_eq!(
         lines,
         [
-            "anabranch: k6: 2 of 2 entries have no startedDateTime: raced in the order of the file",
+            "anabranch: k6: 2 of 2 entries: no startedDateTime: raced in the order of the file",
             "anabranch: k6: 1 of 2 entries: a request body that is not sent whole: of head and body together 32 KiB are \
              sent, in the head of a GET: [1] http://a.example/1"
         ]

@@ -35,6 +35,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+pub use size::NO_RESPONSE;
 pub use times::FILE_ORDER;
 
 /// The page that the HAR text `text` records; `name` is used in messages.
@@ -160,11 +161,13 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
             return Err(wrong(&format!("there is no page {asked}; its pages: {list}")));
         }
     };
+    let is_chosen = |found: &pages::Found<'_>| (found.log, &found.page) == (chosen.log, &chosen.id);
+    let answered = pages.entries.iter().any(|found| is_chosen(found) && size::has_response(found.value));
     let mut kept = Vec::new();
     for (index, found) in pages.entries.iter().enumerate() {
         let value = found.value;
         let url = value.pointer("/request/url").and_then(Value::as_str);
-        if (found.log, &found.page) != (chosen.log, &chosen.id) {
+        if !is_chosen(found) {
             left_out.add("belongs to another page of the file", index, url.unwrap_or(""));
             continue;
         }
@@ -172,7 +175,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
             |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.place(found)));
         let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
         // Sizes are checked before any entry is left out, so that a broken file is not taken for an odd entry.
-        let size = size::of(value).map_err(|(field, why)| wrong(field, &why))?;
+        let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
         let status = value.pointer("/response/status").and_then(size::number);
         let address = match Address::of(url) {
             Ok(address) if !address.websocket && status != Some(101.0) => address,

@@ -81,9 +81,10 @@ fn mutate(value: &mut Value, rng: &mut Rng) {
 
 /// Entries that the warnings say are not fetched.
 fn left_out(warnings: &[String]) -> usize {
-    const REASONS: [&str; 6] = [
+    const REASONS: [&str; 7] = [
         "belongs to another page",
         "never crossed a network",
+        "its host is none",
         "left HTTP",
         "got no answer",
         "no usable size",

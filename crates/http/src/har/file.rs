@@ -170,16 +170,21 @@ fn start_of_json(text: &str) -> Option<usize> {
             at = past_blanks(text, at + guard.len());
         }
     }
-    let mut end = text.len().min(at + MAX_PREFIX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
     let opens =
         |(index, letter): (usize, char)| matches!(letter, '{' | '[') && begins_value(&text[at + index..]);
-    let start = at + text[at..end].char_indices().find(|found| opens(*found))?.0;
+    let start = at + start(&text[at..], MAX_PREFIX).char_indices().find(|found| opens(*found))?.0;
     let prefix = text[at..start].trim_end();
     let is_wrapper = prefix.is_empty() || WRAPPER_ENDS.iter().any(|end| prefix.ends_with(end));
     is_wrapper.then_some(start)
+}
+
+/// The first characters of `text`, at most `most` bytes.
+fn start(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// The place of the first character at or after `at` that is no white space and in no comment of JavaScript.
@@ -203,6 +208,7 @@ fn past_blanks(text: &str, mut at: usize) -> usize {
 
 /// Whether an object or a list of objects begins here: `{` and a key, a brace at once, or `[` before such.
 fn begins_value(text: &str) -> bool {
+    let text = start(text, MAX_LOOK);
     let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
     match inner.strip_prefix('{').map(str::trim_start) {
         Some(key) if key.starts_with(['"', '\'', '}']) || key.is_empty() => true,
@@ -222,6 +228,9 @@ const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
 /// The most bytes before the value: a wrapper is a name or two.
 const MAX_PREFIX: usize = 1024;
+
+/// The most bytes that are looked at for the beginning of a value.
+const MAX_LOOK: usize = 4096;
 
 /// Makes the texts of JSON such as parsers take. Each `\uXXXX` that is half a surrogate pair becomes `\ufffd` (RFC 8259 §8.2
 /// leaves open what a reader does with one), and each control character that is not escaped (§7) a blank.

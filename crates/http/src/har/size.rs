@@ -16,6 +16,9 @@
 //! write other negative sizes for it, too, some by subtracting where nothing was
 //! transferred: each is taken as unknown.
 //!
+//! A page of requests alone, such as those for k6, has no sizes: every body is empty, and a
+//! note says so.
+//!
 //! Answered from a cache is an entry with status 304, or marked so
 //! (`_fromCache`, `fromDiskCache`, …), or whose `bodySize` and
 //! `_transferSize` are 0 while it has content: rule 4 applies.
@@ -43,11 +46,20 @@ pub(super) struct Size {
 /// Sizes, or why there are none that can be used.
 pub(super) type Usable = Result<Size, &'static str>;
 
-/// The sizes of one entry.
+/// Whether an entry says anything of a response.
+pub(super) fn has_response(entry: &Value) -> bool {
+    match entry.get("response") {
+        None | Some(Value::Null) => false,
+        Some(Value::Object(members)) => !members.is_empty(),
+        Some(_) => true,
+    }
+}
+
+/// The sizes of one entry; `answered`: some entry of its page has a response, so that one without has failed.
 ///
 /// # Errors
 /// Field and reason when a size is no size at all.
-pub(super) fn of(entry: &Value) -> Result<Usable, (&'static str, String)> {
+pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
             None | Some(Value::Null) => Ok(Known::Absent),
@@ -56,6 +68,11 @@ pub(super) fn of(entry: &Value) -> Result<Usable, (&'static str, String)> {
     };
     let request_head = field("/request/headersSize", "request.headersSize")?.positive();
     let request_body = field("/request/bodySize", "request.bodySize")?.positive().unwrap_or(0);
+    if !answered {
+        let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
+        let note = Some(NO_RESPONSE);
+        return Ok(Ok(Size { request, request_body, head: RESPONSE_HEAD, body: 0, note }));
+    }
     let head = field("/response/headersSize", "response.headersSize")?.positive();
     let transfer = field("/response/_transferSize", "response._transferSize")?;
     let body = field("/response/bodySize", "response.bodySize")?;
@@ -124,6 +141,9 @@ pub(super) fn of(entry: &Value) -> Result<Usable, (&'static str, String)> {
     }
     Ok(Err("no usable size (-1 or absent in bodySize, _transferSize and content.size)"))
 }
+
+/// What is said of a file of requests alone, such as k6 reads.
+pub const NO_RESPONSE: &str = "no response is recorded: fetched with an empty body";
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";
 const FROM_CACHE_DECODED: &str =

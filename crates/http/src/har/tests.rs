@@ -276,7 +276,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     ]);
     let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
     assert_eq!(names, ["/", "/3", "/1"]);
-    assert_eq!(page.warnings, ["3 of 3 entries have no startedDateTime: raced in the order of the file"]);
+    assert_eq!(page.warnings, ["3 of 3 entries: no startedDateTime: raced in the order of the file"]);
     assert!(page.objects.iter().all(|object| object.think.is_zero()));
     // One in the middle goes with the one before it, the first one with the first that has a start.
     let page = self::page(vec![
@@ -288,13 +288,30 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     ]);
     let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
     assert_eq!(names, ["/2", "/2b", "/3", "/", "/4"]);
-    assert!(page.warnings[0].starts_with("2 of 5 entries have no startedDateTime"), "{:?}", page.warnings);
+    assert!(page.warnings[0].starts_with("2 of 5 entries: no startedDateTime"), "{:?}", page.warnings);
     // The time of Unix, in seconds or milliseconds.
     let unix = |time: Value| with(entry(0, "http://h/x"), "/startedDateTime", time);
     for time in [json!(1_714_557_600.2), json!(1_714_557_600_200_u64), json!("1714557600200")] {
         let page = self::page(vec![entry(4, "http://h/4"), unix(time), document()]);
         assert_eq!(page.objects[1].name, "/x");
     }
+}
+
+/// As in the examples of k6's converter: requests, perhaps in groups, and nothing else.
+#[test]
+fn a_file_of_requests_alone_is_fetched_with_empty_bodies() {
+    let request =
+        |url: &str, response: Value| json!({"request": {"method": "GET", "url": url}, "response": response});
+    let page = page(vec![request("http://h/b", Value::Null), request("http://h/a", json!({}))]);
+    let seen: Vec<_> = page.objects.iter().map(|o| (o.name.as_str(), o.response_head, o.body)).collect();
+    assert_eq!(seen, [("/b", 300, 0), ("/a", 300, 0)]);
+    assert_eq!(
+        page.warnings,
+        [
+            "2 of 2 entries: no startedDateTime: raced in the order of the file".to_owned(),
+            format!("2 of 2 entries: {NO_RESPONSE}: [0] http://h/b, [1] http://h/a")
+        ]
+    );
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub(super) fn in_order(entries: Vec<(Option<f64>, f64, Entry<'_>)>) -> (Vec<Entr
 
 /// What is said of `unknown` entries of `all` that have no start.
 pub(super) fn warning(unknown: usize, all: usize) -> Option<String> {
-    (unknown > 0).then(|| format!("{unknown} of {all} entries {FILE_ORDER}"))
+    (unknown > 0).then(|| format!("{unknown} of {all} entries: {FILE_ORDER}"))
 }
 
 /// How a warning about entries without a start ends.
-pub const FILE_ORDER: &str = "have no startedDateTime: raced in the order of the file";
+pub const FILE_ORDER: &str = "no startedDateTime: raced in the order of the file";

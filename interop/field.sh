@@ -4,7 +4,7 @@
 #
 #   interop/field.sh [PEER[,PEER..] [CASE]]
 #
-# PEER: usrsctp, pion, linux; all when none is named. CASE: a part of a row's
+# PEER: usrsctp, pion, linux, aiortc; all when none is named. CASE: a part of a row's
 # name. Without arguments our TCP meets this kernel's, too, and the guest's kernel
 # takes part in an emulated race (race.sh). What fails is tried again
 # alone, twice at most. Needs root: each peer gets network namespaces of its own, which go with
@@ -12,7 +12,7 @@
 # keeps those of the rest, FIELD_TALK=1 shows what the programs say.
 set -euo pipefail
 cd "$(dirname "$0")"
-peers=${1:-usrsctp,pion,linux}
+peers=${1:-usrsctp,pion,linux,aiortc}
 unshare --net --pid --fork --kill-child --mount-proc true 2>/dev/null ||
   { echo "field: network namespaces cannot be made here: needs root" >&2; exit 3; }
 target=${CARGO_TARGET_DIR:-target}

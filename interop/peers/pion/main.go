@@ -114,6 +114,8 @@ type end struct {
 	closing     bool
 	serves      bool
 	http        bool
+	// What requests and answers are marked with.
+	kind sctp.PayloadProtocolIdentifier
 }
 
 // stream gives the stream of this number, opened if need be.
@@ -161,7 +163,7 @@ func (e *end) read(stream *sctp.Stream) {
 	var flow []byte
 	id := stream.StreamIdentifier()
 	for {
-		size, _, err := stream.ReadSCTP(into)
+		size, kind, err := stream.ReadSCTP(into)
 		if err != nil {
 			e.lock.Lock()
 			if e.streams[id] == stream {
@@ -176,6 +178,9 @@ func (e *end) read(stream *sctp.Stream) {
 			return
 		}
 		if e.http {
+			if kind != e.kind {
+				report("fault an answer in messages of kind %d", kind)
+			}
 			flow = e.hypertext(stream, append(flow, into[:size]...))
 			continue
 		}
@@ -201,10 +206,10 @@ func (e *end) hypertext(stream *sctp.Stream, flow []byte) []byte {
 		size := 1000
 		_, _ = fmt.Sscanf(string(head), "GET /bytes/%d", &size)
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", size)
-		write(stream, []byte(answer))
+		e.write(stream, []byte(answer))
 		for rest := pattern(bodyMessage, size); len(rest) > 0; {
 			piece := rest[:min(8000, len(rest))]
-			write(stream, piece)
+			e.write(stream, piece)
 			rest = rest[len(piece):]
 		}
 		return nil
@@ -228,9 +233,9 @@ func (e *end) hypertext(stream *sctp.Stream, flow []byte) []byte {
 	return nil
 }
 
-func write(stream *sctp.Stream, piece []byte) {
+func (e *end) write(stream *sctp.Stream, piece []byte) {
 	stream.SetReliabilityParams(false, sctp.ReliabilityTypeReliable, 0)
-	if _, err := stream.WriteSCTP(piece, ppidHTTP); err != nil {
+	if _, err := stream.WriteSCTP(piece, e.kind); err != nil {
 		report("fault write: %v", err)
 	}
 }
@@ -267,7 +272,7 @@ func (e *end) obey(line string) {
 		}
 	case "get":
 		if stream, err := e.stream(uint16(value(1))); err == nil {
-			write(stream, []byte("GET "+words[2]+" HTTP/1.1\r\nHost: interop\r\n\r\n"))
+			e.write(stream, []byte("GET "+words[2]+" HTTP/1.1\r\nHost: interop\r\n\r\n"))
 		}
 	case "shutdown":
 		e.closing = true
@@ -374,7 +379,10 @@ func main() {
 		sctp.WithEnableInterleaving(number("idata", 0) == 1),
 		sctp.WithEnableZeroChecksum(number("zero_checksum", 0) == 1),
 	}
-	e := &end{streams: map[uint16]*sctp.Stream{}, reading: map[*sctp.Stream]bool{}, serves: listens, http: number("http", 0) == 1}
+	e := &end{
+		streams: map[uint16]*sctp.Stream{}, reading: map[*sctp.Stream]bool{}, serves: listens, http: number("http", 0) == 1,
+		kind: sctp.PayloadProtocolIdentifier(number("ppid", int(ppidHTTP))),
+	}
 	if listens {
 		servers := make([]sctp.ServerOption, len(options))
 		for at, one := range options {

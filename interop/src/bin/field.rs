@@ -19,7 +19,12 @@ fn main() -> ExitCode {
         },
         "tcp" => tcp::column(word(1)),
         "matrix" => {
-            let names = [("usrsctp", Kind::Usrsctp), ("pion", Kind::Pion), ("linux", Kind::Linux)];
+            let names = [
+                ("usrsctp", Kind::Usrsctp),
+                ("pion", Kind::Pion),
+                ("linux", Kind::Linux),
+                ("aiortc", Kind::Aiortc),
+            ];
             let kinds: Vec<_> =
                 names.into_iter().filter(|(name, _)| word(1).split(',').any(|one| one == *name)).collect();
             let kinds: Vec<_> = kinds.into_iter().map(|(_, kind)| kind).collect();

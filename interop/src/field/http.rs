@@ -104,41 +104,96 @@ pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
     outcome
 }
 
+/// RFC 8831 §8: the identifier of strings.
+const WEBRTC_STRING: u32 = 51;
+
+/// What their client asks our `serve` for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asks {
+    /// Three objects of 100 kB.
+    Three,
+    /// Fifty of 1 MB, on as many streams at once.
+    Fifty,
+    /// One; then its program is killed and starts again from the same ports: it is served at its first attempt (RFC 9260
+    /// §5.2.4 A).
+    Again,
+    /// Three, in messages of this kind, which the answers have to have, too (RFC 8831 §8).
+    InKind(u32),
+}
+
 /// Their client at our `serve`.
 ///
 /// # Errors
-/// The object did not come, or not as it is.
-pub async fn serve(world: Field, place: &mut Place) -> Result<String, String> {
+/// An object did not come, or not as it is.
+pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String, String> {
     let column = place.column;
     let root = scratch(column, "site");
     let directory = root.join("bytes");
+    let (objects, size) = match asks {
+        Asks::Fifty => (50, 1_000_000),
+        Asks::Again => (1, SIZE),
+        Asks::Three | Asks::InKind(_) => (3, SIZE),
+    };
     std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
-    std::fs::write(directory.join(SIZE.to_string()), pattern(MESSAGE, SIZE))
+    std::fs::write(directory.join(size.to_string()), pattern(MESSAGE, size))
         .map_err(|error| error.to_string())?;
     let listen = place_of("sctp", column.carrier, OURS[0], column.udp_port());
     let child = command()
-        .args(["serve", "-q", "--sctp-port", &PORT.to_string(), "--listen", &listen])
+        .args(["serve", "-q", "--streams", "64", "--sctp-port", &PORT.to_string(), "--listen", &listen])
         .arg(&root)
         .spawn()
         .map_err(|error| format!("anabranch serve: {error}"))?;
     let running = Running(child);
     world.sleep_until(world.now() + Duration::from_millis(300)).await;
-    let mut e = Encounter::without_us(world, place, setup(By::Them))?;
+    let mut path = format!("/bytes/{size}");
+    if column.kind == Kind::Aiortc && asks == Asks::InKind(WEBRTC_STRING) {
+        // A string is UTF-8 there.
+        path = format!("/text/{size}");
+        let texts = root.join("text");
+        std::fs::create_dir_all(&texts).map_err(|error| error.to_string())?;
+        std::fs::write(texts.join(size.to_string()), vec![b'x'; size]).map_err(|error| error.to_string())?;
+    }
+    let mut setup = setup(By::Them);
+    setup.arguments.push("streams=64".to_owned());
+    if let Asks::InKind(kind) = asks {
+        setup.arguments.push(format!("ppid={kind}"));
+    }
+    let begun = world.now();
+    let mut e = Encounter::without_us(world.clone(), place, setup)?;
     let outcome = async {
-        e.until("the client", PATIENCE, |e| e.theirs.up).await?;
-        for stream in 0..3 {
-            e.tell_theirs(&format!("get {stream} /bytes/{SIZE}"));
+        fetched(&mut e, objects, &path, size).await?;
+        if asks == Asks::Again {
+            e.kill_them().await?;
+            e.start_them(By::Them)?;
+            fetched(&mut e, objects, &path, size).await?;
         }
-        let right = format!("200 {SIZE} ok");
-        e.until("the objects", PATIENCE, |e| {
-            e.theirs.said.iter().filter(|line| line.starts_with("body") && line.ends_with(&right)).count()
-                == 3
-        })
-        .await
+        Ok(())
     }
     .await;
     e.end().await;
     drop(running);
     let _ = std::fs::remove_dir_all(&root);
-    outcome.map(|()| String::new())
+    let taken = world.now().since(begun);
+    outcome
+        .map(|()| if asks == Asks::Fifty { format!("{:.1} s", taken.as_secs_f64()) } else { String::new() })
+}
+
+/// Their client is up, and has so many objects, each on a stream of its own.
+async fn fetched(e: &mut Encounter<'_>, objects: usize, path: &str, size: usize) -> Result<(), String> {
+    e.until("the client", PATIENCE, |e| e.theirs.up).await?;
+    let before = e.theirs.said.len();
+    for stream in 0..objects {
+        e.tell_theirs(&format!("get {stream} {path}"));
+    }
+    let right = format!("200 {size} ok");
+    let is_right = |line: &&String| line.starts_with("body") && line.ends_with(&right);
+    e.until("the objects", PATIENCE * 2, |e| {
+        e.theirs.said[before..].iter().filter(is_right).count() == objects
+            || e.theirs.said[before..].iter().any(|line| line.starts_with("fault"))
+    })
+    .await?;
+    match e.theirs.said[before..].iter().find(|line| line.starts_with("fault")) {
+        Some(fault) => Err(fault.clone()),
+        None => Ok(()),
+    }
 }

@@ -33,6 +33,8 @@ pub enum Kind {
     Pion,
     /// The Linux kernel.
     Linux,
+    /// aiortc, of WebRTC in Python: a client of `serve` alone.
+    Aiortc,
 }
 
 /// What carries the packets.
@@ -67,7 +69,7 @@ pub struct Column {
 
 impl Column {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self { kind: Kind::Usrsctp, carrier: Carrier::Udp },
         Self { kind: Kind::Usrsctp, carrier: Carrier::Ip },
         Self { kind: Kind::Pion, carrier: Carrier::Udp },
@@ -76,6 +78,7 @@ impl Column {
         Self { kind: Kind::Usrsctp, carrier: Carrier::Dtls12 },
         Self { kind: Kind::Usrsctp, carrier: Carrier::Dtls13 },
         Self { kind: Kind::Pion, carrier: Carrier::Dtls12 },
+        Self { kind: Kind::Aiortc, carrier: Carrier::Dtls12 },
     ];
 
     /// The UDP port of both ends, 0 on IP.
@@ -95,6 +98,7 @@ impl fmt::Display for Column {
             Kind::Usrsctp => "usrsctp",
             Kind::Pion => "pion",
             Kind::Linux => "linux",
+            Kind::Aiortc => "aiortc",
         };
         let carrier = match self.carrier {
             Carrier::Udp => "udp",

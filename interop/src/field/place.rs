@@ -148,6 +148,7 @@ impl Place {
         }
         let name = match (self.column.kind, self.column.carrier) {
             (Kind::Pion, _) => "pion",
+            (Kind::Aiortc, _) => "aiortc",
             (_, Carrier::Dtls12) => "usrsctp-dtls12",
             (_, Carrier::Dtls13) => "usrsctp-dtls13",
             _ => "usrsctp",

@@ -12,7 +12,7 @@ mod faults;
 mod plain;
 
 use super::encounter::{Encounter, PATIENCE, Setup};
-use super::http;
+use super::http::{self, Asks};
 use super::{Carrier, Column, Kind};
 use crate::cases::By;
 use extensions::{add_streams, asconf, interleaved, nr_sack, partial, reset};
@@ -71,11 +71,17 @@ pub enum Case {
     HttpGet,
     /// Their client at `serve`.
     HttpServe,
+    /// The same, fifty objects of 1 MB at once.
+    HttpFifty,
+    /// The same; their client is killed and begins again from the same ports.
+    HttpAgain,
+    /// The same, in messages of WebRTC: 51 strings, 53 binary.
+    HttpKind(u32),
 }
 
 impl Case {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 41] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
         Self::Mixed,
@@ -113,6 +119,10 @@ impl Case {
         Self::V6Bulk(By::Them),
         Self::HttpGet,
         Self::HttpServe,
+        Self::HttpFifty,
+        Self::HttpAgain,
+        Self::HttpKind(51),
+        Self::HttpKind(53),
     ];
 
     /// Over IPv6.
@@ -125,9 +135,13 @@ impl Case {
     #[must_use]
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
+            // Its data channels have identifiers of WebRTC alone.
+            (Kind::Aiortc, Self::HttpFifty | Self::HttpKind(_)) => None,
+            (Kind::Aiortc, _) => Some("is not tried"),
             // RFC 8261 §6.1; and an end that begins again begins with another connection.
             (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),
-            (_, Self::Restart(_)) if column.carrier.is_secure() => Some("no restart"),
+            (_, Self::Restart(_) | Self::HttpAgain) if column.carrier.is_secure() => Some("no restart"),
+            (Kind::Usrsctp | Kind::Linux, Self::HttpKind(_)) => Some("is pion's"),
             (Kind::Pion, Self::PrimaryCut) => Some("one address"),
             (Kind::Pion, Self::Auth) => Some("no AUTH"),
             (Kind::Pion, Self::Asconf(_)) => Some("no ASCONF"),
@@ -174,7 +188,9 @@ impl Case {
                 &["reconfig"],
             ),
             Self::NrSack(_) => turn_on(&["nr_sack"], &["nr_sack"]),
-            Self::HttpGet | Self::HttpServe => turn_on(&[], &["http"]),
+            Self::HttpGet | Self::HttpServe | Self::HttpFifty | Self::HttpAgain | Self::HttpKind(_) => {
+                turn_on(&[], &["http"])
+            }
             _ => {}
         }
         match self {
@@ -276,7 +292,9 @@ impl Case {
                 shutdown(e, by).await?;
                 return Ok(note);
             }
-            Self::HttpGet | Self::HttpServe => return Err("is no association of ours".to_owned()),
+            Self::HttpGet | Self::HttpServe | Self::HttpFifty | Self::HttpAgain | Self::HttpKind(_) => {
+                return Err("is no association of ours".to_owned());
+            }
         }
         Ok(String::new())
     }
@@ -322,6 +340,10 @@ impl fmt::Display for Case {
             Self::V6Bulk(By::Them) => "IPv6: 10 MB, 2 % loss, they send",
             Self::HttpGet => "HTTP: get from them",
             Self::HttpServe => "HTTP: they get from serve",
+            Self::HttpFifty => "HTTP: 50 objects of 1 MB at once",
+            Self::HttpAgain => "HTTP: they restart at serve",
+            Self::HttpKind(51) => "HTTP: WebRTC strings",
+            Self::HttpKind(_) => "HTTP: WebRTC binary",
         })
     }
 }
@@ -337,7 +359,10 @@ pub async fn run(
 ) -> Result<String, String> {
     match case {
         Case::HttpGet => return http::get(world, place).await,
-        Case::HttpServe => return http::serve(world, place).await,
+        Case::HttpServe => return http::serve(world, place, Asks::Three).await,
+        Case::HttpFifty => return http::serve(world, place, Asks::Fifty).await,
+        Case::HttpAgain => return http::serve(world, place, Asks::Again).await,
+        Case::HttpKind(kind) => return http::serve(world, place, Asks::InKind(kind)).await,
         _ => {}
     }
     let setup = case.setup(place.column);

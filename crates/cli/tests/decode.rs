@@ -126,3 +126,41 @@ fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
     assert_eq!(told.status.code(), Some(2), "{}", errors(&told));
     assert_eq!(errors(&told).lines().count(), 1, "{}", errors(&told));
 }
+
+/// An IPv4 packet, its own checksum left out.
+fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (20 + payload.len() as u16).to_be_bytes();
+    let head = [0x45, 0, length[0], length[1], 0, 1, 0, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    [&head[..], payload].concat()
+}
+
+/// A DATA chunk in GTP-U, whose CRC32c is left to the network card.
+#[test]
+fn a_tunnel_and_checksums_left_to_the_card_are_told() {
+    let place = Scratch::new("decode-tunnel");
+    let sctp = [
+        0x13, 0x88, 0, 80, 0, 0, 0, 7, 0, 0, 0, 0, 0, 3, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 18, 1, 2, 3,
+        4,
+    ];
+    let inner = ipv4(132, &sctp);
+    let gtp = [&[0x30, 0xff, 0, inner.len() as u8, 0, 0, 0, 1][..], &inner].concat();
+    let udp = [&[8, 0x68, 8, 0x68, 0, 8 + gtp.len() as u8, 0, 0][..], &gtp].concat();
+    let packet = ipv4(17, &udp);
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    for word in [0, 0, 65_535, 101, 1, 0, packet.len() as u32, packet.len() as u32] {
+        capture.extend(word.to_le_bytes());
+    }
+    let file = place.file("gtp.pcap", [capture, packet].concat());
+    let got = run(anabranch().arg("decode").arg(&file).args(["--json", "-"]));
+    assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
+    let text = errors(&got);
+    for words in
+        ["  in a tunnel: GTP-U\n", "checksum left to the network card (1)", "1 message of PPID 18 (S1AP)"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let document: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
+    let conversation = &document["conversations"][0];
+    assert_eq!(conversation["tunnel"], serde_json::json!(["GTP-U"]));
+    assert_eq!(conversation["directions"][0]["checksums_left"], 1);
+}

@@ -500,6 +500,14 @@ fn a_har_is_raced_however_it_comes() {
     assert!(results[0].lines().count() > 2 && results.iter().all(|one| *one == results[0]), "{results:?}");
     let k6 = format!(r#"{{"log": {{"entries": [{}, {}]}}}}"#, entry("", 0, ""), entry("1", 50_000, ""));
     fs::write(place.join("k6.har"), k6).expect("written");
+    let bare = r#"{"log": {"entries": [{"request": {"method": "GET", "url": "http://a.example/"}}]}}"#;
+    fs::write(place.join("bare.har"), bare).expect("written");
+    let (code, _, told) = say(&place, "race bare.har --runs 1 --loss 0 --cleartext -q --csv -");
+    assert_eq!(code, 0, "{told}");
+    assert!(
+        told.contains("bare: 1 of 1 entries: no response is recorded: fetched with a body of 1 kB"),
+        "{told}"
+    );
     let (code, _, told) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --csv -");
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
     assert_eq!(code, 0, "{told}");

@@ -16,8 +16,8 @@
 //! write other negative sizes for it, too, some by subtracting where nothing was
 //! transferred: each is taken as unknown.
 //!
-//! A page of requests alone, such as those for k6, has no sizes: every body is empty, and a
-//! note says so.
+//! A page of requests alone, such as those for k6, has no sizes: every body is taken to be
+//! 1 kB, and a note says so.
 //!
 //! Answered from a cache is an entry with status 304, or marked so
 //! (`_fromCache`, `fromDiskCache`, …), or whose `bodySize` and
@@ -71,7 +71,7 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
     if !answered {
         let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
         let note = Some(NO_RESPONSE);
-        return Ok(Ok(Size { request, request_body, head: RESPONSE_HEAD, body: 0, note }));
+        return Ok(Ok(Size { request, request_body, head: RESPONSE_HEAD, body: ASSUMED_BODY, note }));
     }
     let head = field("/response/headersSize", "response.headersSize")?.positive();
     let transfer = field("/response/_transferSize", "response._transferSize")?;
@@ -143,7 +143,10 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
 }
 
 /// What is said of a file of requests alone, such as k6 reads.
-pub const NO_RESPONSE: &str = "no response is recorded: fetched with an empty body";
+pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
+
+/// The body of each response then, in bytes: about that of an answer of an API.
+const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";
 const FROM_CACHE_DECODED: &str =

@@ -299,12 +299,12 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
 
 /// As in the examples of k6's converter: requests, perhaps in groups, and nothing else.
 #[test]
-fn a_file_of_requests_alone_is_fetched_with_empty_bodies() {
+fn a_file_of_requests_alone_is_fetched_with_small_bodies() {
     let request =
         |url: &str, response: Value| json!({"request": {"method": "GET", "url": url}, "response": response});
     let page = page(vec![request("http://h/b", Value::Null), request("http://h/a", json!({}))]);
     let seen: Vec<_> = page.objects.iter().map(|o| (o.name.as_str(), o.response_head, o.body)).collect();
-    assert_eq!(seen, [("/b", 300, 0), ("/a", 300, 0)]);
+    assert_eq!(seen, [("/b", 300, 1000), ("/a", 300, 1000)]);
     assert_eq!(
         page.warnings,
         [

@@ -342,7 +342,10 @@ mod tests {
             html(&format!("<picture>{sources}<img src=img srcset='two 2x'></picture>")).concat()
         };
         assert_eq!(picture("<source srcset=webp type=image/webp>"), "webp");
-        assert_eq!(picture("<source srcset=jxl type=image/jxl><source srcset=avif type=image/avif>"), "avif");
+        assert_eq!(
+            picture("<source srcset=heic type=image/heic><source srcset=avif type=image/avif>"),
+            "avif"
+        );
         assert_eq!(
             picture("<source srcset=small media='(max-width: 600px)'><source srcset=x media=print>"),
             "img"
@@ -363,7 +366,7 @@ mod tests {
     fn preloads_are_chosen_as_images_are() {
         let found = html(
             "<link rel=preload as=image href=no imagesrcset='a 1x, no 2x'><link rel=preload href=no media='(max-width: 9px)'>
-             <link rel=preload as=image type=image/jxl href=no><link rel=preload as=font type=font/woff2 href=b>
+             <link rel=preload as=image type=image/heic href=no><link rel=preload as=font type=font/woff2 href=b>
              <link rel=stylesheet media=print href=c>",
         );
         assert_eq!(found.concat(), "abc");

@@ -44,13 +44,14 @@ pub(super) fn is_usable(kind: Option<&str>, media: Option<&str>) -> bool {
 }
 
 /// The types of images that Chromium shows.
-const IMAGES: [&str; 14] = [
+const IMAGES: [&str; 15] = [
     "image/apng",
     "image/avif",
     "image/bmp",
     "image/gif",
     "image/jpeg",
     "image/jpg",
+    "image/jxl",
     "image/pjpeg",
     "image/png",
     "image/svg+xml",
@@ -132,10 +133,8 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            match auto_width {
-                Some(width) => return width,
-                None => continue,
-            }
+            // Where it is not for, Chromium takes the viewport, whatever follows.
+            return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
         // The size is the last component.
         let mut depth = 0_usize;
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(chosen("lo", widths, "bad, (nothing) 10px, 600px"), "m");
         assert_eq!(chosen("lo", widths, "10%"), "l");
         assert_eq!(chosen("lo", widths, "-10px, 300px"), "s");
-        assert_eq!(chosen("lo", widths, "auto, 300px"), "s");
+        assert_eq!(chosen("lo", widths, "auto, 300px"), "l");
         assert_eq!(choose(None, Some(widths), Some("auto, 300px"), Some(600.0)).as_deref(), Some("m"));
         assert_eq!(chosen("lo", widths, "0"), "s");
     }
@@ -226,7 +225,7 @@ mod tests {
     fn sources_are_usable_by_type_and_medium() {
         assert!(is_usable(None, None) && is_usable(Some("image/webp"), Some("(min-width: 100px)")));
         assert!(is_usable(Some("IMAGE/AVIF; x=1"), Some("")) && is_usable(Some(""), None));
-        assert!(!is_usable(Some("image/jxl"), None) && !is_usable(Some("image/heic"), None));
+        assert!(!is_usable(Some("image/tiff"), None) && !is_usable(Some("image/heic"), None));
         assert!(!is_usable(None, Some("(max-width: 100px)")) && !is_usable(None, Some("print")));
     }
 }

@@ -83,3 +83,24 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
     }
     reader.end().map(|()| content)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9114 §4.2.2: the size of a field section is that of all names and values, and 32 bytes for each field.
+    #[test]
+    fn the_size_of_a_request_is_counted_as_the_rfc_says() {
+        let request = Request::get("https://a.test/bc").header("x", "yz").body(()).expect("a request");
+        let (_, size) = encode_request(&request);
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "a.test"),
+            (":path", "/bc"),
+            ("x", "yz"),
+        ];
+        let counted: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        assert_eq!(size, counted as u64);
+    }
+}

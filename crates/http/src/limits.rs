@@ -116,6 +116,11 @@ const SCARCE: usize = 16;
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
+pub(crate) use testing::FakeSession;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -126,6 +131,7 @@ mod tests {
         let (one, two) = (limit.try_acquire(), other.try_acquire());
         assert!(one.is_some() && two.is_some() && limit.try_acquire().is_none() && limit.is_full());
         drop(one);
+        assert!(!limit.is_full() && limit.available() == 1);
         assert!(
             other.try_acquire().is_some()
                 && limit.try_acquire().is_some()

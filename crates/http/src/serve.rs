@@ -491,3 +491,8 @@ impl<W: World> Watch<W> {
         idle_due.min(head_due)
     }
 }
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

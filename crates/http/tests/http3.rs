@@ -2,6 +2,7 @@
 
 mod early;
 mod rules;
+mod sessions;
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};

@@ -3,6 +3,7 @@
 mod cancel;
 mod fetch;
 mod har_mutations;
+mod http2;
 mod http3;
 mod rig;
 mod serving;

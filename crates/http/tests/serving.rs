@@ -6,7 +6,7 @@ use crate::rig::memory::{Meeting, Pipe, PipeStream};
 use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::{Recorder, Unobserved};
 use anabranch_http::serve::{self, Content, Options, PageSite, Resource, Site, Store, Stored};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::{Connector, Session, Stream};
@@ -151,4 +151,38 @@ fn stalled_answers_hold_little_and_come_whole() {
     // The transport has 3000 bytes of each.
     assert!((100 * 3_000..=131_072 + 100 * (4_096 + 3_000)).contains(&most), "{most}");
     assert_eq!(read.get(), 100 * LARGE as usize);
+}
+
+/// RFC 9110 §9.3.2: an answer to HEAD has no content, so the first byte of the next answer follows its head.
+#[test]
+fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let (world, meeting, recorder) = (network.world(host), Meeting::new(1, false), Recorder::new());
+    let site = Rc::new(PageSite::new(&page(100_000, &[10])));
+    let server = serve::run(world.clone(), meeting.clone(), site, Options::default(), recorder.clone());
+    let _server = world.spawn("server", server);
+    let session = meeting.connect(0).expect("a session");
+    let client = async {
+        let mut stream = session.open(0).expect("a stream");
+        for (method, object, content) in [("HEAD", 1, 0), ("GET", 2, 10)] {
+            let request = format!("{method} /object-{object} HTTP/1.1\r\nHost: a\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.expect("written");
+            let (mut answer, mut buffer) = (Vec::new(), [0; 1_000]);
+            let is_whole = |answer: &[u8]| {
+                let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+                head.is_some_and(|head| answer.len() == head + 4 + content)
+            };
+            while !is_whole(&answer) {
+                let read = stream.read(&mut buffer).await.expect("an answer");
+                answer.extend_from_slice(&buffer[..read]);
+            }
+            assert!(answer.starts_with(b"HTTP/1.1 200 "));
+        }
+    };
+    network.run(client, Instant::MAX).expect_done();
+    let served = recorder.take().served;
+    let written: Vec<_> =
+        served.iter().map(|(exchange, served)| (exchange.index, served.written.is_some())).collect();
+    assert_eq!(written, [(0, true), (1, true)]);
 }

@@ -231,3 +231,16 @@ fn malformed(why: Malformed) -> Error {
 
 /// Bytes that may come on a request stream beside content: a head that is taken, however it is encoded, and its frame.
 const MAX_OTHER: u64 = 2 * MAX_HEAD + 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_content_a_sixteenth_of_it_may_come_of_other_bytes() {
+        let mut reader = MessageReader::new(true, MAX_HEAD);
+        (reader.content_bytes, reader.other_bytes) = (1_600, 24);
+        assert_eq!(reader.count_other((MAX_OTHER + 100 - 24) as usize), Ok(()));
+        assert!(matches!(reader.count_other(1), Err(Error::Stream(Code::H3_EXCESSIVE_LOAD, _))));
+    }
+}

@@ -146,3 +146,59 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 const RETRY: Duration = Duration::from_millis(100);
 /// Newcomers of one thread that wait at a time.
 const MAX_WAITING: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::FakeSession;
+    use super::*;
+    use anabranch_sim::{Network, SimWorld};
+
+    /// A host, with the network that it is in.
+    fn world() -> (Network, SimWorld) {
+        let network = Network::new(1);
+        let host = network.host("server", &[[10, 0, 0, 1].into()]);
+        let world = network.world(host);
+        (network, world)
+    }
+
+    #[test]
+    fn a_newcomer_waits_where_another_server_may_end_a_session_and_no_longer_than_it_may() {
+        let (_network, world) = world();
+        let limit = ConcurrencyLimit::new(1);
+        let mut one = Admission::new(&world, limit.clone());
+        let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
+        slot.handle().set_busy();
+        // A server that is alone and can end no session turns the newcomer away at once.
+        let newcomer = FakeSession::of(2);
+        assert!(one.admit(newcomer.clone()).is_none());
+        assert_eq!(newcomer.aborted.get(), 1);
+        let mut other = Admission::new(&world, limit);
+        let (newcomer, until) = (FakeSession::of(2), world.now() + PATIENCE);
+        assert!(other.admit(newcomer.clone()).is_none());
+        assert!(other.retry(Instant::from_nanos(until.as_nanos() - 1)).is_none());
+        assert_eq!((newcomer.aborted.get(), other.waiting.len()), (0, 1));
+        assert!(other.retry(until).is_none());
+        assert_eq!((newcomer.aborted.get(), other.waiting.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_request_for_a_slot_waits_until_a_server_can_grant_it() {
+        let (_network, world) = world();
+        let limit = ConcurrencyLimit::new(1);
+        let [mut one, mut other, mut third] = [(); 3].map(|()| Admission::new(&world, limit.clone()));
+        let session = FakeSession::of(1);
+        let (_, slot) = one.admit(session.clone()).expect("a free slot");
+        slot.handle().set_busy();
+        let newcomer = FakeSession::of(2);
+        assert!(other.admit(newcomer.clone()).is_none());
+        // Two servers without a session that may end leave the request to others.
+        third.look(world.now());
+        one.look(world.now());
+        assert_eq!(session.aborted.get(), 0);
+        slot.handle().set_waiting();
+        one.look(world.now());
+        assert_eq!(session.aborted.get(), 1);
+        let (admitted, _slot) = other.retry(world.now()).expect("admitted");
+        assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);
+    }
+}

@@ -179,6 +179,18 @@ mod tests {
     }
 
     #[test]
+    fn exchanges_take_memory_from_their_beginning_to_their_end() {
+        let budget = Budget::new(4 << 20, 10);
+        let before = budget.room();
+        let memory = SessionMemory::new(Some(&budget));
+        let begun: Vec<_> = (0..8).map(|_| memory.begin()).collect();
+        // 192 KiB are more than the session's floor.
+        assert!(budget.room() < before);
+        drop(begun);
+        assert_eq!(budget.room(), before);
+    }
+
+    #[test]
     fn what_is_held_of_a_thing_fits_and_is_given_back() {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();

@@ -79,6 +79,15 @@ mod tests {
     }
 
     #[test]
+    fn each_day_of_four_hundred_years_is_written_as_another_program_writes_it() {
+        for day in 0..146_097 + 366 {
+            let seconds = day * 86_400 + day % 86_400;
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            assert_eq!(imf_date(seconds), httpdate::fmt_http_date(at));
+        }
+    }
+
+    #[test]
     fn no_answer_was_changed_after_it_was_made() {
         let date = Date::new(Some(|| 784_111_777));
         let modified = |at: &'static str| {

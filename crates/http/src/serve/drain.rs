@@ -76,3 +76,30 @@ fn poll_drain<T: Stream>(
 
 /// Reads before others have their turn.
 const TURNS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeStream, activity, world};
+    use super::*;
+    use crate::head::Judged;
+    use anabranch_base::Budget;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    #[test]
+    fn a_stream_that_was_drained_is_forgotten() {
+        let (_network, world) = world();
+        let mut stream = FakeStream::default();
+        let ended = stream.ended.clone();
+        let mut screen = Screen::new(8_192, Judged::Strictly);
+        screen.refuse();
+        let activity = activity(&Budget::new(1 << 20, 1));
+        let mut draining = pin!(drain(&world, &mut stream, &mut screen, &activity, None));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(draining.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(activity.streams.borrow().len(), 1);
+        ended.set(true);
+        assert!(draining.as_mut().poll(&mut cx).is_ready());
+        assert!(activity.streams.borrow().is_empty());
+    }
+}

@@ -165,3 +165,42 @@ impl Drop for Answering {
 const MAX_HELD: usize = 128 * 1024;
 /// What an answer may have where there is no room.
 const MIN_PIECE: usize = 4 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeStream, activity};
+    use super::*;
+    use anabranch_base::Budget;
+
+    fn log() -> Rc<Log> {
+        Log::of(&mut BTreeMap::new(), 1, &FakeStream::default())
+    }
+
+    #[test]
+    fn a_stream_is_at_rest_once_after_an_answered_request_without_content() {
+        for (under_way, plain, rests) in
+            [(false, false, false), (true, false, false), (true, true, false), (false, true, true)]
+        {
+            let log = log();
+            log.under_way.set(under_way);
+            log.plain.set(plain);
+            assert_eq!(log.is_at_rest(), rests, "{under_way} {plain}");
+            assert!(!rests || !log.is_at_rest(), "it was asked before");
+        }
+    }
+
+    #[test]
+    fn what_is_held_of_answers_is_counted_for_stream_session_and_budget() {
+        let budget = Budget::new(4 << 20, 10);
+        let before = budget.room();
+        let (log, activity) = (log(), activity(&budget));
+        let held = || (log.held.get(), activity.held.get());
+        log.hold(&activity, 300 << 10);
+        assert_eq!(held(), (300 << 10, 300 << 10));
+        assert!(budget.room() < before);
+        log.release(&activity, 100 << 10);
+        assert_eq!(held(), (200 << 10, 200 << 10));
+        log.over(&activity);
+        assert_eq!((held(), budget.room()), ((0, 0), before));
+    }
+}

@@ -344,6 +344,27 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_line_that_comes_in_two_parts_is_skipped() {
+        let (mut screen, mut out) = (Screen::new(8_192, Judged::Strictly), Vec::new());
+        for part in ["\r", &format!("\n{NEXT}")] {
+            screen.pass(part.as_bytes(), |bytes| out.extend_from_slice(bytes));
+        }
+        assert_eq!((text(&out), screen.is_between()), (NEXT, true));
+    }
+
+    #[test]
+    fn what_is_left_of_a_body_is_known_where_its_head_says_it() {
+        let mut screen = Screen::new(8_192, Judged::Strictly);
+        let mut left = |bytes: &[u8]| {
+            screen.pass(bytes, |_| {});
+            screen.left()
+        };
+        assert_eq!(left(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"), Some(5));
+        assert_eq!((left(b"ab"), left(b"cde")), (Some(3), None));
+        assert_eq!(left(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"), None);
+    }
+
+    #[test]
     fn a_head_begins_with_its_first_byte_and_not_with_an_empty_line() {
         let mut screen = Screen::new(8192, Judged::Strictly);
         let mut after = |bytes: &[u8]| {

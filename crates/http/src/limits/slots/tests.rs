@@ -1,80 +1,10 @@
 //! The sessions of a server against a naive model: who ends for whom, whatever is reported, and in whatever order.
 
 use super::super::share::{MIN_PROGRESS, STALL_TIME};
+use super::super::testing::FakeSession;
 use super::*;
 use anabranch_base::Rng;
 use anabranch_base::time::Duration;
-use anabranch_transport::{AnyStream, CloseReason, OpenError, StreamId};
-use std::cell::Cell;
-use std::net::SocketAddr;
-use std::task::{Context, Poll};
-
-/// A session without a network.
-#[derive(Clone, Default)]
-struct Fake {
-    /// The last number of its client's address.
-    client: u8,
-    unacknowledged: Rc<Cell<u64>>,
-    aborted: Rc<Cell<u32>>,
-}
-
-impl Fake {
-    fn of(client: u8) -> Self {
-        Self { client, ..Self::default() }
-    }
-}
-
-impl Session for Fake {
-    type Stream = AnyStream;
-
-    fn id(&self) -> u64 {
-        0
-    }
-
-    fn peer(&self) -> Option<SocketAddr> {
-        Some(SocketAddr::from(([192, 0, 2, self.client], 1)))
-    }
-
-    fn poll_established(&self, _cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn early_data(&self) -> bool {
-        false
-    }
-
-    fn streams(&self) -> u64 {
-        1
-    }
-
-    fn grow(&self, _more: u64) {}
-
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
-        Poll::Ready(1)
-    }
-
-    fn open(&self, _number: StreamId) -> Result<AnyStream, OpenError> {
-        Err(OpenError::Closed(CloseReason::Aborted))
-    }
-
-    fn poll_accept(&self, _cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
-        Poll::Pending
-    }
-
-    fn poll_closed(&self, _cx: &mut Context<'_>) -> Poll<CloseReason> {
-        Poll::Pending
-    }
-
-    fn unacknowledged(&self) -> u64 {
-        self.unacknowledged.get()
-    }
-
-    fn close(&self) {}
-
-    fn abort(&self) {
-        self.aborted.set(self.aborted.get() + 1);
-    }
-}
 
 fn at(second: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(second)
@@ -83,7 +13,7 @@ fn at(second: u64) -> Instant {
 #[test]
 fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     let slots = SessionSlots::new(ConcurrencyLimit::new(2));
-    let first = slots.acquire(&Fake::of(1), at(0)).expect("a slot");
+    let first = slots.acquire(&FakeSession::of(1), at(0)).expect("a slot");
     let late = first.handle();
     late.set_busy();
     late.begin_server_turn();
@@ -91,7 +21,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     // Its streams end one after the other, and later than its task.
     late.set_waiting();
     assert_eq!(slots.order.first(), None, "nobody waits");
-    let next = Fake::of(1);
+    let next = FakeSession::of(1);
     let slot = slots.acquire(&next, at(1)).expect("the slot is free again");
     late.set_busy();
     assert_eq!(slots.order.first(), Some(slot.key), "the next one waits, whatever the last one says");
@@ -100,7 +30,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.add_bytes(1000);
     assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
     // More than there are slots: a walk over those who wait comes to an end.
-    let all: Vec<_> = (0..4).map(|_| slots.acquire(&Fake::of(1), at(2))).collect();
+    let all: Vec<_> = (0..4).map(|_| slots.acquire(&FakeSession::of(1), at(2))).collect();
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
     drop((slot, all));
@@ -171,12 +101,26 @@ fn a_session_that_its_client_stalls_is_found() {
     assert_eq!(order.longest_stalled(at(30), &|_| true), None, "a new request, a new time");
 }
 
+#[test]
+fn progress_that_is_forgotten_counts_for_nothing() {
+    let order = WaitOrder::default();
+    let key = order.join(Client::at(None));
+    order.set_busy(key);
+    order.note(key, 0, at(0));
+    assert!(order.is_stalled(key, at(5)));
+    order.forget_progress();
+    assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
+    // Its time begins with the next record.
+    order.note(key, 0, at(6));
+    assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
+}
+
 /// A session in the model, and what the tested code gave for it.
 struct Modelled {
     number: u64,
-    session: Fake,
+    session: FakeSession,
     /// Until it is released.
-    slot: Option<Slot<Fake>>,
+    slot: Option<Slot<FakeSession>>,
     handle: SlotHandle,
     busy: bool,
     preempted: bool,
@@ -320,7 +264,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                 (0..14, _) | (_, None) => {
                     let free = model.held() < max;
                     let expected = if free { None } else { model.preempt(now, client) };
-                    let session = Fake::of(client);
+                    let session = FakeSession::of(client);
                     let slot = slots.acquire(&session, now);
                     ended += model.ended(expected);
                     assert_eq!(slot.is_some(), free || expected.is_some(), "{max}, {step}");
@@ -347,7 +291,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                 // A newcomer in another thread, which takes the slot and gives it back at once.
                 (14..16, _) if model.held() == max => {
                     let expected = model.preempt(now, client);
-                    if slots.preempt(now, Client::of(&Fake::of(client))) {
+                    if slots.preempt(now, Client::of(&FakeSession::of(client))) {
                         slots.limit.release_slot();
                     }
                     ended += model.ended(expected);
@@ -405,7 +349,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                 assert_eq!(line, keys.collect::<Vec<_>>(), "{max}, {step}");
                 assert_eq!(slots.sessions.borrow().len(), model.held());
                 for client in CLIENTS {
-                    let known = slots.limit.shared.clients.slots_of(Client::of(&Fake::of(client)));
+                    let known = slots.limit.shared.clients.slots_of(Client::of(&FakeSession::of(client)));
                     assert_eq!(known, model.slots_of(client), "{max}, {step}: client {client}");
                 }
             }

@@ -191,6 +191,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_is_an_error() {
+        let scratch = Scratch::new("unreadable");
+        let file = take(&scratch.cache(10), "a");
+        let write_only = fs::OpenOptions::new().write(true).open(scratch.0.join("a")).expect("opened");
+        *file.file.borrow_mut() = Some(write_only);
+        assert!(file.read(0, 3).is_err());
+    }
+
+    #[test]
     fn a_file_is_open_once_and_forgotten_when_nobody_holds_it() {
         let scratch = Scratch::new("once");
         let cache = scratch.cache(10);

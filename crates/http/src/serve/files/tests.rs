@@ -369,3 +369,27 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         assert_eq!(ask(&site, target).0, 200, "{target}");
     }
 }
+
+#[test]
+fn a_name_whose_file_is_gone_is_not_kept() {
+    let (scratch, site) = Scratch::new("gone");
+    assert_eq!(ask(&site, "/ten").0, 200);
+    assert!(site.kept.borrow().contains_key("/ten"));
+    fs::remove_file(scratch.0.join("root/ten")).expect("removed");
+    assert_eq!(ask(&site, "/ten").0, 404);
+    assert!(site.kept.borrow().is_empty());
+}
+
+#[test]
+fn a_bounded_number_of_names_is_kept() {
+    let (_scratch, site) = Scratch::new("many");
+    let mut name = "ten".to_owned();
+    for kept in 1..=MAX_KEPT {
+        name.insert(0, '/');
+        assert_eq!(ask(&site, &name).0, 200);
+        assert_eq!(site.kept.borrow().len(), kept);
+    }
+    name.insert(0, '/');
+    assert_eq!(ask(&site, &name).0, 200);
+    assert_eq!(site.kept.borrow().len(), 1);
+}

@@ -1,0 +1,50 @@
+//! What a stream holds, and the heads of its answers.
+
+use super::super::testing::{FakeStream, activity, service, world};
+use super::*;
+use anabranch_base::Budget;
+use std::collections::BTreeMap;
+
+#[test]
+fn a_stream_counts_what_it_has_written_and_lets_go_of_all_when_it_is_gone() {
+    let (_network, world) = world();
+    let budget = Budget::new(4 << 20, 10);
+    let before = budget.room();
+    let (service, activity) = (service(&world), activity(&budget));
+    let stream = FakeStream { written: 500, ..FakeStream::default() };
+    let log = Log::of(&mut BTreeMap::new(), 1, &stream);
+    log.taken.set(0);
+    let io = Io {
+        stream,
+        screen: Screen::new(MAX_BUFFER, service.options.judged),
+        ahead: Bytes::new(),
+        log: log.clone(),
+        service,
+        activity: activity.clone(),
+    };
+    // hyper copies a body into its own buffer otherwise.
+    assert!(io.is_write_vectored());
+    let answering = Answering::begin(&log, &activity);
+    answering.hold(300 << 10);
+    io.taken(100 << 10);
+    assert_eq!((log.taken.get(), activity.held.get()), (500, 200 << 10));
+    drop(answering);
+    assert_eq!(activity.under_way.get(), 1);
+    drop(io);
+    assert_eq!((activity.under_way.get(), activity.held.get(), budget.room()), (0, 0, before));
+}
+
+#[test]
+fn a_head_grows_by_exactly_the_gap() {
+    let size = |fields: &http::HeaderMap| -> usize {
+        fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
+    };
+    for gap in 0..60 {
+        let mut fields = http::HeaderMap::new();
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+        fields.insert(CONTENT_LENGTH, HeaderValue::from_static("17"));
+        let before = size(&fields);
+        assert_eq!(pad(&mut fields, gap), gap);
+        assert_eq!(size(&fields), before + gap);
+    }
+}

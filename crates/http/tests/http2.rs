@@ -1,0 +1,220 @@
+//! HTTP/2 over TCP in virtual time: a page, how a session begins, and clients that are wrong.
+
+use crate::rig::page;
+use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::fetch::End;
+use anabranch_http::http2::Windows;
+use anabranch_http::mapping::{Choices, Policy, Version};
+use anabranch_http::observe::Unobserved;
+use anabranch_http::serve::{self, PageSite, Versions};
+use anabranch_sim::SimWorld;
+use anabranch_transport::tcp::{TcpConnector, TcpStream};
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use std::rc::Rc;
+
+const LINK: &str = "rate=10mbit,rtt=40ms";
+
+fn options(versions: Versions) -> serve::Options {
+    serve::Options { versions, ..serve::Options::default() }
+}
+
+/// All bodies were compared byte for byte. The server notes when it writes the first byte of each answer.
+#[test]
+fn a_page_comes_whole_over_streams_of_one_connection() {
+    for versions in [Versions::Http2, Versions::Both] {
+        let rig = Rig::new(&["rate=10mbit,rtt=40ms,loss=1%"], 1);
+        let page = page(20_000, &[300_000, 5_000, 0, 70_000]);
+        let policy = Choices::default().policy(false, false).expect("a policy");
+        let policy = Policy { version: Version::Http2(Windows::default()), ..policy };
+        let run = async {
+            let (client, server) = tcp_hosts(&rig, "modern").await;
+            let listener = server.listen(80, 0).expect("listening");
+            let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+            fetch_page(&rig, connector, listener, &page, policy, options(versions)).await
+        };
+        let (outcome, record) = rig.network.run(run, Instant::MAX).expect_done();
+        assert_eq!((outcome.end, outcome.connections), (End::Done, 1), "{outcome:?}");
+        assert_eq!(outcome.body_bytes, page.body_bytes());
+        for (number, object) in record.objects.iter().enumerate() {
+            let exchange = object.assigned.as_ref().expect("assigned").exchange;
+            let served = record.served[&exchange];
+            assert!(served.serving.is_some() && served.serving <= served.written, "{number}: {served:?}");
+            assert!(served.written <= object.first_byte, "{number}: {served:?}");
+        }
+    }
+}
+
+/// A frame (RFC 9113 §4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+/// END_STREAM and END_HEADERS.
+const WHOLE: u8 = 0x5;
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The preface of a client and its SETTINGS (RFC 9113 §3.4).
+fn preface() -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
+/// GET of a path, with a field whose value is this: `:method` and `:scheme` by the static table (RFC 7541), the rest as text.
+fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
+    let mut section = vec![0x82, 0x86, 0x01, 1, b'a', 0x04, path.len() as u8];
+    section.extend_from_slice(path.as_bytes());
+    section.extend_from_slice(&[0, 1, b'x', value.len() as u8]);
+    section.extend_from_slice(value.as_bytes());
+    frame(HEADERS, WHOLE, stream, &section)
+}
+
+/// A connection with a server of ours, and what has come on it.
+struct Client {
+    world: SimWorld,
+    stream: TcpStream<SimWorld>,
+    came: Vec<u8>,
+}
+
+impl Client {
+    async fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.expect("written");
+    }
+
+    /// Reads until nothing has come for half a second.
+    async fn read(&mut self) {
+        let mut buffer = [0; 10_000];
+        let silence = Some(Duration::from_millis(500));
+        while let Some(Ok(read @ 1..)) = self.world.timeout(silence, self.stream.read(&mut buffer)).await {
+            self.came.extend_from_slice(&buffer[..read]);
+        }
+    }
+
+    /// The payloads of frames of this type on this stream.
+    fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
+        let (mut rest, mut found) = (&self.came[..], Vec::new());
+        while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
+            let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
+            if (*of, id) == (kind, stream) {
+                found.push(&rest[9..9 + length]);
+            }
+            rest = &rest[9 + length..];
+        }
+        found
+    }
+
+    /// Bytes of content that came on a stream.
+    fn content(&self, stream: u32) -> usize {
+        self.frames(DATA, stream).iter().map(|payload| payload.len()).sum()
+    }
+}
+
+/// Runs a client that writes bytes of its own against a server of two objects, of 1,000,000 and 5,000 bytes.
+fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Client) -> T) -> T {
+    let rig = Rig::new(&[LINK], 1);
+    let page = page(1_000_000, &[5_000]);
+    let run = async {
+        let (client, server) = tcp_hosts(&rig, "modern").await;
+        let listener = server.listen(80, 0).expect("listening");
+        let site = Rc::new(PageSite::new(&page));
+        let serving = serve::run(rig.server.clone(), listener, site, options(versions), Unobserved);
+        let _server = rig.server.spawn("server", serving);
+        let session = TcpConnector::new(client, vec![tcp_server(&rig)]).connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let stream = session.open(0).expect("a stream");
+        program(Client { world: rig.client.clone(), stream, came: Vec::new() }).await
+    };
+    rig.network.run(run, Instant::MAX).expect_done()
+}
+
+/// RFC 9113 §3.3: where both versions are spoken, the first bytes say which, however they are cut.
+#[test]
+fn the_preface_may_come_in_pieces() {
+    for cut in [1, 10, 23] {
+        let content = with_client(Versions::Both, async |mut client| {
+            let all = [preface(), get(1, "/object-2", "y")].concat();
+            client.write(&all[..cut]).await;
+            client.world.sleep_until(client.world.now() + Duration::from_millis(100)).await;
+            client.write(&all[cut..]).await;
+            client.read().await;
+            client.content(1)
+        });
+        assert_eq!(content, 5_000, "cut after {cut}");
+    }
+    let answer = with_client(Versions::Both, async |mut client| {
+        client.write(b"P").await;
+        client.world.sleep_until(client.world.now() + Duration::from_millis(100)).await;
+        client.write(b"UT / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        client.read().await;
+        client.came
+    });
+    assert!(answer.starts_with(b"HTTP/1.1 405 "), "{:?}", String::from_utf8_lossy(&answer));
+}
+
+/// RFC 9113 §8.1.1: a malformed request is an error of its stream, and of no other.
+#[test]
+fn a_malformed_request_is_reset_with_protocol_error() {
+    with_client(Versions::Http2, async |mut client| {
+        client.write(&[preface(), get(1, "/object-2", " y"), get(3, "/object-2", "y")].concat()).await;
+        client.read().await;
+        assert_eq!(client.frames(RST_STREAM, 1), [[0, 0, 0, 1]]);
+        assert_eq!((client.content(1), client.content(3)), (0, 5_000));
+    });
+}
+
+/// RFC 9113 §10.5: the server ends a connection whose client sends frame after frame and asks for nothing.
+#[test]
+fn frames_that_accomplish_nothing_have_a_bound() {
+    const MOST: usize = 20_000;
+    with_client(Versions::Http2, async |mut client| {
+        client.write(&preface()).await;
+        let ping = frame(PING, 0, 0, &[0; 8]);
+        // SETTINGS is the first of them.
+        for _ in 0..(MOST - 1) / 100 {
+            client.write(&ping.repeat(100)).await;
+            client.world.sleep_until(client.world.now() + Duration::from_millis(5)).await;
+        }
+        client.write(&ping.repeat((MOST - 1) % 100)).await;
+        client.read().await;
+        // They are counted when the next frame comes. That one is answered: there are not too many yet.
+        client.write(&ping).await;
+        client.read().await;
+        assert_eq!(client.frames(PING, 0).len(), MOST);
+        client.write(&ping).await;
+        client.read().await;
+        let (silence, mut buffer) = (Some(Duration::from_secs(1)), [0; 1]);
+        let ended = client.world.timeout(silence, client.stream.read(&mut buffer)).await;
+        assert!(matches!(ended, Some(Ok(0) | Err(_))), "{ended:?}");
+        assert_eq!(client.frames(PING, 0).len(), MOST);
+    });
+}
+
+/// RFC 9113 §6.9: an answer goes as far as the client's windows let it. One that is cancelled takes nothing from the next.
+#[test]
+fn an_answer_waits_for_its_window_and_leaves_room_when_it_is_cancelled() {
+    with_client(Versions::Http2, async |mut client| {
+        client.write(&[preface(), get(1, "/object-1", "y")].concat()).await;
+        client.read().await;
+        // RFC 9113 §6.9.2: the windows at first.
+        assert_eq!((client.content(1), client.frames(RST_STREAM, 1).len()), (65_535, 0));
+        let window = |stream, bytes: u32| frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
+        client.write(&[window(0, 100_000), window(1, 10_000)].concat()).await;
+        client.read().await;
+        assert_eq!((client.content(1), client.frames(RST_STREAM, 1).len()), (75_535, 0));
+        let cancel = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
+        client.write(&[cancel, get(3, "/object-2", "y")].concat()).await;
+        client.read().await;
+        assert_eq!((client.content(1), client.content(3)), (75_535, 5_000));
+        assert!(client.frames(GOAWAY, 0).is_empty());
+    });
+}

@@ -1,0 +1,122 @@
+//! The sessions of a server: what it says first and last, and which gives up its slot for a newcomer.
+
+use super::*;
+use anabranch_http::limits::ConcurrencyLimit;
+use std::cell::Cell;
+
+/// HEADERS of GET https://a/0.
+fn get() -> Vec<u8> {
+    frame(HEADERS, &[0, 0, 0xc0 | 17, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'])
+}
+
+/// Asks on a stream of its own.
+async fn ask(session: &QuicSession<SimWorld>) -> QuicStream<SimWorld> {
+    let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
+    stream.write_all(&get()).await.expect("written");
+    stream.finish();
+    stream
+}
+
+/// Reads to the end: how many bytes came, and whether all did.
+async fn whole(stream: &mut QuicStream<SimWorld>) -> (usize, bool) {
+    let (mut bytes, mut buffer) = (0, [0; 10_000]);
+    loop {
+        match stream.read(&mut buffer).await {
+            Ok(0) => return (bytes, true),
+            Ok(read) => bytes += read,
+            Err(_) => return (bytes, false),
+        }
+    }
+}
+
+/// RFC 9114 §6.2.1, §7.2.4: SETTINGS come first. §5.2: GOAWAY names the first request that is not answered.
+#[test]
+fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
+    let (came, _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let (page, stop) = (page(), Stop::new());
+        let options = serve::Options { stop: Some(stop.clone()), ..options() };
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let _own = say(&session, &CONTROL).await;
+        for _ in 0..2 {
+            assert!(whole(&mut ask(&session).await).await.1);
+        }
+        let mut control = poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
+        let (mut came, mut buffer) = (Vec::new(), [0; 100]);
+        let read = control.read(&mut buffer).await.expect("settings");
+        came.push(buffer[..read].to_vec());
+        stop.stop();
+        // The server's task looks at it with its next event.
+        let _last = ask(&session).await;
+        let read = client.timeout(Some(Duration::from_secs(1)), control.read(&mut buffer)).await;
+        came.push(buffer[..read.expect("in time").expect("a frame")].to_vec());
+        came
+    });
+    // The stream's type; SETTINGS of 19 bytes: SETTINGS_MAX_FIELD_SECTION_SIZE of 64 KiB, and two that are reserved.
+    let settings =
+        [0, SETTINGS, 19, 6, 0x80, 1, 0, 0, 0x81, 0xf0, 0, 0x21, 0, 0xc0, 0, 0x1f, 0, 0, 0, 0, 0x21, 0];
+    // The third request stream has the identifier 8 (RFC 9000 §2.1).
+    assert_eq!(came, [settings.to_vec(), vec![GOAWAY, 1, 8]]);
+}
+
+/// A server of one session at a time, whose client waits for an answer: whether a newcomer that comes so long after is turned
+/// away, and what becomes of the answer.
+fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) -> (bool, (usize, bool)) {
+    run(1, link, |hosts| async move {
+        let Hosts { client, server, listener, connector } = hosts;
+        let page = page_of(vec![Object::new("/0".to_owned(), bytes)]);
+        let options = serve::Options { sessions: Some(ConcurrencyLimit::new(1)), ..options };
+        let serving =
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Unobserved);
+        server.spawn("server", async move { drop(serving.await) }).detach();
+        let first = connector.connect(0).expect("begun");
+        first.established().await.expect("stands");
+        let _control = say(&first, &CONTROL).await;
+        let mut stream = ask(&first).await;
+        let answer = client.spawn("answer", async move { whole(&mut stream).await });
+        client.sleep_until(client.now() + after).await;
+        let second = connector.connect(0).expect("begun");
+        let refused = client.timeout(Some(Duration::from_secs(5)), second.closed()).await;
+        (refused.is_some(), answer.await)
+    })
+    .0
+}
+
+#[test]
+fn a_session_keeps_its_slot_while_the_server_works_on_its_request() {
+    let options = serve::Options { service_time: Duration::from_secs(8), ..options() };
+    let (turned_away, (bytes, whole)) = newcomer(LINK, options, 5_000, Duration::from_secs(1));
+    assert!(turned_away && whole && bytes > 5_000, "{turned_away} {whole} {bytes}");
+}
+
+#[test]
+fn a_session_keeps_its_slot_while_its_client_takes_the_answer() {
+    // 2 MB take 16 s of the link.
+    let link = "rate=1mbit,rtt=40ms,queue=50p";
+    let (turned_away, (bytes, whole)) = newcomer(link, options(), 2_000_000, Duration::from_secs(10));
+    assert!(turned_away && whole && bytes > 2_000_000, "{turned_away} {whole} {bytes}");
+}
+
+/// RFC 9114 §4.1.1: only what a server has not processed is asked for again.
+#[test]
+fn a_malformed_answer_is_not_asked_for_again() {
+    let asked = Rc::new(Cell::new(0));
+    let count = asked.clone();
+    let outcome = with_server(move |_, session| {
+        let count = count.clone();
+        async move {
+            let _control = say(&session, &CONTROL).await;
+            while let Ok(mut stream) = session.accept().await {
+                count.set(count.get() + 1);
+                // No `:status`.
+                let _ = stream.write_all(&frame(HEADERS, &[0, 0])).await;
+                stream.finish();
+            }
+        }
+    });
+    assert_eq!((outcome.failed(), outcome.connections, asked.get()), (1, 1, 1));
+}

@@ -98,7 +98,7 @@ fn mutate(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let library = package.join("src/lib.rs");
-    let scratch = Scratch::copy(&tree, &options.name, &library, &drawn)
+    let scratch = Scratch::copy(&tree, &options.name, &drawn)
         .map_err(|error| format!("cannot copy the tree: {error}"))?;
     let name = format!("anabranch-{}", options.name);
     let (viable, programs) = scratch.build(&name, &library, &drawn, &options.tests)?;

@@ -43,7 +43,7 @@ pub struct Scratch {
 impl Scratch {
     /// Copies all files of the tree at `tree` that git knows or would add, but those that `build` writes with mutants. Files
     /// that are the same stay untouched, so that they are not compiled again.
-    pub fn copy(tree: &Path, name: &str, library: &Path, drawn: &[Drawn]) -> io::Result<Self> {
+    pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");
         let listed = Command::new("git")

@@ -275,25 +275,24 @@ impl Association {
     }
 
     fn check_probe_idle(&mut self, now: Instant) {
-        match self.send.is_shut_out() {
+        let Some(shut_out) = self.send.is_shut_out() else {
             // Whether the window is still closed shows when there is data for it.
-            None if self.send.is_probing() => self.timers.stop(Timer::Probe),
-            Some(true) if self.state.may_send_data() => {
-                if let Some(sent) = self.send.begin_probing()
-                    && !self.timers.is_set(Timer::Probe)
-                {
-                    // The first probe after one RTO, the next after twice as long, and so on.
-                    let rto = self.paths.get(self.paths.current()).rto();
-                    let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
-                    self.timers.set(Timer::Probe, now + wait);
-                }
+            if self.send.is_probing() {
+                self.timers.stop(Timer::Probe);
             }
-            None => {}
-            Some(_) => {
-                if self.send.end_probing() {
-                    self.timers.stop(Timer::Probe);
-                }
+            return;
+        };
+        if shut_out && self.state.may_send_data() {
+            if let Some(sent) = self.send.begin_probing()
+                && !self.timers.is_set(Timer::Probe)
+            {
+                // The first probe after one RTO, the next after twice as long, and so on.
+                let rto = self.paths.get(self.paths.current()).rto();
+                let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
+                self.timers.set(Timer::Probe, now + wait);
             }
+        } else if self.send.end_probing() {
+            self.timers.stop(Timer::Probe);
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! The states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
-use crate::complain;
+use crate::{complain, serve};
 use anabranch_base::time::{Instant, nanos};
 use anabranch_transport::protocol::{PathEvent, PathState};
 use anabranch_transport::sctp::SctpHost;
@@ -93,7 +93,7 @@ pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
         let (begun, lines) = if now.since(begun) > PERIOD { (now, 0) } else { (begun, lines) };
         period.set((begun, lines + 1));
         match lines.cmp(&MAX_LINES) {
-            Ordering::Less => complain(&text(&event, |at| time_of_day(SystemTime::now() - now.since(at)))),
+            Ordering::Less => complain(&text(&event, |at| time_of_day(serve::now() - now.since(at)))),
             Ordering::Equal => complain("more path events; some are not shown"),
             Ordering::Greater => {}
         }

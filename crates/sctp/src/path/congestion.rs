@@ -173,11 +173,11 @@ mod tests {
     #[test]
     fn congestion_control_begins_when_data_leaves() {
         let mut path = fresh(|_| ());
-        let before = path.info(true);
+        let before = path.info((true, true));
         assert!(!has_begun(&path) && path.is_controlled() && path.loss_control().is_none());
         path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
         assert!(has_begun(&path) && path.is_controlled() && path.loss_control().is_some());
-        let after = path.info(true);
+        let after = path.info((true, true));
         assert_eq!((before.cwnd, before.ssthresh), (after.cwnd, after.ssthresh));
     }
 

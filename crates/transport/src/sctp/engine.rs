@@ -95,8 +95,9 @@ impl fmt::Debug for PathListener {
 }
 
 impl SctpEngine {
-    fn tell(&self, event: PathEvent) {
-        if let Some(told) = &self.on_path_event {
+    /// Tells of a path of an association that has several.
+    fn tell_of(&self, id: AssociationId, event: PathEvent) {
+        if let Some(told) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
             (told.0)(event);
         }
     }
@@ -107,9 +108,10 @@ impl SctpEngine {
     }
 
     fn tell_change(&self, at: Instant, id: AssociationId, address: IpAddr, state: PathState) {
-        if self.on_path_event.is_some() && self.is_multihomed(id) {
-            self.tell(PathEvent::Changed(PathChange { connection: self.trace_key(id), address, at, state }));
-        }
+        self.tell_of(
+            id,
+            PathEvent::Changed(PathChange { connection: self.trace_key(id), address, at, state }),
+        );
     }
 }
 
@@ -466,12 +468,18 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             host.engine.tell_change(now, id, address, PathState::Failed);
         }
         Event::Interrupted { id, received, outage, from, to } => {
-            if host.engine.is_multihomed(id) {
-                let connection = host.engine.trace_key(id);
-                let interruption =
-                    Interruption { connection, from, to, received, since: now - outage, until: now };
-                host.engine.tell(PathEvent::Interrupted(interruption));
-            }
+            let connection = host.engine.trace_key(id);
+            host.engine.tell_of(
+                id,
+                PathEvent::Interrupted(Interruption {
+                    connection,
+                    from,
+                    to,
+                    received,
+                    since: now - outage,
+                    until: now,
+                }),
+            );
         }
         Event::StreamsAdded { id, outgoing, incoming } | Event::AddFailed { id, outgoing, incoming, .. } => {
             let info = host.engine.endpoint.info(id);

@@ -156,7 +156,7 @@ fn the_failover_stands_in_json_table_and_report() {
     }
     let shown = table::render(&found, table::Style::default());
     assert!(shown.contains("failover ms"), "{shown}");
-    for told in ["path 1 declared failed after 8.0", "path 1 declared failed after 2.0"] {
+    for told in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
         assert!(shown.contains(told), "{told}:\n{shown}");
     }
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);

@@ -57,18 +57,19 @@ pub(crate) enum Health {
 impl Path {
     /// T3-rtx ran out, and the peer has said nothing that would excuse it.
     pub(crate) fn on_timeout(&mut self, now: Instant, most: u32) -> Health {
-        self.unanswered.timeouts = self.unanswered.timeouts.saturating_add(1);
-        self.unanswered.last = now;
-        if self.unanswered.is_lost_for_good() {
+        let unanswered = self.unanswered.get_or_insert_default();
+        unanswered.timeouts = unanswered.timeouts.saturating_add(1);
+        unanswered.last = now;
+        if unanswered.is_lost_for_good() {
             // RFC 9260 §8.2: errors in a row, those that HEARTBEAT ACKs had cleared among them.
-            self.errors = self.errors.max(self.unanswered.timeouts - 1);
+            self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, most)
     }
 
     /// T3-rtx has run out since data was last acknowledged, and HEARTBEATs have been answered meanwhile.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
-        self.unanswered.heartbeats_pass
+        self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
     /// A HEARTBEAT was answered after `rtt`. True when the path is back.
@@ -79,13 +80,15 @@ impl Path {
             self.rtt.on_sample(rtt);
             return self.on_answer(now);
         }
-        let UnansweredData { timeouts, last, .. } = self.unanswered;
-        let unanswered = UnansweredData { timeouts, last, heartbeats_pass: timeouts > 0 };
+        let mut unanswered = self.unanswered.take();
+        if let Some(unanswered) = &mut unanswered {
+            unanswered.heartbeats_pass = true;
+        }
         let mut errors = 0;
-        if unanswered.is_lost_for_good() {
+        if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
             // RFC 9260 §8.1 allows for the difference in reachability of DATA and HEARTBEAT chunks in the association's
             // counter; the path's is kept likewise, and so is the RTO that its timeouts have doubled (§6.3.3 E2).
-            if retry.is_none_or(|wait| now < last + wait) {
+            if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
@@ -173,7 +176,7 @@ impl Path {
     #[inline]
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
         self.errors = 0;
-        self.unanswered = UnansweredData::default();
+        self.unanswered = None;
         if self.active {
             return std::mem::take(&mut self.potentially_failed);
         }

@@ -62,7 +62,7 @@ pub(crate) struct Path {
     /// Consecutive errors.
     errors: u32,
     /// Timeouts of data that HEARTBEATs do not excuse.
-    unanswered: health::UnansweredData,
+    unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
     /// What its controllers draw their chances from.
@@ -119,7 +119,7 @@ impl Path {
             pf_max: config.pf_max_retrans,
             moved: 0,
             errors: 0,
-            unanswered: health::UnansweredData::default(),
+            unanswered: None,
             rtt,
             congestion: Congestion::Initial { config: config.clone(), chunk: mtu },
             seed: 0,
@@ -164,7 +164,7 @@ impl Path {
         self.timed = None;
         self.one_packet = false;
         self.errors = 0;
-        self.unanswered = health::UnansweredData::default();
+        self.unanswered = None;
         self.active = true;
         self.potentially_failed = false;
         self.moved = 0;

@@ -29,10 +29,9 @@ pub(crate) struct Paths {
     changes: u32,
     /// Consecutive errors on all of them together.
     errors: ErrorCounter,
-    /// When and where user data that was sent was last acknowledged.
-    sent: Progress,
-    /// When and where user data last arrived; None until some was sent. Who has asked for nothing waits for nothing.
-    received: Option<Progress>,
+    /// When and where user data last got on, sent and received, of an association with several paths that has sent some. Who
+    /// has asked for nothing waits for nothing.
+    progress: Option<Box<[Progress; 2]>>,
 }
 
 /// The progress of user data in one direction.
@@ -81,8 +80,7 @@ impl Paths {
             polls: 0,
             changes: 1,
             errors: ErrorCounter::new(now),
-            sent: Progress { at: now, path: None, failed: false },
-            received: None,
+            progress: None,
         }
     }
 
@@ -227,26 +225,32 @@ impl Paths {
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.data_from = path;
-        let interruption = self.received.as_mut()?.advance(now, path)?;
+        let interruption = self.progress.as_mut()?[1].advance(now, path)?;
         Some(Interruption { received: true, ..interruption })
     }
 
     /// Data that went to a path was acknowledged. Returns the interruption that this ends.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
-        self.sent.advance(now, path)
+        self.progress.as_mut()?[0].advance(now, path)
     }
 
     /// Data leaves to a path while nothing is outstanding: the pause before it was no interruption, neither of the data nor of
     /// what the peer answers, on whatever path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
-        let begun = |path| Progress { at: now, path, failed: false };
-        (self.sent, self.received) = (begun(Some(path)), Some(begun(None)));
+        if self.list.len() > 1 {
+            let begun = |path| Progress { at: now, path, failed: false };
+            let progress = [begun(Some(path)), begun(None)];
+            match &mut self.progress {
+                Some(before) => **before = progress,
+                none => *none = Some(Box::new(progress)),
+            }
+        }
     }
 
     /// The path has failed, or potentially failed: data that goes on there later was interrupted, too.
     pub(crate) fn on_failed(&mut self, path: usize) {
-        for progress in [&mut self.sent].into_iter().chain(&mut self.received) {
+        for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.failed |= progress.path == Some(path);
         }
     }

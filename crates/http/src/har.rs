@@ -3,7 +3,7 @@
 //!
 //! Owns the way from a HAR's log to a [`Page`]: which entries count, in which
 //! order, and what is said about the others. The way from a file's bytes to JSON
-//! belongs to [`file`], what of it is kept to `prune`, which pages and entries there
+//! belongs to `file`, what of it is kept to `prune`, which pages and entries there
 //! are to `pages`, when an entry was sent to `times`, how large it is to `size`, who
 //! caused it to `initiator`, writing to [`write`](mod@write).
 //!

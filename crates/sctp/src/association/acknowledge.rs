@@ -66,6 +66,8 @@ impl Association {
         let (base, end) = (self.send.base(), self.send.end());
         let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
         let mut lost_on_any = false;
+        // Data of before a failure may be acknowledged together with what was sent elsewhere since: it goes on there.
+        let mut advanced = None;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
             if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
@@ -89,8 +91,8 @@ impl Association {
                 let revived = path.on_newly_acked(ctx.now, newly);
                 // RFC 9260 §8.1: the association's counter, too.
                 self.paths.clear_errors();
-                if let Some(interruption) = self.paths.on_data_acked(ctx.now, index) {
-                    self.record_interruption(ctx, interruption);
+                if advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
+                    advanced = Some(index);
                 }
                 if revived {
                     self.on_path_up(ctx, index, true);
@@ -115,6 +117,9 @@ impl Association {
             }
             self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
             self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
+        }
+        if let Some(interruption) = advanced.and_then(|path| self.paths.on_data_acked(ctx.now, path)) {
+            self.record_interruption(ctx, interruption);
         }
         if lost_on_any && reduces {
             self.enter_recovery();

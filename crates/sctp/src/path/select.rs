@@ -235,6 +235,11 @@ impl Paths {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
+    /// What was last acknowledged had gone to this path.
+    pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
+        self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
+    }
+
     /// Data leaves to a path while nothing is outstanding: the pause before it was no interruption, neither of the data nor of
     /// what the peer answers, on whatever path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {

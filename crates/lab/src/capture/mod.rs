@@ -2,7 +2,7 @@
 //!
 //! Owns the way from packets of any capture (ours or foreign, of either end)
 //! to [`results`], in one pass and with memory that the conversations bound,
-//! not the file; and of these, so many are followed. `frame`, `layers`, `tunnel` and `fragments` find what IP carries,
+//! not the file, and the number of conversations has a limit. `frame`, `layers`, `tunnel` and `fragments` find what IP carries,
 //! `sctp` and `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
 //! retransmitted and why; [`table`] and [`csv`] show it.
 

@@ -2,8 +2,8 @@
 # `decode` and tshark count the same captures: packets, associations, connections,
 # chunks by type, and bytes of user data. Races make the captures; these are put
 # into tunnels and onto other links, captured twice, cut, without their beginning,
-# and with checksums that are left to the network card. What differs has a reason,
-# which the table names, or the run fails.
+# and with checksums that are left to the network card. Public captures join them.
+# What differs has a reason, which the table names, or the run fails.
 #
 #   interop/decode.sh [NAME]
 #

@@ -117,6 +117,8 @@ def twice(direction, at, packet):
 
 def captures(folder):
     """Name, file, and what is special about it."""
+    for path in sorted((Path(__file__).parent.parent / "captures").glob("*.pcap")):
+        yield f"tcpdump's {path.stem}", path, "public"
     races = sorted(folder.glob("*-*.pcap"))
     for race in races:
         packets = read(race)
@@ -155,6 +157,8 @@ def captures(folder):
             yield f"{race.stem}, other addresses for each direction", path, "middle"
 
 
+# What tshark 4.0 says of an association that it has not numbered.
+UNNUMBERED = "65535"
 FIELDS = ["sctp.assoc_index", "sctp.verification_tag", "sctp.chunk_type", "sctp.chunk_length", "sctp.data_tsn_raw",
           "tcp.stream", "tcp.srcport", "tcp.seq_raw", "tcp.len"]
 
@@ -174,7 +178,8 @@ def tshark(path):
         counts["frames"] += 1
         if types:
             counts["packets"] += 1
-            associations.add(association)
+            if association != UNNUMBERED:
+                associations.add(association)
             numbers = iter(int(n) for n in numbers.split(",") if n)
             for kind, size in zip(types.split(","), lengths.split(",")):
                 chunks[CHUNKS.get(int(kind), kind)] += 1
@@ -242,6 +247,8 @@ def main():
                 reason = "of copies and damaged packets"
             elif special == "cut" and counts["associations"]:
                 reason = "tshark takes no chunk that is cut"
+            elif what == "associations" and special == "public" and theirs == 0:
+                reason = "tshark numbers none"
             elif what == "associations" and special == "middle" and ours == 1:
                 reason = "tshark takes each pair of addresses for an association of its own"
             if reason is None:

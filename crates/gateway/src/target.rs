@@ -45,12 +45,12 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_http::head::{Head, Judged, MAX_FIELDS};
+    use anabranch_http::head::{Head, Judged, Room};
 
     /// The target of a request with this line.
     fn parse(method: &str, text: &str) -> Result<Target, ()> {
         let head = format!("{method} {text} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut room = Room::new();
         let head = Head::parse(head.as_bytes(), Judged::Strictly, &mut room).map_err(|_| ())?;
         Target::of(head.form, method).map_err(|_| ())
     }

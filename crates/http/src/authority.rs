@@ -132,14 +132,15 @@ pub fn is_authority(text: &str) -> bool {
         }
         ("", rest)
     } else {
-        text.split_at(text.find(':').unwrap_or(text.len()))
+        text.split_at(memchr::memchr(b':', text.as_bytes()).unwrap_or(text.len()))
     };
     let mut bytes = host.bytes();
     let is_hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
     while let Some(byte) = bytes.next() {
         let good = match byte {
             b'%' => is_hex(bytes.next()) && is_hex(bytes.next()),
-            _ => is_name_byte(byte) || b"~!$&'()*+;=".contains(&byte),
+            b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'=' => true,
+            _ => is_name_byte(byte),
         };
         if !good {
             return false;

@@ -10,6 +10,7 @@
 
 use crate::authority::is_authority;
 use crate::framing::Framing;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// A request that is refused, and how it is answered.
@@ -75,8 +76,8 @@ pub struct Head<'a, 'f> {
     pub fields: &'f [httparse::Header<'a>],
 }
 
-/// Room for the fields of a head.
-pub type Room<'a> = [httparse::Header<'a>; MAX_FIELDS];
+/// Room for the fields of a head; most have few.
+pub type Room<'a> = SmallVec<[httparse::Header<'a>; 16]>;
 
 /// Whose requests are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,17 +95,20 @@ impl<'a, 'f> Head<'a, 'f> {
     /// # Errors
     /// How the request is to be answered.
     pub fn parse(head: &'a [u8], judged: Judged, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
-        let end = head.windows(2).position(|pair| pair == b"\r\n").ok_or(MALFORMED)?;
+        let end =
+            memchr::memchr(b'\r', head).filter(|end| head[end + 1..].starts_with(b"\n")).ok_or(MALFORMED)?;
         let (method, target, version) = request_line(&head[..end])?;
         let minor = minor_version(version)?;
         let fields = &head[end + 2..];
         // RFC 9112 §5.2: a line that begins with white space goes on with the field before. Nothing may come before the
         // first field either (§2.2).
-        if fields.first().is_some_and(is_blank)
-            || fields.windows(2).any(|pair| pair[0] == b'\n' && is_blank(&pair[1]))
-        {
+        let mut lines = 0;
+        let mut ends = memchr::memchr_iter(b'\n', fields).inspect(|_| lines += 1);
+        if fields.first().is_some_and(is_blank) || ends.any(|at| fields.get(at + 1).is_some_and(is_blank)) {
             return Err(Refusal::bad("a field is folded"));
         }
+        room.clear();
+        room.resize(lines.min(MAX_FIELDS), httparse::EMPTY_HEADER);
         let fields: &'f [httparse::Header<'a>] = match httparse::parse_headers(fields, room) {
             Ok(httparse::Status::Complete((length, parsed))) if length == fields.len() => parsed,
             Ok(_) => return Err(MALFORMED),
@@ -133,26 +137,24 @@ fn is_blank(byte: &u8) -> bool {
 /// # Errors
 /// The bytes cannot become a head.
 pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusal> {
-    while let Some(&byte) = bytes.get(*at) {
-        match byte {
-            // RFC 9112 §2.2: a line may end with LF alone. Not here, where others may see no end.
-            b'\n' if *at == 0 || bytes[*at - 1] != b'\r' => {
-                return Err(Refusal::bad("a line ends with LF alone"));
-            }
-            b'\n' if bytes[..=*at].ends_with(b"\r\n\r\n") => {
-                *at += 1;
-                return Ok(Some(*at));
-            }
-            b'\r' if bytes.get(*at + 1).is_some_and(|next| *next != b'\n') => {
-                return Err(Refusal::bad("a CR is not followed by LF"));
+    while let Some(found) = memchr::memchr3(b'\r', b'\n', 0, &bytes[*at..]) {
+        *at += found;
+        match bytes[*at..] {
+            [b'\r', b'\n', ..] => {
+                *at += 2;
+                if bytes[..*at].ends_with(b"\r\n\r\n") {
+                    return Ok(Some(*at));
+                }
             }
             // What follows is not known yet.
-            b'\r' if *at + 1 == bytes.len() => return Ok(None),
-            0 => return Err(Refusal::bad("the head contains a NUL")),
-            _ => {}
+            [b'\r'] => return Ok(None),
+            [b'\r', ..] => return Err(Refusal::bad("a CR is not followed by LF")),
+            // RFC 9112 §2.2: a line may end with LF alone. Not here, where others may see no end.
+            [b'\n', ..] => return Err(Refusal::bad("a line ends with LF alone")),
+            _ => return Err(Refusal::bad("the head contains a NUL")),
         }
-        *at += 1;
     }
+    *at = bytes.len();
     Ok(None)
 }
 
@@ -172,19 +174,19 @@ pub fn too_large(head: &[u8], most: usize) -> Refusal {
 const TOO_LONG: Refusal = Refusal { status: 414, why: Cow::Borrowed("the request target is too long") };
 
 /// RFC 9112 §3: method, target and version, with one space between them.
-fn request_line(line: &[u8]) -> Result<(&str, &str, &[u8]), Refusal> {
-    let mut parts = line.split(|&byte| byte == b' ');
+fn request_line(line: &[u8]) -> Result<(&str, &str, &str), Refusal> {
+    let mut parts = std::str::from_utf8(line).unwrap_or_default().split(' ');
     let (Some(method), Some(target), Some(version), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(Refusal::bad("the request line is malformed"));
     };
-    if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
+    if method.is_empty() || !method.bytes().all(is_token_byte) {
         return Err(Refusal::bad("the method is malformed"));
     }
-    let target = std::str::from_utf8(target).ok().filter(|text| !text.is_empty());
-    let target = target.ok_or(Refusal::bad("the request target is malformed"))?;
-    let method = std::str::from_utf8(method).map_err(|_| MALFORMED)?;
+    if target.is_empty() {
+        return Err(Refusal::bad("the request target is malformed"));
+    }
     if target.len() > MAX_TARGET {
         return Err(TOO_LONG);
     }
@@ -192,8 +194,8 @@ fn request_line(line: &[u8]) -> Result<(&str, &str, &[u8]), Refusal> {
 }
 
 /// RFC 9112 §2.3: a later minor version is understood as the latest that is known here.
-fn minor_version(version: &[u8]) -> Result<u8, Refusal> {
-    match version {
+fn minor_version(version: &str) -> Result<u8, Refusal> {
+    match version.as_bytes() {
         b"HTTP/1.0" => Ok(0),
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Ok(1),
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
@@ -249,8 +251,8 @@ const INVALID_TARGET: Refusal = Refusal::bad("the request target has an invalid 
 /// none of either.
 #[must_use]
 pub fn is_path_and_query(text: &str) -> bool {
-    let (path, query) = text.split_once('?').unwrap_or((text, ""));
-    let bytes = path.as_bytes();
+    let bytes = text.as_bytes();
+    let (bytes, query) = bytes.split_at(memchr::memchr(b'?', bytes).unwrap_or(bytes.len()));
     let encoded = |at: usize| {
         let digits = bytes.get(at + 1..at + 3);
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -261,12 +263,14 @@ pub fn is_path_and_query(text: &str) -> bool {
     };
     bytes.iter().enumerate().all(in_path)
         && query
-            .bytes()
-            .all(|byte| is_path_byte(byte) || matches!(byte, b'?' | b'%' | b'\\' | b'`' | b'{' | b'}'))
+            .iter()
+            .all(|&byte| is_path_byte(byte) || matches!(byte, b'?' | b'%' | b'\\' | b'`' | b'{' | b'}'))
 }
 
 fn is_path_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/[]^|".contains(&byte)
+    // Every visible character but ten.
+    byte.is_ascii_graphic()
+        && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'?' | b'%' | b'\\' | b'`' | b'{' | b'}')
 }
 
 /// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, that is an authority, or empty.
@@ -281,7 +285,7 @@ fn host_of<'a>(
         (None, _) => Err(Refusal::bad("the request has no Host field")),
         (Some(_), Some(_)) => Err(Refusal::bad("the request has several Host fields")),
         (Some(field), None) => {
-            let host = std::str::from_utf8(field.value).ok().map(|host| host.trim_matches([' ', '\t']));
+            let host = std::str::from_utf8(field.value.trim_ascii()).ok();
             let good = |host: &&str| match judged {
                 Judged::Strictly => is_host(host),
                 Judged::AsRecorded => !host.contains(['/', '?', '#', ' ', '\t']),

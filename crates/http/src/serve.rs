@@ -176,7 +176,7 @@ struct Service<W, S, O> {
     observer: O,
     buffers: IdleBuffers,
     date: Date,
-    /// What sessions of HTTP/2 read into.
+    /// What streams are read into.
     scratch: Scratch,
 }
 

@@ -35,7 +35,7 @@ impl Request {
     /// # Errors
     /// How the request is to be answered.
     pub(crate) fn parse(head: &[u8], secure: bool) -> Result<Self, Refusal> {
-        let mut room = [httparse::EMPTY_HEADER; head::MAX_FIELDS];
+        let mut room = head::Room::new();
         let read = Head::parse(head, Judged::Strictly, &mut room)?;
         let Head { method, target: text, minor, framing, .. } = read;
         let target = Target::of(read.form, method).map_err(bad)?;

@@ -5,7 +5,7 @@ use super::faults::Inspector;
 use anabranch_transport::Stream;
 use bytes::Bytes;
 use h2::Reason;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::pin::Pin;
@@ -47,6 +47,17 @@ pub(crate) struct Io<T> {
 /// What connections read into, before h2 has as much as has come: h2's own buffers would have to be zeroed for each look.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
+
+impl Scratch {
+    /// Room for so many bytes, whatever is in it.
+    pub(crate) fn room(&self, bytes: usize) -> RefMut<'_, [u8]> {
+        let mut kept = self.0.borrow_mut();
+        if kept.len() < bytes {
+            kept.resize(bytes, 0);
+        }
+        RefMut::map(kept, |kept| &mut kept[..bytes])
+    }
+}
 
 /// What has passed of a connection, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -185,11 +196,8 @@ impl<T: Stream> AsyncRead for Io<T> {
         if out.drained == Some(true) {
             return Poll::Pending;
         }
-        let mut scratch = this.scratch.0.borrow_mut();
-        if scratch.len() < into.remaining() {
-            scratch.resize(into.remaining(), 0);
-        }
-        let Poll::Ready(read) = out.stream.poll_read(cx, &mut scratch[..into.remaining()]) else {
+        let mut scratch = this.scratch.room(into.remaining());
+        let Poll::Ready(read) = out.stream.poll_read(cx, &mut scratch) else {
             out.drained = out.drained.map(|_| true);
             return Poll::Pending;
         };

@@ -3,12 +3,22 @@
 use http::header::{DATE, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
 use std::cell::RefCell;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The wall clock, and what it said last.
 #[derive(Debug)]
 pub struct Date {
     wall_clock: Option<fn() -> u64>,
-    last: RefCell<Option<(u64, HeaderValue)>>,
+    last: RefCell<Option<Written>>,
+}
+
+/// What belongs to one second.
+#[derive(Debug)]
+struct Written {
+    unix_seconds: u64,
+    value: HeaderValue,
+    /// A date that is not later.
+    past: Option<HeaderValue>,
 }
 
 impl Date {
@@ -21,26 +31,39 @@ impl Date {
     /// Adds Date to an answer, where there is a clock.
     pub(super) fn mark(&self, fields: &mut HeaderMap) {
         let Some(date) = self.now() else { return };
-        let of = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
         // RFC 9110 §8.8.2.1: what was changed in the future, was changed now.
         if let Some(modified) = fields.get_mut(LAST_MODIFIED)
-            && of(modified) > of(&date)
+            && self.is_future(modified)
         {
             modified.clone_from(&date);
         }
         fields.insert(DATE, date);
     }
 
+    /// Later than the last date that was written.
+    fn is_future(&self, modified: &HeaderValue) -> bool {
+        let mut last = self.last.borrow_mut();
+        let Some(last) = last.as_mut().filter(|last| last.past.as_ref() != Some(modified)) else {
+            return false;
+        };
+        let at = modified.to_str().ok().and_then(|text| httpdate::parse_http_date(text).ok());
+        let future = at.is_some_and(|at| at > UNIX_EPOCH + Duration::from_secs(last.unix_seconds));
+        if !future {
+            last.past = Some(modified.clone());
+        }
+        future
+    }
+
     /// The field's value at this moment; `None`: there is no clock.
     #[must_use]
     pub fn now(&self) -> Option<HeaderValue> {
-        let seconds = self.wall_clock?();
+        let unix_seconds = self.wall_clock?();
         let mut last = self.last.borrow_mut();
-        if let Some((_, value)) = last.as_ref().filter(|(of, _)| *of == seconds) {
-            return Some(value.clone());
+        if let Some(last) = last.as_ref().filter(|last| last.unix_seconds == unix_seconds) {
+            return Some(last.value.clone());
         }
-        let value = HeaderValue::from_str(&imf_date(seconds)).ok()?;
-        *last = Some((seconds, value.clone()));
+        let value = HeaderValue::from_str(&imf_date(unix_seconds)).ok()?;
+        *last = Some(Written { unix_seconds, value: value.clone(), past: None });
         Some(value)
     }
 }
@@ -103,6 +126,7 @@ mod tests {
         for future in ["Sun, 06 Nov 1994 08:49:38 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"] {
             assert_eq!(modified(future), "Sun, 06 Nov 1994 08:49:37 GMT");
         }
+        assert_eq!(modified("Sat, 05 Nov 1994 08:49:37 GMT"), "Sat, 05 Nov 1994 08:49:37 GMT");
     }
 
     #[test]

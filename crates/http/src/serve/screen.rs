@@ -8,7 +8,7 @@
 //! is answered as the refusal says, and nothing after that.
 
 use crate::framing::{Decoder, Framing};
-use crate::head::{Form, Head, Judged, MAX_FIELDS, Refusal, end_of_head, too_large};
+use crate::head::{Form, Head, Judged, Refusal, Room, end_of_head, too_large};
 use std::mem::take;
 
 /// Follows one stream from the client.
@@ -166,7 +166,7 @@ impl Screen {
         if head.len() > self.most {
             return self.refuse_head(head, too_large(head, self.most), out);
         }
-        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut room = Room::new();
         let read = match Head::parse(head, self.judged, &mut room) {
             Ok(read) if read.method == STAND_IN_METHOD => {
                 return self.refuse_head(head, Refusal::new(501, "this method is not known here"), out);

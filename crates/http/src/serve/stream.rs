@@ -316,6 +316,9 @@ pub fn least_head(body: u64, close: bool) -> usize {
 /// Makes the head longer by `gap` bytes, with the spaces or the field that fit,
 /// and returns how many that were.
 fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
+    if gap == 0 {
+        return 0;
+    }
     let name = PADDING_FIELD.trim_end_matches(':');
     let field = |name: &str, width: usize, fill: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -505,15 +508,14 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         most: usize,
         mut out: impl FnMut(&[u8]),
     ) -> Poll<io::Result<()>> {
-        let mut buffer = [0; READ_BYTES];
         let mut any = false;
         while !any {
             if self.screen.has_refused() {
                 // Behind what was refused nothing comes. An end would be taken for the client's.
                 return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
-            let room = most.clamp(1, buffer.len());
-            let read = ready!(self.stream.poll_read(cx, &mut buffer[..room]))?;
+            let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));
+            let read = ready!(self.stream.poll_read(cx, &mut buffer))?;
             if read == 0 {
                 break;
             }
@@ -521,6 +523,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
                 any |= !bytes.is_empty();
                 out(bytes);
             });
+            drop(buffer);
             self.activity.moved(self.service.world.now(), read);
             self.screened();
         }

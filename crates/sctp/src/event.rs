@@ -106,8 +106,6 @@ pub enum Event {
         path: usize,
         /// Its destination address.
         address: IpAddr,
-        /// It had failed or potentially failed.
-        restored: bool,
     },
     /// A destination address may have failed (RFC 7829): data goes to others
     /// until it answers (`PathUp`) or is given up (`PathDown`).
@@ -127,19 +125,6 @@ pub enum Event {
         path: usize,
         /// Its destination address.
         address: IpAddr,
-    },
-    /// User data goes on that had not got on for a while, on another path or on one that had failed meanwhile.
-    Interrupted {
-        /// Which association.
-        id: AssociationId,
-        /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
-        received: bool,
-        /// For how long, 100 ms or more.
-        outage: Duration,
-        /// The peer's address on the path of the last data before.
-        from: IpAddr,
-        /// On that of the data now.
-        to: IpAddr,
     },
     /// The peer has restarted (RFC 9260 §5.2.4 A): streams begin anew, unsent
     /// and unacknowledged messages are gone. What had arrived in full can still be read.
@@ -294,6 +279,26 @@ pub enum Event {
         /// How it ended.
         reason: CloseReason,
     },
+    /// A destination address is active again that had failed or potentially failed: follows `PathUp`.
+    PathRestored {
+        /// Which association.
+        id: AssociationId,
+        /// The destination address.
+        address: IpAddr,
+    },
+    /// User data goes on that had not got on for a while, on another path or on one that had failed meanwhile.
+    Interrupted {
+        /// Which association.
+        id: AssociationId,
+        /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+        received: bool,
+        /// For how long, 100 ms or more.
+        outage: Duration,
+        /// The peer's address on the path of the last data before.
+        from: IpAddr,
+        /// On that of the data now.
+        to: IpAddr,
+    },
 }
 
 impl Event {
@@ -317,6 +322,7 @@ impl Event {
             | Self::PathUp { id, .. }
             | Self::PathDown { id, .. }
             | Self::PathPotentiallyFailed { id, .. }
+            | Self::PathRestored { id, .. }
             | Self::Interrupted { id, .. }
             | Self::Restarted { id }
             | Self::PeerShutdown { id }

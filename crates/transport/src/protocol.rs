@@ -208,8 +208,6 @@ pub struct Totals {
     pub timeouts: u64,
     /// Paths found dead, or alive again.
     pub path_changes: Vec<PathChange>,
-    /// Times in which user data did not get on.
-    pub interruptions: Vec<Interruption>,
 }
 
 /// What becomes of a path.

@@ -241,10 +241,11 @@ impl Association {
     /// A path works: for the first time, or `again` after a failure.
     pub(crate) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
         let address = self.paths.get(index).address().ip();
+        ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
         if again {
             self.record_path(ctx, address, PathState::Active);
+            ctx.events.push_back(Event::PathRestored { id: self.id, address });
         }
-        ctx.events.push_back(Event::PathUp { id: self.id, path: index, address, restored: again });
         self.paths.reselect();
         if self.may_heartbeat() {
             self.begin_mtu_search(ctx, index);

@@ -92,7 +92,7 @@ impl Sockets {
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
             // RFC 6458 has no notification of what becomes of one's own addresses, nor of interruptions.
-            Event::LocalAddress { .. } | Event::Interrupted { .. } => {}
+            Event::LocalAddress { .. } | Event::PathRestored { .. } | Event::Interrupted { .. } => {}
             Event::StreamsReset { direction, ref streams, .. } => {
                 socket.notify(Notification::StreamReset {
                     association: id,

@@ -406,18 +406,9 @@ impl SessionEngine for SctpEngine {
                 _ => PathState::Failed,
             },
         };
-        let interruption = |it: &anabranch_sctp::Interruption| Interruption {
-            connection: it.connection,
-            from: it.from,
-            to: it.to,
-            received: it.received,
-            since: it.since,
-            until: it.until,
-        };
         Totals {
             timeouts: totals.sum.t3_expirations + totals.sum.t1_expirations,
             path_changes: totals.path_changes.iter().map(change).collect(),
-            interruptions: totals.interruptions.iter().map(interruption).collect(),
         }
     }
 }
@@ -459,8 +450,8 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
         // Sessions do not depend on which path carries them.
-        Event::PathUp { restored: false, .. } => {}
-        Event::PathUp { id, address, .. } => host.engine.tell_change(now, id, address, PathState::Active),
+        Event::PathUp { .. } => {}
+        Event::PathRestored { id, address } => host.engine.tell_change(now, id, address, PathState::Active),
         Event::PathPotentiallyFailed { id, address, .. } => {
             host.engine.tell_change(now, id, address, PathState::PotentiallyFailed);
         }

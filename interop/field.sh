@@ -15,6 +15,8 @@ cd "$(dirname "$0")"
 peers=${1:-usrsctp,pion,linux,aiortc}
 unshare --net --pid --fork --kill-child --mount-proc true 2>/dev/null ||
   { echo "field: network namespaces cannot be made here: needs root" >&2; exit 3; }
+command -v iptables >/dev/null ||
+  { echo "field: there is no iptables, which loses packets of our commands: apt-get install iptables" >&2; exit 3; }
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/field"
 target=$(cd "$target" && pwd)

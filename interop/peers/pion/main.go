@@ -28,6 +28,7 @@ import (
 const (
 	largest     = 1 << 20
 	bodyMessage = 7
+	mostWaiting = 64_000
 	ppidData    = sctp.PayloadProtocolIdentifier(53)
 	ppidHTTP    = sctp.PayloadProtocolIdentifier(63)
 )
@@ -208,6 +209,10 @@ func (e *end) hypertext(stream *sctp.Stream, flow []byte) []byte {
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", size)
 		e.write(stream, []byte(answer))
 		for rest := pattern(bodyMessage, size); len(rest) > 0; {
+			// pion sends in the order of the writes, whatever the stream: answers are sent in parallel only if little of each waits.
+			for stream.BufferedAmount() > mostWaiting {
+				time.Sleep(5 * time.Millisecond)
+			}
 			piece := rest[:min(8000, len(rest))]
 			e.write(stream, piece)
 			rest = rest[len(piece):]

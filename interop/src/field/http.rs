@@ -2,7 +2,7 @@
 //! knows just enough of it.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
-use super::place::{OURS, Place, THEIRS};
+use super::place::{Losses, OURS, Place, THEIRS};
 use super::road::Field;
 use super::{Carrier, Column, Kind};
 use crate::cases::By;
@@ -52,31 +52,84 @@ fn scratch(column: Column, name: &str) -> PathBuf {
     programs.join(format!("{name}-{}", column.to_string().replace('/', "-")))
 }
 
+/// Objects that are asked for at once, each on a stream of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    objects: usize,
+    /// Bytes of each.
+    size: usize,
+    /// Percentage of packets lost in each direction.
+    loss: u8,
+}
+
+impl Load {
+    /// One object of 100 kB.
+    pub const ONE: Self = Self { objects: 1, size: SIZE, loss: 0 };
+    /// Three of them.
+    const THREE: Self = Self { objects: 3, ..Self::ONE };
+
+    /// Fifty objects of 1 MB.
+    #[must_use]
+    pub const fn fifty(loss: u8) -> Self {
+        Self { objects: 50, size: 1_000_000, loss }
+    }
+
+    /// How long all objects may take. With losses the slowest peer needs more than a minute.
+    fn patience(self) -> Duration {
+        if self.loss > 0 { PATIENCE * 4 } else { PATIENCE * 2 }
+    }
+
+    fn begin_losses(self) -> Result<Option<Losses>, String> {
+        let losses = (self.loss > 0).then(|| Losses::begin(self.loss)).transpose();
+        losses.map_err(|error| error.to_string())
+    }
+
+    /// What the matrix says of a load that took so long.
+    fn note(self, taken: Duration, losses: Option<&Losses>) -> Result<String, String> {
+        let seconds = taken.as_secs_f64();
+        let Some(losses) = losses else {
+            return Ok(if self.objects < 50 { String::new() } else { format!("{seconds:.1} s") });
+        };
+        match losses.counts().map_err(|error| error.to_string())? {
+            [0, _] | [_, 0] => Err("no packets were lost in one of the directions".to_owned()),
+            [theirs, ours] => Ok(format!("{seconds:.1} s, {} lost", theirs + ours)),
+        }
+    }
+}
+
 /// Our `get` from a server of theirs.
 ///
 /// # Errors
-/// The object did not come, or not as it is.
-pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
+/// An object did not come, or not as it is.
+pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, String> {
     let column = place.column;
-    let file = scratch(column, "got");
+    let directory = scratch(column, "got");
+    std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     let url = place_of("http+sctp", column.carrier, THEIRS[0], column.udp_port());
-    let mut e = Encounter::without_us(world.clone(), place, setup(By::Us))?;
+    let mut setup = setup(By::Us);
+    setup.arguments.push("streams=64".to_owned());
+    let mut e = Encounter::without_us(world.clone(), place, setup)?;
     let outcome = async {
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
+        let losses = load.begin_losses()?;
+        let begun = world.now();
+        // Without losses a peer that does not answer is soon given up.
+        let silence = if load.loss > 0 { "30s" } else { "10s" };
         // pion answers no INIT that has them, nor one that lists addresses, and this host has several (README, 7).
         let set = if column.kind == Kind::Pion { &["--set", "address_types=no"][..] } else { &[] };
-        let child = command()
-            .args(["get", "-q", "--timeout", "10s", "--sctp-port", &PORT.to_string()])
+        let mut command = command();
+        command
+            .args(["get", "-q", "--timeout", silence, "--sctp-port", &PORT.to_string()])
             .args(set)
             // Nobody has signed their certificate.
-            .args(if column.carrier.is_secure() { &["--insecure"][..] } else { &[] })
-            .arg("-o")
-            .arg(&file)
-            .arg(format!("{url}/bytes/{SIZE}"))
-            .spawn()
-            .map_err(|error| format!("anabranch get: {error}"))?;
+            .args(if column.carrier.is_secure() { &["--insecure"][..] } else { &[] });
+        for object in 0..load.objects {
+            command.arg("-o").arg(directory.join(object.to_string()));
+            command.arg(format!("{url}/bytes/{}", load.size));
+        }
+        let child = command.spawn().map_err(|error| format!("anabranch get: {error}"))?;
         let mut running = Running(child);
-        let end = world.now() + PATIENCE;
+        let end = world.now() + load.patience();
         let status = loop {
             match running.0.try_wait().map_err(|error| error.to_string())? {
                 Some(status) => break status,
@@ -84,6 +137,7 @@ pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
                 None => e.pause(Duration::from_millis(20)).await?,
             }
         };
+        let taken = world.now().since(begun);
         if !status.success() {
             let mut text = String::new();
             if let Some(mut said) = running.0.stderr.take() {
@@ -91,15 +145,18 @@ pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
             }
             return Err(format!("get: {status}: {}", text.trim()));
         }
-        let body = std::fs::read(&file).map_err(|error| error.to_string())?;
-        if body == pattern(MESSAGE, SIZE) {
-            Ok(String::new())
-        } else {
-            Err(format!("{} other bytes", body.len()))
+        let right = pattern(MESSAGE, load.size);
+        for object in 0..load.objects {
+            let body = std::fs::read(directory.join(object.to_string()));
+            let body = body.map_err(|error| format!("object {object}: {error}"))?;
+            if body != right {
+                return Err(format!("object {object}: {} other bytes", body.len()));
+            }
         }
+        load.note(taken, losses.as_ref())
     }
     .await;
-    let _ = std::fs::remove_file(&file);
+    let _ = std::fs::remove_dir_all(&directory);
     e.end().await;
     outcome
 }
@@ -112,13 +169,23 @@ const WEBRTC_STRING: u32 = 51;
 pub enum Asks {
     /// Three objects of 100 kB.
     Three,
-    /// Fifty of 1 MB, on as many streams at once.
-    Fifty,
+    /// Fifty of 1 MB, on as many streams at once, with this percentage of packets lost in each direction.
+    Fifty(u8),
     /// One; then its program is killed and starts again from the same ports: it is served at its first attempt (RFC 9260
     /// §5.2.4 A).
     Again,
     /// Three, in messages of this kind, which the answers have to have, too (RFC 8831 §8).
     InKind(u32),
+}
+
+impl Asks {
+    const fn load(self) -> Load {
+        match self {
+            Self::Fifty(loss) => Load::fifty(loss),
+            Self::Again => Load::ONE,
+            Self::Three | Self::InKind(_) => Load::THREE,
+        }
+    }
 }
 
 /// Their client at our `serve`.
@@ -129,11 +196,8 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     let column = place.column;
     let root = scratch(column, "site");
     let directory = root.join("bytes");
-    let (objects, size) = match asks {
-        Asks::Fifty => (50, 1_000_000),
-        Asks::Again => (1, SIZE),
-        Asks::Three | Asks::InKind(_) => (3, SIZE),
-    };
+    let load = asks.load();
+    let size = load.size;
     std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     std::fs::write(directory.join(size.to_string()), pattern(MESSAGE, size))
         .map_err(|error| error.to_string())?;
@@ -158,28 +222,28 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     if let Asks::InKind(kind) = asks {
         setup.arguments.push(format!("ppid={kind}"));
     }
+    let losses = load.begin_losses()?;
     let begun = world.now();
     let mut e = Encounter::without_us(world.clone(), place, setup)?;
     let outcome = async {
-        fetched(&mut e, objects, &path, size).await?;
+        fetched(&mut e, load, &path).await?;
         if asks == Asks::Again {
             e.kill_them().await?;
             e.start_them(By::Them)?;
-            fetched(&mut e, objects, &path, size).await?;
+            fetched(&mut e, load, &path).await?;
         }
-        Ok(())
+        load.note(world.now().since(begun), losses.as_ref())
     }
     .await;
     e.end().await;
     drop(running);
     let _ = std::fs::remove_dir_all(&root);
-    let taken = world.now().since(begun);
     outcome
-        .map(|()| if asks == Asks::Fifty { format!("{:.1} s", taken.as_secs_f64()) } else { String::new() })
 }
 
 /// Their client is up, and has so many objects, each on a stream of its own.
-async fn fetched(e: &mut Encounter<'_>, objects: usize, path: &str, size: usize) -> Result<(), String> {
+async fn fetched(e: &mut Encounter<'_>, load: Load, path: &str) -> Result<(), String> {
+    let Load { objects, size, .. } = load;
     e.until("the client", PATIENCE, |e| e.theirs.up).await?;
     let before = e.theirs.said.len();
     for stream in 0..objects {
@@ -187,7 +251,7 @@ async fn fetched(e: &mut Encounter<'_>, objects: usize, path: &str, size: usize)
     }
     let right = format!("200 {size} ok");
     let is_right = |line: &&String| line.starts_with("body") && line.ends_with(&right);
-    e.until("the objects", PATIENCE * 2, |e| {
+    e.until("the objects", load.patience(), |e| {
         e.theirs.said[before..].iter().filter(is_right).count() == objects
             || e.theirs.said[before..].iter().any(|line| line.starts_with("fault"))
     })

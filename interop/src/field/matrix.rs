@@ -166,14 +166,14 @@ pub fn matrix(
             }
         }
     }
-    let heads: String = columns.iter().map(|column| format!("{:<24}", column.to_string())).collect();
-    row(format!("{:<34}{heads}", "").trim_end());
+    let heads: String = columns.iter().map(|column| format!("{:<26}", column.to_string())).collect();
+    row(format!("{:<36}{heads}", "").trim_end());
     let mut green = true;
     for (at, name) in cases {
-        let mut line = format!("{name:<34}");
+        let mut line = format!("{name:<36}");
         for cells in &cells {
             green &= cells[at].as_ref().is_some_and(|cell| cell.good);
-            let _ = write!(line, "{:<24}", cells[at].as_ref().map_or("not run", |cell| &cell.text));
+            let _ = write!(line, "{:<26}", cells[at].as_ref().map_or("not run", |cell| &cell.text));
         }
         row(line.trim_end());
     }

@@ -182,6 +182,68 @@ impl Drop for Place {
     }
 }
 
+/// Loses packets at random in both directions between our programs and the peer, until it is dropped.
+///
+/// iptables filters in our own namespace: INPUT drops what the peer sends, OUTPUT what we send. Peers send packets
+/// one by one and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT comes before the
+/// kernel divides a buffer of several datagrams (GSO, `UDP_SEGMENT`), so one drop there loses all datagrams of a
+/// call. Our program gets EPERM for them, and takes them for lost. Over protocol 132 packets are filtered one by one.
+#[derive(Debug)]
+pub struct Losses {
+    percent: u8,
+}
+
+impl Losses {
+    /// Loses `percent` of the packets in each direction.
+    ///
+    /// # Errors
+    /// iptables is missing, or has no `statistic` match.
+    pub fn begin(percent: u8) -> io::Result<Self> {
+        // If the second rule cannot be added, dropping this removes the first.
+        let this = Self { percent };
+        for chain in CHAINS {
+            this.rule("-A", chain)?;
+        }
+        Ok(this)
+    }
+
+    fn rule(&self, verb: &str, (chain, interface): (&str, &str)) -> io::Result<()> {
+        let probability = format!("0.{:02}", self.percent);
+        let packets = ["-w", verb, chain, "!", interface, "lo"];
+        let chance = ["-m", "statistic", "--mode", "random", "--probability", &probability];
+        run("iptables", packets.into_iter().chain(chance).chain(["-j", "DROP"]))
+    }
+
+    /// How many of the peer's packets were lost, and how many of ours. Datagrams of one call count once.
+    ///
+    /// # Errors
+    /// iptables does not list its counters.
+    pub fn counts(&self) -> io::Result<[u64; 2]> {
+        let mut counts = [0; 2];
+        for ((chain, _), count) in CHAINS.iter().zip(&mut counts) {
+            let output = Command::new("iptables").args(["-w", "-nvxL", chain]).output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            // Two lines of headings, then the rule, which begins with its packets.
+            let packets = text.lines().nth(2).and_then(|rule| rule.split_whitespace().next());
+            *count = packets
+                .and_then(|packets| packets.parse().ok())
+                .ok_or_else(|| io::Error::other(format!("iptables counts no packets of {chain}: {text}")))?;
+        }
+        Ok(counts)
+    }
+}
+
+impl Drop for Losses {
+    fn drop(&mut self) {
+        for chain in CHAINS {
+            let _ = self.rule("-D", chain);
+        }
+    }
+}
+
+/// What packets to and from the peer pass, and the option that names its interface.
+const CHAINS: [(&str, &str); 2] = [("INPUT", "-i"), ("OUTPUT", "-o")];
+
 /// Runs a command to its end.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ mod faults;
 mod plain;
 
 use super::encounter::{Encounter, PATIENCE, Setup};
-use super::http::{self, Asks};
+use super::http::{self, Asks, Load};
 use super::{Carrier, Column, Kind};
 use crate::cases::By;
 use extensions::{add_streams, asconf, interleaved, nr_sack, partial, reset};
@@ -71,17 +71,17 @@ pub enum Case {
     HttpGet,
     /// Their client at `serve`.
     HttpServe,
-    /// The same, fifty objects of 1 MB at once.
-    HttpFifty,
-    /// The same; their client is killed and begins again from the same ports.
+    /// Fifty objects of 1 MB at once, who asks for them, and the percentage of packets lost in each direction.
+    HttpFifty(By, u8),
+    /// Their client at `serve` is killed and begins again from the same ports.
     HttpAgain,
-    /// The same, in messages of WebRTC: 51 strings, 53 binary.
+    /// Their client at `serve`, in messages of WebRTC: 51 strings, 53 binary.
     HttpKind(u32),
 }
 
 impl Case {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 44] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
         Self::Mixed,
@@ -119,7 +119,10 @@ impl Case {
         Self::V6Bulk(By::Them),
         Self::HttpGet,
         Self::HttpServe,
-        Self::HttpFifty,
+        Self::HttpFifty(By::Them, 0),
+        Self::HttpFifty(By::Them, 2),
+        Self::HttpFifty(By::Us, 0),
+        Self::HttpFifty(By::Us, 2),
         Self::HttpAgain,
         Self::HttpKind(51),
         Self::HttpKind(53),
@@ -136,7 +139,9 @@ impl Case {
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
             // Its data channels have identifiers of WebRTC alone.
-            (Kind::Aiortc, Self::HttpFifty | Self::HttpKind(_)) => None,
+            (Kind::Aiortc, Self::HttpFifty(By::Them, _) | Self::HttpKind(_)) => None,
+            // `get` asks in messages of HTTP's kind, 63, and no setting of it changes that.
+            (Kind::Aiortc, Self::HttpFifty(By::Us, _)) => Some("needs PPID 51 or 53"),
             (Kind::Aiortc, _) => Some("is not tried"),
             // RFC 8261 §6.1; and an end that begins again begins with another connection.
             (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),
@@ -157,7 +162,9 @@ impl Case {
     #[must_use]
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
-            (Kind::Pion, Self::HttpGet) if matches!(column.carrier, Carrier::Udp) => {
+            (Kind::Pion, Self::HttpGet | Self::HttpFifty(By::Us, _))
+                if matches!(column.carrier, Carrier::Udp) =>
+            {
                 Some((7, "no connection within"))
             }
             (Kind::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
@@ -188,7 +195,7 @@ impl Case {
                 &["reconfig"],
             ),
             Self::NrSack(_) => turn_on(&["nr_sack"], &["nr_sack"]),
-            Self::HttpGet | Self::HttpServe | Self::HttpFifty | Self::HttpAgain | Self::HttpKind(_) => {
+            Self::HttpGet | Self::HttpServe | Self::HttpFifty(..) | Self::HttpAgain | Self::HttpKind(_) => {
                 turn_on(&[], &["http"])
             }
             _ => {}
@@ -292,7 +299,7 @@ impl Case {
                 shutdown(e, by).await?;
                 return Ok(note);
             }
-            Self::HttpGet | Self::HttpServe | Self::HttpFifty | Self::HttpAgain | Self::HttpKind(_) => {
+            Self::HttpGet | Self::HttpServe | Self::HttpFifty(..) | Self::HttpAgain | Self::HttpKind(_) => {
                 return Err("is no association of ours".to_owned());
             }
         }
@@ -340,7 +347,10 @@ impl fmt::Display for Case {
             Self::V6Bulk(By::Them) => "IPv6: 10 MB, 2 % loss, they send",
             Self::HttpGet => "HTTP: get from them",
             Self::HttpServe => "HTTP: they get from serve",
-            Self::HttpFifty => "HTTP: 50 objects of 1 MB at once",
+            Self::HttpFifty(By::Them, 0) => "HTTP: they get 50 of 1 MB at once",
+            Self::HttpFifty(By::Them, _) => "HTTP: they get 50 of 1 MB, 2 % loss",
+            Self::HttpFifty(By::Us, 0) => "HTTP: we get 50 of 1 MB at once",
+            Self::HttpFifty(By::Us, _) => "HTTP: we get 50 of 1 MB, 2 % loss",
             Self::HttpAgain => "HTTP: they restart at serve",
             Self::HttpKind(51) => "HTTP: WebRTC strings",
             Self::HttpKind(_) => "HTTP: WebRTC binary",
@@ -358,9 +368,10 @@ pub async fn run(
     place: &mut super::place::Place,
 ) -> Result<String, String> {
     match case {
-        Case::HttpGet => return http::get(world, place).await,
+        Case::HttpGet => return http::get(world, place, Load::ONE).await,
         Case::HttpServe => return http::serve(world, place, Asks::Three).await,
-        Case::HttpFifty => return http::serve(world, place, Asks::Fifty).await,
+        Case::HttpFifty(By::Us, loss) => return http::get(world, place, Load::fifty(loss)).await,
+        Case::HttpFifty(By::Them, loss) => return http::serve(world, place, Asks::Fifty(loss)).await,
         Case::HttpAgain => return http::serve(world, place, Asks::Again).await,
         Case::HttpKind(kind) => return http::serve(world, place, Asks::InKind(kind)).await,
         _ => {}

@@ -56,6 +56,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
+    // The server's reports change their path, too. Nobody waits for them.
+    assert!(interruptions(&result, "received").is_empty() && !text.contains("data from the peer"), "{text}");
     // The link begins a little before the test.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
@@ -97,6 +99,19 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
         // The server has found the failure.
         assert!(text.contains("UTC: path to") && text.contains("potentially-failed"), "{near}: {text}");
     }
+}
+
+#[test]
+fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("failover-reverse");
+    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
+    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
+    assert!(interruptions(&result, "sent").is_empty() && !text.contains(": data goes on"), "{text}");
+    // One of these reports has found the failure.
+    assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }
 
 /// Times in seconds of three events, as `bulk` prints them and as a capture at its end shows them: data is acknowledged for the

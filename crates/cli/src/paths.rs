@@ -21,13 +21,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct PathLog {
     begun: Rc<Cell<Instant>>,
     quiet: bool,
+    /// Whether interruptions of what is sent, and of what is received, are reported.
+    sent: bool,
+    received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
 }
 
 impl PathLog {
     /// A log; `quiet`: nothing is printed.
     pub fn new(quiet: bool) -> Self {
-        Self { begun: Rc::default(), quiet, events: Rc::default() }
+        Self { begun: Rc::default(), quiet, sent: true, received: true, events: Rc::default() }
+    }
+
+    /// Reports interruptions only in the directions in which data waits to be sent all the time. The engine cannot tell: SCTP has no
+    /// sign by which a receiver knows that its peer has data to send.
+    pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
+        Self { sent, received, ..self }
     }
 
     /// Times count from `begun`, as the run's other times do.
@@ -39,6 +48,11 @@ impl PathLog {
     pub fn watch(&self, host: &SctpHost<OsWorld>) {
         let log = self.clone();
         host.on_path_event(move |event| {
+            if let PathEvent::Interrupted(it) = &event
+                && !(if it.received { log.received } else { log.sent })
+            {
+                return;
+            }
             if !log.quiet {
                 clear_progress();
                 complain(&text(&event, |at| format!("{:.3} s", at.since(log.begun.get()).as_secs_f64())));

@@ -2,27 +2,35 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Scratch, emulated_links, errors};
+use crate::running::{Scratch, emulated_links, errors, has};
+use anabranch_base::testing::full_ring;
+use anabranch_lab::capture::views::Why;
+use anabranch_lab::capture::{Settings, decode};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs `near` against `far` over two paths, of which the first fails after 2 s: what is printed, and the JSON that it writes to
-/// `out.json`.
-fn over_two_paths(place: &Scratch, far: &str, near: &str) -> (String, Value) {
+/// Runs the script `near` against `far` over two paths, of which the first has a round trip of `rtt` and fails `at` that time, both
+/// in milliseconds. Returns what is printed.
+fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(place.text())
-        .args(["link", "--quiet", "--path", "rate=10mbit,rtt=20ms", "--path", "rate=10mbit,rtt=20ms"])
-        .args(["--fail", "path=1,at=2s", "--far", &format!("exec {PROGRAM} {far}")])
-        .args(["--", "sh", "-c", &format!("{PROGRAM} {near} --json out.json")])
+        .args(["link", "--quiet", "--path", &format!("rate=10mbit,rtt={rtt}ms")])
+        .args(["--path", "rate=10mbit,rtt=20ms", "--fail", &format!("path=1,at={at}ms")])
+        .args(["--far", &format!("exec {PROGRAM} {far}"), "--", "sh", "-c", near])
         .output()
         .expect("it runs");
-    let told = errors(&output);
-    assert!(output.status.success(), "{told}");
-    let json = fs::read_to_string(format!("{}/out.json", place.text())).expect("a result");
-    let text = format!("{told}{}", String::from_utf8_lossy(&output.stdout));
+    let text = errors(&output) + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+/// Runs the command `near`, and the first path fails after 2 s. Returns what is printed, and the JSON.
+fn with_result(place: &Scratch, far: &str, near: &str) -> (String, Value) {
+    let text = over_two_paths(place, (20, 2000), far, &format!("{PROGRAM} {near} --json out.json"));
+    let json = fs::read_to_string(place.0.join("out.json")).expect("a result");
     (text, serde_json::from_str(&json).expect("JSON"))
 }
 
@@ -41,13 +49,15 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     }
     let place = Scratch::new("failover-bulk");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --for 3s";
-    let (text, result) = over_two_paths(&place, "bulk --listen sctp://*:9900", near);
+    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
     let changes = result["path_changes"].as_array().expect("a list");
     assert_eq!(changes[0]["state"], "potentially-failed", "{text}");
     let failed = changes[0]["address"].as_str().expect("an address");
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
+    // The server's reports change their path, too. Nobody waits for them.
+    assert!(interruptions(&result, "received").is_empty() && !text.contains("data from the peer"), "{text}");
     // The link begins a little before the test.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
@@ -82,11 +92,68 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
     let far = "serve site --quiet --listen sctp://*:9899";
     let url = "http+sctp://$ANABRANCH_FAR:9899/big";
     for near in [format!("get {url} -o got"), format!("load {url} -c 1 --requests 1")] {
-        let (text, result) = over_two_paths(&place, far, &near);
+        let (text, result) = with_result(&place, far, &near);
         let received = interruptions(&result, "received");
         assert!(received.iter().any(|(_, outage)| (200..2_000).contains(outage)), "{near}: {result:#}");
         assert!(text.contains("data from the peer goes on after an interruption of"), "{near}: {text}");
         // The server has found the failure.
         assert!(text.contains("UTC: path to") && text.contains("potentially-failed"), "{near}: {text}");
+    }
+}
+
+#[test]
+fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("failover-reverse");
+    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
+    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
+    assert!(interruptions(&result, "sent").is_empty() && !text.contains(": data goes on"), "{text}");
+    // One of these reports has found the failure.
+    assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
+}
+
+/// Times in seconds of three events, as `bulk` prints them and as a capture at its end shows them: data is acknowledged for the
+/// last time before the failure, data leaves on the other path, data is acknowledged again.
+#[test]
+fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
+    if !full_ring() || !emulated_links() || !has("dumpcap") {
+        return;
+    }
+    for run in 0..10 {
+        let place = Scratch::new("failover-capture");
+        let (rtt, at) = ([20, 40, 60, 30, 80][run % 5], 3000 + 130 * run as u64);
+        // Its file has a header as soon as the capture has begun.
+        let near = format!(
+            "dumpcap -q -i any -w capture 2>dumpcap.err & \
+             until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \
+             {PROGRAM} bulk sctp://$ANABRANCH_FAR:9900 --for {}ms; code=$?; kill $!; wait; exit $code",
+            at + 1000
+        );
+        let text = over_two_paths(&place, (rtt, at), "bulk --listen sctp://*:9900", &near);
+        let after = |words: &str, prefix: &str| -> f64 {
+            let line = text.lines().find(|line| line.contains(words));
+            let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());
+            number.unwrap_or_else(|| panic!("no {words}: {text}"))
+        };
+        let restored = after(": data goes on ", "anabranch: ");
+        let outage = after(": data goes on ", "interruption of ");
+        let printed = [restored - outage, after(" potentially-failed", "anabranch: "), restored];
+
+        let capture = fs::read(place.0.join("capture")).expect("a capture");
+        let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
+        let decoded = decode("capture", &capture[..], &settings).expect("decoded");
+        let view = &decoded.conversations[0].views[0];
+        let begun = view.data[0].at_ns;
+        let first = view.data.iter().find(|data| data.why == Why::Timeout).expect("a timeout").at_ns;
+        let restored = view.acknowledged.iter().position(|ack| ack.0 > first).expect("acknowledged");
+        let [failed, restored] = [restored - 1, restored].map(|index| view.acknowledged[index].0);
+        let captured = [failed, first, restored].map(|at| (at - begun) as f64 / 1e9);
+        let differences: Vec<f64> = printed.iter().zip(captured).map(|(one, other)| one - other).collect();
+        println!(
+            "run {run}: printed {printed:.3?} s, captured {captured:.3?} s, differences {differences:.3?} s"
+        );
+        assert!(differences.iter().all(|one| one.abs() <= 0.05), "run {run}: {text}");
     }
 }

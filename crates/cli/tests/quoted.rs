@@ -1,6 +1,7 @@
 //! What README and the pages of `docs/` quote of the command: the race's output, the verbs and their flags.
 #![cfg(target_os = "linux")]
 
+use crate::running::{emulated_links, errors};
 use anabranch_base::testing::full_ring;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,28 @@ fn the_guide_to_failover_quotes_its_race() {
         page.contains(&format!("```\n{table}\n```\n")),
         "docs/guide/failover.md quotes another table than:\n{table}"
     );
+}
+
+/// The lines of `bulk` are the first that a run prints of its paths and interruptions. Times may differ: they are real.
+#[test]
+fn the_guide_to_failover_quotes_the_lines_of_its_bulk() {
+    if !full_ring() || !emulated_links() {
+        return;
+    }
+    let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");
+    let (_, typed) = page.split_once("\nanabranch link ").expect("a link");
+    let (typed, quoted) = typed.split_once("\n```\n\n```\n").expect("what it prints");
+    let (quoted, _) = quoted.split_once("\n```").expect("an end");
+    let directory = Path::new(env!("CARGO_BIN_EXE_anabranch")).parent().expect("a directory").display();
+    let script = format!("PATH={directory}:$PATH; anabranch link --quiet {typed}");
+    let printed = errors(&Command::new("sh").args(["-c", &script]).output().expect("it runs"));
+    let without_times = |line: &str| -> String {
+        line.split(' ').filter(|word| word.parse::<f64>().is_err()).collect::<Vec<_>>().join(" ")
+    };
+    let of_paths = printed.lines().filter(|line| line.contains(" s: "));
+    let quotes: Vec<String> = quoted.lines().map(without_times).collect();
+    let begins: Vec<String> = of_paths.map(without_times).take(quotes.len()).collect();
+    assert_eq!(begins, quotes, "docs/guide/failover.md quotes other lines than:\n{printed}");
 }
 
 /// The verbs that `--help` lists.

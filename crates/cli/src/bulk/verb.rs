@@ -143,7 +143,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         paths: serde_json::Map::default(),
     };
     let quiet = matches.get_flag("quiet");
-    let paths = PathLog::new(quiet);
+    // An end without data to send reports each half second what it has received; nobody waits for that.
+    let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
     let client = Client { url, plan, knobs: made, sctp_port, tls, quiet, framing, paths };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?

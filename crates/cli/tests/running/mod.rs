@@ -284,6 +284,7 @@ pub fn has(program: &str) -> bool {
         "nghttp" | "h2load" => "nghttp2-client",
         "nginx" => "nginx-light",
         "chromedriver" => "chromium-driver",
+        "dumpcap" => "wireshark-common",
         name => name,
     };
     let missing = format!("{program} is missing (Debian: apt-get install {package})");

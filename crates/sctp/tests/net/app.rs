@@ -287,8 +287,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // The ladder shows the pause.
-        Event::Readable { .. } | Event::Interrupted { .. } => return None,
+        // The ladder shows the pause, and `PathUp` the path.
+        Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {
             let sent = if *sent { "sent" } else { "unsent" };

@@ -100,9 +100,11 @@
 //!
 //! The minimum supported Rust version is 1.90; a minor version may raise it. The crate builds on any platform that has the
 //! standard library. CI builds it for Linux, macOS, Windows, Android, FreeBSD and WebAssembly, and runs its tests on
-//! x86-64, i686 and WebAssembly. Enumerations and structures that will grow are `#[non_exhaustive]`. Structures that a
-//! program fills in ([`Message`], [`Associate`]) are written with `..`, as in the examples, because a minor version may add
-//! fields; a [`Config`] starts from a profile.
+//! x86-64, i686 and WebAssembly.
+//!
+//! Enumerations and structures that will grow are `#[non_exhaustive]`. A program writes the structures that it fills in
+//! ([`Message`], [`Associate`]) with `..`, as in the examples, because a minor version may add fields. A [`Config`] starts
+//! from a profile.
 
 mod association;
 pub mod config;

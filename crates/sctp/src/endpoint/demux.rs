@@ -55,8 +55,8 @@ pub(crate) struct Demux {
 
 impl Demux {
     /// Creates an empty demultiplexer. Applications with their own SCTP stack share an address with others on their host or
-    /// behind their NAT (RFC 6951 §5.1), and cannot know which SCTP ports the others use. With `udp_apart`, their UDP ports
-    /// distinguish them. Without it, lookup follows RFC 6951 §5.4, and the INIT of one can restart the association of
+    /// behind their NAT (RFC 6951 §5.1). They cannot know which SCTP ports the others use. With `udp_apart`, their UDP
+    /// ports distinguish them. Without it, lookup follows RFC 6951 §5.4, and the INIT of one can restart the association of
     /// another.
     pub(super) fn new(udp_apart: bool) -> Self {
         Self { udp_apart, ..Self::default() }

@@ -11,7 +11,7 @@
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
 //!  1  flags                      8  peer's tag                  20  peer's a_rwnd
 //!  2  extensions of the peer    12  our first TSN               24  streams, out and in
-//!  3  which local address       28  source of the INIT, 4 or 16 bytes; what the flags tell of;
+//!  3  which local address       28  source of the INIT, 4 or 16 bytes; optional fields;
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!

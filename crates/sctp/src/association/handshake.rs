@@ -379,7 +379,7 @@ impl Association {
         let told = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
         let told = told.filter(|told| echoes && !told.is_empty());
-        // Data that was acknowledged cannot be sent again.
+        // Data that was acknowledged cannot be sent again in a new association.
         if locals.is_empty() || told.is_none() && self.send.base() > 0 {
             return;
         }

@@ -95,7 +95,8 @@ impl Association {
                     }
                     Err(_) => self.ill_formed(ctx),
                 },
-                // RFC 9260 §6.10: these chunks must be alone in their packet; otherwise the packet is dropped.
+                // RFC 9260 §6.10: these chunks must be alone in their packet; otherwise they and the rest of the packet are
+                // dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
                 // Without interleaving it is an unrecognized chunk like any other (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {

@@ -150,9 +150,9 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     Ok(offer)
 }
 
-/// Returns whether `address` means the same host here as at a peer at `peer`. A loopback address means another host for
-/// each peer. If a remote peer lists one, this side would send to itself; nor is its own loopback address listed to such a
-/// peer (as in Linux, `sctp_in_scope`).
+/// Returns whether `address` means the same host here as at a peer at `peer`. A loopback address always means the host that
+/// uses it. If a remote peer lists one, this side would send to itself. For the same reason its own loopback address is not
+/// listed to a remote peer (as in Linux, `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()
 }

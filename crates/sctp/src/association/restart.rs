@@ -117,7 +117,7 @@ impl Association {
             adaptation: cookie.adaptation,
             ..Offer::default()
         };
-        // RFC 4895 §6.1: the random number belongs to the tag.
+        // RFC 4895 §6.1: the random number belongs to the tag, so it comes from the cookie, too.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();

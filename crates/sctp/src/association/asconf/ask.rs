@@ -325,7 +325,7 @@ impl Asconf {
             }
             (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
             (Request::Add(address), Err(cause)) => {
-                // RFC 5061 §5.3 F10: the address is not part of the association.
+                // RFC 5061 §5.3 F10: a refused address is not part of the association, and is not requested again.
                 self.withheld.push(address);
                 (address, AddressChange::Refused(cause))
             }

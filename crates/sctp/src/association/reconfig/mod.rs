@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 /// RFC 6525 §5.1.4: the minimum time between TSN resets, within which packets with the old TSNs may still arrive.
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// RFC 6525 §4.4, Table 3.
+/// RFC 6525 §4.4, Table 3: the result codes.
 mod result {
     pub(super) const NOTHING: u32 = 0;
     pub(super) const PERFORMED: u32 = 1;

@@ -89,7 +89,7 @@
 //! | need | use |
 //! |---|---|
 //! | SCTP over DTLS or another channel of datagrams (RFC 8261) | [`Endpoint::over_datagrams`], [`Endpoint::handle_datagram`] |
-//! | no checksum over DTLS, which protects the packet (RFC 9653) | `zero_checksum=yes` in [`Endpoint::over_datagrams_with`] |
+//! | no checksum over DTLS (RFC 9653) | `zero_checksum=yes` in [`Endpoint::over_datagrams_with`] |
 //! | no handshake, with INIT chunks in signalling (draft-hancke-tsvwg-snap) | [`Endpoint::init_chunk`], [`Endpoint::associate_by_init`] |
 //! | the buffered amount of a data channel, and its threshold | [`Endpoint::buffered_amount`], [`Endpoint::set_buffered_amount_low`] |
 //! | unpredictable random numbers | `Rng::from_os` (feature `os-random`, on by default), `Rng::from_key` on a web page |

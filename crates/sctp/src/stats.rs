@@ -242,7 +242,7 @@ pub struct PathStats {
 pub struct PathInfo {
     /// The destination address.
     pub address: IpAddr,
-    /// The UDP port that packets to it go to (RFC 6951); 0 without encapsulation.
+    /// The UDP port that packets to it are sent to (RFC 6951); 0 without encapsulation.
     pub encapsulation_port: u16,
     /// The local address that packets to it are sent from.
     pub source: IpAddr,

@@ -255,7 +255,7 @@ fn failover_and_failback() {
             vec![]
         };
         let now = pair.now;
-        // A message every 10 ms or so.
+        // One message about every 10 ms.
         if u128::from(sent) * 10 < elapsed.as_millis() {
             let payload = [sent.to_be_bytes().as_slice(), &[7; 400]].concat();
             if pair.a.send(now, a, Message::default(), &payload).is_ok() {

@@ -289,7 +289,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_next(
         &mut self,
         now: Instant,

@@ -33,7 +33,7 @@ impl Endpoint {
             return false;
         }
         let next = association.timeout_before(place.armed);
-        // With tracing on, the trace records what limits the sender.
+        // With tracing on, the association is polled even so, to record what limits the sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
         let waits = quiet || std::mem::replace(&mut place.queued, true);
         if !waits {

@@ -31,7 +31,7 @@ pub struct Claim {
     pub peer_port: u16,
     /// The local SCTP port.
     pub local_port: u16,
-    /// True if the endpoint has the association, false if it no longer has.
+    /// True if the endpoint has gained the association, false if it has lost it.
     pub held: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Counters as associations and paths keep them. What seldom happens is counted in a box that most associations never need:
-//! a server has many that are idle.
+//! Counters as associations and paths store them. Rare events are counted in a separate box that most associations never
+//! allocate, because a server has many idle associations.
 //!
-//! Home of no rule of a protocol.
+//! Home of no protocol rule.
 
 use crate::stats::{AssociationStats, PathStats};
 use anabranch_base::Instant;
@@ -26,7 +26,7 @@ pub(crate) struct AssociationCounters {
 }
 
 impl AssociationCounters {
-    /// Of an association that begins.
+    /// Returns the counters of an association that begins at `opened`.
     pub(crate) fn new(opened: Instant) -> Self {
         Self {
             packets_sent: 0,
@@ -46,13 +46,13 @@ impl AssociationCounters {
         }
     }
 
-    /// Where all other counters are counted.
+    /// Returns the box that holds all other counters, allocating it if necessary.
     #[cold]
     pub(crate) fn seldom(&mut self) -> &mut AssociationStats {
         self.seldom.get_or_insert_default()
     }
 
-    /// All of them; messages received are counted elsewhere.
+    /// Returns all counters. The number of messages received is counted elsewhere and passed in.
     pub(crate) fn stats(&self, messages_received: u64) -> AssociationStats {
         AssociationStats {
             packets_sent: self.packets_sent,
@@ -87,13 +87,13 @@ pub(crate) struct PathCounters {
 }
 
 impl PathCounters {
-    /// Where all other counters are counted.
+    /// Returns the box that holds all other counters, allocating it if necessary.
     #[cold]
     pub(crate) fn seldom(&mut self) -> &mut PathStats {
         self.seldom.get_or_insert_default()
     }
 
-    /// All of them.
+    /// Returns all counters.
     pub(crate) fn stats(&self) -> PathStats {
         PathStats {
             packets_sent: self.packets_sent,

@@ -1,13 +1,13 @@
-//! Errors of single calls: each lists only what can happen in that call.
+//! Error types. Each lists only what can go wrong in the call that returns it.
 
-/// Why a port cannot be listened on.
+/// Why the endpoint cannot listen on a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Port 0 is not a port (RFC 9260 §3.1).
+    /// Port 0 is not a valid port (RFC 9260 §3.1).
     #[error("port 0 cannot be listened on")]
     PortZero,
-    /// Somebody listens there already.
+    /// The endpoint already listens on the port.
     #[error("the port is already listened on")]
     InUse,
 }
@@ -19,67 +19,67 @@ pub enum AssociateError {
     /// No address of the peer was given.
     #[error("no peer address was given")]
     NoPeer,
-    /// No local address is of a family that the peer has.
+    /// No local address has the address family of any peer address.
     #[error("no local address reaches any address of the peer")]
     NoRoute,
-    /// Port 0 is not a port.
+    /// Port 0 is not a valid port.
     #[error("port 0 is not a port")]
     PortZero,
-    /// Zero streams cannot be asked for (RFC 9260 §3.3.2).
+    /// An association cannot have zero streams (RFC 9260 §3.3.2).
     #[error("an association needs at least one stream")]
     NoStreams,
     /// There is already an association between these ports and addresses.
     #[error("there is already an association between these addresses and ports")]
     Exists,
-    /// Every local port to that peer is taken.
+    /// All ephemeral local ports are in use.
     #[error("no local port is free")]
     NoPort,
 }
 
-/// Whose INIT chunk.
+/// Which side an INIT chunk belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SnapSide {
-    /// That of `Endpoint::init_chunk`.
+    /// The chunk made by `Endpoint::init_chunk`.
     Local,
-    /// The one that came by signalling.
+    /// The peer's chunk, received through signalling.
     Peer,
 }
 
-/// Why an association cannot be begun by INIT chunks that came by signalling (draft-hancke-tsvwg-snap).
+/// Why an association cannot be begun from INIT chunks exchanged through signalling (draft-hancke-tsvwg-snap).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapError {
-    /// It is no INIT chunk, or not that alone, or its values are forbidden (RFC 9260 §3.3.2).
+    /// The bytes are not exactly one INIT chunk, or its values are not allowed (RFC 9260 §3.3.2).
     #[error("{} is no valid INIT chunk", match .0 { SnapSide::Local => "that of this side", SnapSide::Peer => "that of the peer" })]
     NoInit(SnapSide),
-    /// Both chunks have one tag: our own has come back.
+    /// Both chunks have the same initiate tag: the local chunk was passed as the peer's.
     #[error("both INIT chunks have the same tag")]
     SameTag,
-    /// An association has the tag of the local chunk: it was used before.
+    /// An association already has the tag of the local chunk, so the chunk was used before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
-    /// As of any association.
+    /// A reason that applies to every association.
     #[error(transparent)]
     Associate(#[from] AssociateError),
 }
 
-/// Why a message was not taken.
+/// Why a message was not accepted for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The send buffer has no room for it now: `Event::Writable` comes later.
+    /// The send buffer has no room for the message now. `Event::Writable` follows when it has.
     #[error("the send buffer is full")]
     Full,
-    /// It can never fit into the send buffer.
+    /// The message is larger than the whole send buffer.
     #[error("the message is larger than the send buffer")]
     TooLarge,
     /// A message must have at least one byte (RFC 9260 §3.3.1).
     #[error("an empty message cannot be sent")]
     Empty,
-    /// The association has fewer streams.
+    /// The stream number is not below the number of outgoing streams.
     #[error("no such stream")]
     NoSuchStream,
-    /// The association knows no such key, or does not authenticate chunks (RFC 4895).
+    /// The association has no key with this identifier, or does not authenticate chunks (RFC 4895).
     #[error("no such key")]
     NoSuchKey,
     /// Shutdown has begun, or the association has ended.
@@ -90,14 +90,14 @@ pub enum SendError {
     Unknown,
 }
 
-/// Why an association's addresses were not changed.
+/// Why the addresses of an association were not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
     /// No such association.
     #[error("no such association")]
     Unknown,
-    /// Its addresses are not dynamic: this side or the peer does not speak ASCONF.
+    /// The addresses of the association are fixed, because one side does not support ASCONF.
     #[error("the association's addresses are fixed")]
     NotDynamic,
 }
@@ -109,21 +109,21 @@ pub enum KeyError {
     /// No such association.
     #[error("no such association")]
     Unknown,
-    /// The association does not authenticate chunks: this side or the peer does not want it.
+    /// The association does not authenticate chunks, because one side does not support it or has it disabled.
     #[error("the association does not authenticate chunks")]
     NotAuthenticated,
     /// No key has this identifier.
     #[error("no key has this identifier")]
     NoSuchKey,
-    /// The key is the one that is signed with: another must become active first.
+    /// The key is the active one. Another key must be activated first.
     #[error("the key is the active one")]
     Active,
-    /// There are 256 keys already.
+    /// The maximum of 256 keys is reached.
     #[error("there are too many keys")]
     TooMany,
 }
 
-/// Why nothing can be read.
+/// Why reading from a stream failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
@@ -135,23 +135,23 @@ pub enum RecvError {
     Unknown,
 }
 
-/// Why streams are not reset or added (RFC 6525).
+/// Why a request to reset or add streams was not made (RFC 6525).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// One of the two sides does not support it, or has it switched off.
+    /// One of the two sides does not support re-configuration or has it disabled.
     #[error("stream re-configuration was not negotiated")]
     Unsupported,
-    /// The association has fewer streams.
+    /// A stream number is not below the number of streams.
     #[error("no such stream")]
     NoSuchStream,
-    /// None were asked for, or an association cannot have so many.
+    /// The request names no streams, or the total would exceed 65,535.
     #[error("an association has from 1 to 65535 streams")]
     TooManyStreams,
-    /// The same is under way already, too much waits, or TSNs were reset less than 30 s ago.
+    /// The same request is already pending, too many requests are queued, or the TSNs were reset less than 30 s ago.
     #[error("a request that this one would meet is under way")]
     Busy,
-    /// The association is not up: being set up, closing, or ended.
+    /// The association is not established: it is being set up, closing, or has ended.
     #[error("the association is not up")]
     Closing,
     /// No such association.
@@ -171,14 +171,14 @@ pub enum PrimaryError {
     Unconfirmed,
 }
 
-/// Why a scheduler, or a stream's value for it, was not set.
+/// Why a scheduler, or a stream's scheduling value, was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulerError {
     /// No such association.
     #[error("no such association")]
     Unknown,
-    /// The association has fewer streams.
+    /// The stream number is not below the number of outgoing streams.
     #[error("no such stream")]
     NoSuchStream,
 }

@@ -1,4 +1,4 @@
-//! What the application learns.
+//! Events that an association reports to the application.
 //!
 //! Home of RFC 9260 §11.2 (notifications from SCTP to its user).
 
@@ -7,13 +7,13 @@ use crate::reliability::Policy;
 use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
-/// Something the application should know.
+/// An event that the application may need to act on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An association that this side asked for is up (RFC 9260 §11.2.4).
+    /// An association that this side began is established (RFC 9260 §11.2.4).
     Established {
-        /// Which.
+        /// The association.
         id: AssociationId,
         /// Streams this side may send on.
         outbound_streams: u16,
@@ -22,95 +22,96 @@ pub enum Event {
     },
     /// A peer has set up an association with a listening port.
     Accepted {
-        /// Which.
+        /// The association.
         id: AssociationId,
         /// The listening port.
         port: u16,
         /// The peer's port.
         peer_port: u16,
-        /// The address the peer is reached at first.
+        /// The peer's address that is used first.
         peer: IpAddr,
         /// Streams this side may send on.
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
     },
-    /// A stream has something to read. Told once; told again only after a
-    /// `recv` on that stream has returned `None`, or `recv_bytes` that nothing is left.
+    /// A stream has data to read. The event comes once. It comes again only after a `recv` on that stream has returned
+    /// `None`, or `recv_bytes` has reported that nothing is left.
     Readable {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Which stream.
+        /// The stream.
         stream: u16,
     },
     /// The send buffer has room again after a `SendError::Full`.
     Writable {
-        /// Which.
+        /// The association.
         id: AssociationId,
     },
-    /// So few bytes of a stream are left in the send buffer as `Endpoint::set_buffered_amount_low` asked for.
+    /// The bytes of a stream in the send buffer have fallen to the threshold set with `Endpoint::set_buffered_amount_low`.
     BufferedAmountLow {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Which stream.
+        /// The stream.
         stream: u16,
     },
-    /// A message was given up, as its `Reliability` has it (RFC 3758 §4.1 TR3,
-    /// RFC 9260 §11.2.2). Told once for each message, unless some 65,000 events
-    /// wait to be taken: the counters count on.
+    /// A message was abandoned as its `Reliability` demands (RFC 3758 §4.1 TR3, RFC 9260 §11.2.2). One event is reported
+    /// for each message. When about 65,000 events are waiting, no more are added; the counters still count.
     Abandoned {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// The stream it was for.
+        /// The stream that the message was sent on.
         stream: u16,
-        /// Its payload protocol identifier.
+        /// The payload protocol identifier of the message.
         ppid: u32,
-        /// The context it was sent with.
+        /// The `context` that the message was sent with.
         context: u32,
-        /// Its length.
+        /// The length of the message, bytes.
         bytes: u32,
-        /// It was to be delivered without regard to order.
+        /// The message was sent unordered.
         unordered: bool,
-        /// Why it was given up.
+        /// The policy that abandoned the message.
         policy: Policy,
-        /// At least a part of it had been sent: it may have arrived all the same.
+        /// At least a part of the message had been sent, so it may have arrived.
         sent: bool,
     },
-    /// A message was not delivered, as far as known, and will not be (RFC 9260 §11.2.2): its association has ended
-    /// (`Closed` follows), the peer has restarted (`Restarted` follows), or the peer does not grant its stream. Told once
-    /// for each message that was neither acknowledged nor given up before, unless some 65,000 events wait to be taken:
-    /// the counters count on.
+    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). Its association has ended (`Closed`
+    /// follows), the peer has restarted (`Restarted` follows), or the peer does not grant its stream.
+    ///
+    /// One event is reported for each message that was neither acknowledged nor abandoned before. When about 65,000 events
+    /// are waiting, no more are added; the counters still count.
     SendFailed {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// The stream it was for.
+        /// The stream that the message was sent on.
         stream: u16,
-        /// Its payload protocol identifier.
+        /// The payload protocol identifier of the message.
         ppid: u32,
-        /// The context it was sent with.
+        /// The `context` that the message was sent with.
         context: u32,
-        /// Its length.
+        /// The length of the message, bytes.
         bytes: u32,
-        /// It was to be delivered without regard to order.
+        /// The message was sent unordered.
         unordered: bool,
-        /// At least a part of it had been sent: it may have arrived all the same.
+        /// At least a part of the message had been sent, so it may have arrived.
         sent: bool,
-        /// The message itself, with `Config::return_undelivered`, unless a part of it was acknowledged.
+        /// The message itself, if `Config::return_undelivered` is set and no part of it was acknowledged.
         payload: Option<Vec<u8>>,
     },
-    /// A destination address works: verified for the first time, or back after it had failed or potentially failed.
+    /// A destination address works: it was verified for the first time, or is active again after a failure or potential
+    /// failure.
     PathUp {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.
         path: usize,
         /// Its destination address.
         address: IpAddr,
     },
-    /// A destination address may have failed (RFC 7829): data goes to others
-    /// until it answers (`PathUp`) or is given up (`PathDown`).
+    /// A destination address may have failed (RFC 7829). Data goes to other addresses until this one answers (`PathUp`) or
+    /// is declared inactive (`PathDown`).
     PathPotentiallyFailed {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.
         path: usize,
@@ -119,190 +120,190 @@ pub enum Event {
     },
     /// A destination address no longer answers (RFC 9260 §8.2).
     PathDown {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.
         path: usize,
         /// Its destination address.
         address: IpAddr,
     },
-    /// The peer has restarted (RFC 9260 §5.2.4 A): streams begin anew, unsent
-    /// and unacknowledged messages are gone. What had arrived in full can still be read.
+    /// The peer has restarted (RFC 9260 §5.2.4 A). All streams start again, and unsent and unacknowledged messages are
+    /// lost. Messages that had arrived completely can still be read.
     Restarted {
-        /// Which.
+        /// The association.
         id: AssociationId,
     },
-    /// The peer has asked to close: it takes no further messages, what was
-    /// given to `send` before will still be delivered.
+    /// The peer has begun a shutdown. No further messages can be sent; messages that were given to `send` before are still
+    /// delivered.
     PeerShutdown {
-        /// Which.
+        /// The association.
         id: AssociationId,
     },
-    /// Streams begin anew, by this side's wish or the peer's (RFC 6525): the
-    /// next ordered message on them has number 0. Incoming streams: what was
-    /// sent before has arrived and can be read now.
+    /// Streams were reset at the request of either side (RFC 6525): the next ordered message on each has sequence number 0.
+    /// On incoming streams, all messages sent before the reset have arrived and can be read now.
     StreamsReset {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Whose streams.
+        /// Which side sends on the streams.
         direction: Direction,
-        /// Which, ascending; none means all.
+        /// The streams in ascending order; empty means all.
         streams: Vec<u16>,
-        /// Incoming streams on which the peer had sent nothing: they are as new and did not begin
-        /// anew.
+        /// The peer had sent nothing on these incoming streams, so they were already in their initial state and no reset
+        /// took place.
         idle: bool,
     },
-    /// The peer wants streams on which this side sends to begin anew (RFC 6525 §5.2.3). Whoever
-    /// sends on them may cancel that (`Endpoint::cancel`): the reset waits for what was given.
+    /// The peer asks this side to reset streams that this side sends on (RFC 6525 §5.2.3). The reset waits until queued
+    /// messages have been sent; the application may drop those with `Endpoint::cancel`.
     ResetRequested {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Which streams, ascending; none means all.
+        /// The streams in ascending order; empty means all.
         streams: Vec<u16>,
-        /// Nothing has been sent on them since they last began, and nothing waits: they are as new,
-        /// and no `Event::StreamsReset` follows.
+        /// Nothing has been sent on the streams since their last reset, and nothing is queued. They are already in their
+        /// initial state, so no `Event::StreamsReset` follows.
         idle: bool,
     },
-    /// The association has more streams (RFC 6525), by either side's wish.
+    /// The association has more streams (RFC 6525), at the request of either side.
     StreamsAdded {
-        /// Which.
+        /// The association.
         id: AssociationId,
-        /// So many more to send on.
+        /// The number of streams added for sending.
         outgoing: u16,
-        /// So many more for the peer.
+        /// The number of streams added for receiving.
         incoming: u16,
     },
-    /// All TSNs and SSNs of both sides begin anew (RFC 6525).
+    /// All TSNs and SSNs of both sides were reset (RFC 6525).
     AssociationReset {
-        /// Which.
+        /// The association.
         id: AssociationId,
         /// The next TSN of this side.
         local_tsn: u32,
         /// The next TSN of the peer.
         remote_tsn: u32,
     },
-    /// The peer did not do what `reset_streams` or `reset_association` asked for.
+    /// The peer did not carry out the request made by `reset_streams` or `reset_association`.
     ResetFailed {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Whose streams; `None` for the whole association.
+        /// Which side sends on the streams; `None` if the whole association was to be reset.
         direction: Option<Direction>,
-        /// Which streams, ascending; none means all.
+        /// The streams in ascending order; empty means all.
         streams: Vec<u16>,
-        /// Why.
+        /// The reason.
         result: ReconfigResult,
     },
-    /// The peer did not do what `add_streams` asked for.
+    /// The peer did not carry out the request made by `add_streams`.
     AddFailed {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Streams to send on that were asked for.
+        /// The number of outgoing streams requested.
         outgoing: u16,
-        /// Streams of the peer that were asked for.
+        /// The number of incoming streams requested.
         incoming: u16,
-        /// Why.
+        /// The reason.
         result: ReconfigResult,
     },
-    /// The peer has one more address (RFC 5061); `PathUp` follows when it is verified.
+    /// The peer has added an address (RFC 5061); `PathUp` follows when it is verified.
     PathAdded {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Index of the path, as in `info` and `stats`: new, or that of one that was removed.
+        /// Index of the path, as in `info` and `stats`: a new index, or that of a removed path.
         path: usize,
         /// Its destination address.
         address: IpAddr,
     },
-    /// The peer has given an address up (RFC 5061). Its index names nothing until a `PathAdded` reuses it.
+    /// The peer has removed an address (RFC 5061). The index is unused until a `PathAdded` assigns it again.
     PathRemoved {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// Index of the path.
         path: usize,
         /// Its destination address.
         address: IpAddr,
     },
-    /// Another path is the primary now, by the wish of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
+    /// The primary path has changed, at the request of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
     PrimaryChanged {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// Index of the path.
+        /// Index of the new primary path.
         path: usize,
         /// Its destination address.
         address: IpAddr,
     },
-    /// The peer has answered to a change of this side's addresses (RFC 5061).
+    /// The peer has answered a change of this side's addresses (RFC 5061).
     LocalAddress {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// The local address.
         address: IpAddr,
-        /// What it is to the peer now.
+        /// The result of the change at the peer.
         change: AddressChange,
     },
-    /// A shared key has come into use, gone out of use, or is missing (RFC 6458 §6.1.8).
+    /// A shared key came into use, went out of use, or is missing (RFC 6458 §6.1.8).
     Key {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// The key's identifier.
         key: u16,
-        /// What has become of it.
+        /// What happened to the key.
         change: KeyChange,
     },
-    /// What runs above the peer's SCTP, as it said in the handshake (RFC 5061 §4.2.6).
+    /// The peer's adaptation layer indication from the handshake (RFC 5061 §4.2.6).
     Adaptation {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// The code point.
+        /// The adaptation code point.
         code: u32,
     },
-    /// The peer has sent an ERROR (RFC 9260 §3.3.10): one of its causes.
+    /// The peer has sent an ERROR chunk (RFC 9260 §3.3.10). One event is reported for each of its causes.
     PeerError {
-        /// On which association.
+        /// The association.
         id: AssociationId,
         /// The cause code.
         code: u16,
-        /// What the cause says, without its header.
+        /// The value of the error cause, without its header.
         cause: Vec<u8>,
     },
-    /// The peer's application has aborted it and says why (RFC 9260 §11.2.5). `Closed` follows.
+    /// The peer's application has aborted the association and gives a reason (RFC 9260 §11.2.5). `Closed` follows.
     AbortReason {
-        /// Which.
+        /// The association.
         id: AssociationId,
-        /// The Upper Layer Abort Reason, 512 bytes of it at most.
+        /// The Upper Layer Abort Reason, at most 512 bytes.
         reason: Vec<u8>,
     },
-    /// The association has ended: its last event. What arrived and was not yet
-    /// read can still be read.
+    /// The association has ended; this is its last event. Data that has arrived and was not read yet can still be read.
     Closed {
-        /// Which.
+        /// The association.
         id: AssociationId,
         /// How it ended.
         reason: CloseReason,
     },
-    /// A destination address is active again that had failed or potentially failed: follows `PathUp`.
+    /// A destination address that had failed or potentially failed is active again. This event follows `PathUp`.
     PathRestored {
-        /// Which association.
+        /// The association.
         id: AssociationId,
         /// The destination address.
         address: IpAddr,
     },
-    /// User data goes on that had not got on for a while, on another path or on one that had failed meanwhile.
+    /// Transfer of user data has resumed after an interruption, on another path or on a path that had failed in the
+    /// meantime.
     Interrupted {
-        /// Which association.
+        /// The association.
         id: AssociationId,
-        /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+        /// True if incoming data was interrupted: nothing arrived. False if outgoing data was: nothing sent was
+        /// acknowledged.
         received: bool,
-        /// For how long, 100 ms or more.
+        /// The length of the interruption, at least 100 ms.
         outage: Duration,
-        /// The peer's address on the path of the last data before.
+        /// The peer's address on the path that carried the last data before the interruption.
         from: IpAddr,
-        /// On that of the data now.
+        /// The peer's address on the path that carries data now.
         to: IpAddr,
     },
 }
 
 impl Event {
-    /// The association that it is about.
+    /// Returns the association that the event is about.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Event};
@@ -345,49 +346,49 @@ impl Event {
     }
 }
 
-/// Which streams: those this side sends on, the peer's, or both.
+/// A direction of streams: those this side sends on, those the peer sends on, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Streams this side sends on.
     Outgoing,
     /// Streams the peer sends on.
     Incoming,
-    /// Both ways.
+    /// Both directions.
     Both,
 }
 
 impl Direction {
-    /// Streams this side sends on are among them.
+    /// True if streams that this side sends on are included.
     #[must_use]
     pub const fn is_outgoing(self) -> bool {
         !matches!(self, Self::Incoming)
     }
 
-    /// Streams the peer sends on are among them.
+    /// True if streams that the peer sends on are included.
     #[must_use]
     pub const fn is_incoming(self) -> bool {
         !matches!(self, Self::Outgoing)
     }
 }
 
-/// Why the peer did not re-configure streams (RFC 6525 §4.4).
+/// Why the peer did not carry out a stream re-configuration request (RFC 6525 §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReconfigResult {
-    /// It does not want to, or not now.
+    /// The peer denied the request.
     Denied,
-    /// It has no such stream.
+    /// The peer has no such stream.
     WrongStream,
-    /// It is at another request.
+    /// The peer is still processing another request.
     AlreadyInProgress,
-    /// The request had a number that it did not expect.
+    /// The request had an unexpected sequence number.
     BadSequenceNumber,
-    /// A result that RFC 6525 does not know.
+    /// A result code that RFC 6525 does not define.
     Unknown,
 }
 
 impl ReconfigResult {
-    /// RFC 6525 §4.4, Table 3: 0 and 1 are success.
+    /// RFC 6525 §4.4, Table 3: result codes 0 and 1 mean success, for which this returns `None`.
     pub(crate) const fn failure(result: u32) -> Option<Self> {
         Some(match result {
             0 | 1 => return None,
@@ -400,55 +401,55 @@ impl ReconfigResult {
     }
 }
 
-/// What a local address is to the peer.
+/// The state of a local address at the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressChange {
-    /// Part of the association.
+    /// The address is now part of the association.
     Added,
-    /// Not part of it any more.
+    /// The address is no longer part of the association.
     Removed,
-    /// Where it is asked to send first.
+    /// The peer was asked to use the address as its primary destination.
     Primary,
-    /// What was asked for was refused with this cause code, or 0 without one.
+    /// The peer refused the request with this cause code, or 0 if it gave none.
     Refused(u16),
 }
 
-/// What has become of a shared key.
+/// A change in the use of a shared key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KeyChange {
-    /// The peer signs with it, and did not before.
+    /// The peer has begun to sign with the key.
     PeerUses,
-    /// The peer signs with it, and it is not known here: what it signs is thrown away.
+    /// The peer signs with a key that is not known here. Packets signed with it are dropped.
     Unknown,
-    /// This side does not sign with it any more.
+    /// This side no longer signs with the key.
     Free,
 }
 
-/// How an association ended, and whose doing it was.
+/// How an association ended, and which side ended it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Graceful shutdown: everything was delivered both ways.
+    /// Graceful shutdown: everything was delivered in both directions.
     Shutdown,
-    /// This side's application aborted it.
+    /// The local application aborted the association.
     Local,
-    /// The peer sent ABORT; the first cause code, when it gave one.
+    /// The peer sent an ABORT. Holds the first cause code, if there was one.
     Aborted(Option<u16>),
-    /// The peer did not answer in time (RFC 9260 §8.1, or the handshake was given up).
+    /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake was given up.
     Unreachable,
     /// The peer has restarted, and a new association with it was accepted
     /// ([`Endpoint::replace_restarted`](crate::Endpoint::replace_restarted)).
     PeerRestarted,
-    /// The network says that nobody listens there: on the UDP port (RFC 6951 §5.5), or to SCTP (RFC 9260 §10).
+    /// The network reports that the UDP port (RFC 6951 §5.5) or SCTP itself (RFC 9260 §10) is unreachable at the peer.
     NotListening,
     /// The peer's shutdown took too long (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The State Cookie went stale again and again (RFC 9260 §5.2.6).
+    /// The State Cookie was reported stale repeatedly (RFC 9260 §5.2.6).
     StaleCookie,
-    /// The peer broke a rule; names the section.
+    /// The peer violated the protocol. The text names the section.
     PeerViolated(&'static str),
-    /// The peer cannot do what this side needs.
+    /// The peer does not support something that this side requires.
     PeerIncompatible(&'static str),
 }

@@ -1,15 +1,15 @@
-//! A sans-IO SCTP endpoint (RFC 9260), multi-homed from the start: no sockets, no clock, no threads, no randomness of its
+//! A sans-IO SCTP endpoint (RFC 9260) with multi-homing built in. It has no sockets, clock, threads or randomness of its
 //! own.
 //!
-//! [`Endpoint`] is a host's whole SCTP instance: any number of local ports, listeners and associations over one set of
-//! local addresses. It is driven through [`anabranch_base::Engine`]: packets and time go in; packets, events and one
-//! deadline come out. The same calls at the same times give the same packets.
+//! [`Endpoint`] is one host's SCTP instance: any number of local ports, listeners and associations that share one set of
+//! local addresses. It is driven through [`anabranch_base::Engine`]: the caller passes in packets and the time, and takes
+//! out packets, events and one deadline. The same calls at the same times produce the same packets.
 //!
 //! | to | see |
 //! |---|---|
 //! | use SCTP on tokio, with sockets and a clock | the crate `anabranch-tokio` |
 //! | drive the engine yourself | [`Endpoint`], the example below, and `examples/two_endpoints.rs` |
-//! | have the calls of RFC 6458, still without sockets | [`socket`] |
+//! | use the socket API of RFC 6458, still without real sockets | [`socket`] |
 //! | choose settings | [`config`] |
 //!
 //! # Extensions
@@ -18,7 +18,7 @@
 //! |---|---|
 //! | 3758, 7496: partial reliability | `partial_reliability` |
 //! | 4895: authenticated chunks | `auth`, `auth_chunks`, [`Config::shared_keys`] |
-//! | 5061: addresses that change | `asconf` |
+//! | 5061: dynamic addresses | `asconf` |
 //! | 6525: stream re-configuration | `reconfig` |
 //! | 6951: UDP encapsulation | ports of the addresses |
 //! | 7829: potentially failed paths | `pf_max_retrans`, `primary_switch` |
@@ -31,26 +31,26 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`config`] | every setting, the profiles, and where each value comes from |
+//! | [`config`] | every setting, the profiles, and the source of each value |
 //! | [`endpoint`] | demultiplexing, the stateless listener, cookies, stray packets |
 //! | `association` | states and control chunks; the one builder of packets |
-//! | `fast_path` | the two packets that a transfer without loss consists of |
+//! | `fast_path` | the two kinds of packet that make up a transfer without loss |
 //! | `send` | from user message to acknowledged byte |
 //! | `recv` | from DATA chunk to user message |
-//! | `path` | one destination address and all it remembers |
-//! | [`socket`] | the same as sockets, options and notifications (RFC 6458) |
+//! | `path` | one destination address and its state |
+//! | [`socket`] | the same API as sockets, options and notifications (RFC 6458) |
 //!
-//! # Driving it
+//! # Driving the engine
 //!
-//! A loop calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout`. Here it is a channel of
-//! datagrams, as DTLS is one; no packet is lost and no time passes:
+//! A loop calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout`. This example runs over
+//! a channel of datagrams, such as DTLS provides. No packet is lost and no time passes:
 //!
 //! ```
 //! use anabranch_base::{Engine, Instant, Rng, SendBatch};
 //! use anabranch_sctp::{Associate, Endpoint, Event, Message};
 //!
-//! // 1200 bytes are the largest datagram. What a stranger must not guess is drawn from the operating system; with
-//! // `Rng::new(seed)` a test can be repeated byte for byte.
+//! // The largest datagram is 1200 bytes. Values that must be unpredictable come from the operating system;
+//! // with `Rng::new(seed)` a test is repeatable byte for byte.
 //! let mut ends = [Endpoint::over_datagrams(1200, Rng::from_os()?), Endpoint::over_datagrams(1200, Rng::from_os()?)];
 //! let now = Instant::ZERO;
 //! ends[1].listen(5000)?;
@@ -81,27 +81,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! On IP, with any number of addresses, [`Endpoint::new`] takes the place of `over_datagrams`, and each packet goes in with
-//! the addresses that it came from and to.
+//! Over IP, with any number of addresses, use [`Endpoint::new`] in place of `over_datagrams`. Each packet is then passed in
+//! with its source and destination addresses.
 //!
-//! # Inside a program of others
+//! # Embedding the engine
 //!
-//! | for | there is |
+//! | need | use |
 //! |---|---|
 //! | SCTP over DTLS or another channel of datagrams (RFC 8261) | [`Endpoint::over_datagrams`], [`Endpoint::handle_datagram`] |
-//! | no checksum where DTLS protects (RFC 9653) | `zero_checksum=yes` in [`Endpoint::over_datagrams_with`] |
-//! | no handshake where signalling carries both INIT chunks (draft-hancke-tsvwg-snap) | [`Endpoint::init_chunk`], [`Endpoint::associate_by_init`] |
+//! | no checksum over DTLS (RFC 9653) | `zero_checksum=yes` in [`Endpoint::over_datagrams_with`] |
+//! | no handshake, with INIT chunks in signalling (draft-hancke-tsvwg-snap) | [`Endpoint::init_chunk`], [`Endpoint::associate_by_init`] |
 //! | the buffered amount of a data channel, and its threshold | [`Endpoint::buffered_amount`], [`Endpoint::set_buffered_amount_low`] |
-//! | numbers that nobody can foresee | `Rng::from_os` (feature `os-random`, on by default), `Rng::from_key` in a page of a browser |
+//! | unpredictable random numbers | `Rng::from_os` (feature `os-random`, on by default), `Rng::from_key` on a web page |
 //!
-//! `interop/str0m` of the repository puts this engine beneath str0m, whose own tests run on it.
+//! `interop/str0m` in the repository replaces str0m's SCTP with this engine and runs str0m's own tests.
 //!
-//! # What stays
+//! # Compatibility
 //!
-//! Rust 1.90 builds it, on anything that has the standard library: CI builds it for Linux, macOS, Windows, Android, FreeBSD
-//! and WebAssembly, and runs its tests on x86-64, i686 and WebAssembly. A newer Rust is a minor version. Enumerations and
-//! structures that will grow are `#[non_exhaustive]`; those that a program fills ([`Message`], [`Associate`])
-//! are written with `..`, as in the examples, and may have more fields in a minor version; [`Config`] begins as a profile.
+//! The minimum supported Rust version is 1.90; a minor version may raise it. The crate builds on any platform that has the
+//! standard library. CI builds it for Linux, macOS, Windows, Android, FreeBSD and WebAssembly, and runs its tests on
+//! x86-64, i686 and WebAssembly.
+//!
+//! Enumerations and structures that will grow are `#[non_exhaustive]`. A program writes the structures that it fills in
+//! ([`Message`], [`Associate`]) with `..`, as in the examples, because a minor version may add fields. A [`Config`] starts
+//! from a profile.
 
 mod association;
 pub mod config;
@@ -147,7 +150,7 @@ pub use stats::{
 };
 pub use streams::position_after_reset;
 
-/// The example of README.md.
+/// Runs the example in README.md as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

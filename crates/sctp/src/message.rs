@@ -1,6 +1,6 @@
-//! User messages as the application gives and takes them.
+//! Parameters of a message to be sent, and of a received message.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.6 as far as a message's own values go.
+//! Home of RFC 9260 §11.1.5 and §11.1.6 as far as they concern a single message.
 
 use crate::reliability::Reliability;
 
@@ -11,37 +11,37 @@ pub struct Message {
     pub stream: u16,
     /// Payload protocol identifier, passed through to the peer.
     pub ppid: u32,
-    /// Deliver without regard to the order of the stream.
+    /// Deliver the message as soon as it arrives, regardless of the order of the stream.
     pub unordered: bool,
-    /// Ask the peer to acknowledge at once (RFC 7053).
+    /// Ask the peer to acknowledge the message without delay (RFC 7053).
     pub immediate: bool,
-    /// How far it is to be delivered (RFC 3758).
+    /// How hard to try to deliver the message (RFC 3758).
     pub reliability: Reliability,
-    /// Comes back with `Event::Abandoned`, for the application's use.
+    /// A value for the application's use. It is returned in `Event::Abandoned` and `Event::SendFailed`.
     pub context: u32,
-    /// The endpoint pair shared key that signs it, where chunks are authenticated (RFC 4895): one that
-    /// the association knows, not only the active one. A key that is deleted before gives way to that.
+    /// The endpoint pair shared key that signs the message, where chunks are authenticated (RFC 4895). It may be any key
+    /// that the association knows; `None` means the active key. If the key is deleted before the message is sent, the
+    /// active key is used.
     pub key: Option<u16>,
 }
 
-/// What a `recv` has put into the buffer.
+/// Describes the data that a `recv` has written to the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Received {
-    /// Bytes written to the buffer (at least 1, unless the buffer is empty or the message is incomplete).
+    /// Bytes written to the buffer. At least 1, unless the buffer is empty or the message is incomplete.
     pub bytes: usize,
     /// Payload protocol identifier of the message.
     pub ppid: u32,
     /// TSN of the message's first chunk.
     pub tsn: u32,
-    /// Its stream sequence number, as it came; with I-DATA the lower half of its message identifier
-    /// (RFC 8260 §4.1).
+    /// The stream sequence number as received. With I-DATA, the lower half of the message identifier (RFC 8260 §4.1).
     pub ssn: u16,
-    /// The message ends here.
+    /// The end of the message was reached.
     pub end_of_message: bool,
-    /// It ends here because the peer has given it up (RFC 3758): what was read
-    /// of it before is all there will be. `bytes` is 0 then.
+    /// The message ends here because the peer has abandoned it (RFC 3758). The rest of it will not arrive. `bytes` is then
+    /// 0.
     pub incomplete: bool,
-    /// It was sent unordered.
+    /// The message was sent unordered.
     pub unordered: bool,
 }

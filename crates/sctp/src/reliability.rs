@@ -1,13 +1,12 @@
-//! How far a message is to be delivered, and what came of those given up.
+//! The reliability of a message, and counters of abandoned messages.
 //!
-//! Home of RFC 3758 §4.1 and RFC 7496 §3 (what is asked), §4.3, §4.4 (what is told).
+//! Home of RFC 3758 §4.1 and RFC 7496 §3 (policies), §4.3, §4.4 (counters).
 
 use anabranch_base::time::Duration;
 
-/// How far a message is to be delivered. What has not been sent at all can
-/// always be given up; what has been sent in part only where both sides support
-/// partial reliability (`Extensions::partial_reliability`): with other peers it
-/// is delivered in full then, as RFC 9260 §11.1.5 has it.
+/// How hard the sender tries to deliver a message. A message of which nothing was sent can always be abandoned. A partly
+/// sent message can be abandoned only where both sides support partial reliability (`Extensions::partial_reliability`).
+/// With other peers it is then delivered in full, as in RFC 9260 §11.1.5.
 ///
 /// ```
 /// use anabranch_base::time::Duration;
@@ -19,41 +18,39 @@ use anabranch_base::time::Duration;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reliability {
-    /// Until it is acknowledged, or the association ends.
+    /// Retransmit until the message is acknowledged or the association ends.
     #[default]
     Full,
-    /// For this long from `send` on: then it is neither sent nor retransmitted
-    /// (RFC 3758 §4.1).
+    /// Abandon the message this long after `send`: from then on it is neither sent nor retransmitted (RFC 3758 §4.1).
     Lifetime(Duration),
-    /// Each chunk of it is retransmitted so many times at most: 0 is to send it
-    /// once (RFC 7496 §3.1).
+    /// Retransmit each chunk of the message at most this many times; 0 means that it is sent only once (RFC 7496 §3.1).
     Retransmissions(u32),
-    /// Until its place in the send buffer is needed by a message of a higher
-    /// priority, or of another policy. 0 is the highest (RFC 7496 §3.2).
+    /// Abandon the message when its space in the send buffer is needed for a message of a higher priority or of another
+    /// policy. 0 is the highest priority (RFC 7496 §3.2).
     Priority(u32),
 }
 
-/// The policies by which a message can be given up.
+/// The policies by which a message can be abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Of [`Reliability::Lifetime`].
+    /// The lifetime of [`Reliability::Lifetime`] has passed.
     Lifetime,
-    /// Of [`Reliability::Retransmissions`].
+    /// The limit of [`Reliability::Retransmissions`] was reached.
     Retransmissions,
-    /// Of [`Reliability::Priority`].
+    /// A message of [`Reliability::Priority`] had to make room in the send buffer.
     Priority,
-    /// The application cancelled all of a stream (`Endpoint::cancel`).
+    /// The application cancelled all messages of a stream (`Endpoint::cancel`).
     Cancelled,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 4] = [Self::Lifetime, Self::Retransmissions, Self::Priority, Self::Cancelled];
 }
 
 impl Reliability {
-    /// The policy, if it has a limit.
+    /// Returns the policy, or `None` for full reliability.
     #[must_use]
     pub const fn policy(self) -> Option<Policy> {
         match self {
@@ -65,17 +62,17 @@ impl Reliability {
     }
 }
 
-/// How many messages were given up (RFC 7496 §4.3, §4.4).
+/// The number of abandoned messages (RFC 7496 §4.3, §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abandoned {
-    /// Nothing of them had been sent.
+    /// Messages of which nothing had been sent.
     pub unsent: u64,
-    /// At least a part of them had been sent.
+    /// Messages of which at least a part had been sent.
     pub sent: u64,
 }
 
 impl Abandoned {
-    /// Counts one more.
+    /// Counts one abandoned message.
     pub(crate) const fn count(&mut self, sent: bool) {
         if sent {
             self.sent += 1;
@@ -84,7 +81,7 @@ impl Abandoned {
         }
     }
 
-    /// Adds others.
+    /// Adds the counts of `other`.
     pub(crate) const fn add(&mut self, other: Self) {
         self.unsent += other.unsent;
         self.sent += other.sent;

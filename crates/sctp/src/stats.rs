@@ -1,4 +1,4 @@
-//! Counters and views per association and per path.
+//! Counters and status of each association and each path.
 //!
 //! Home of RFC 9260 §11.1.8 (Status).
 
@@ -6,14 +6,14 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
-/// Where an association stands (RFC 9260 §4).
+/// The state of an association (RFC 9260 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssociationState {
     /// INIT sent.
     CookieWait,
     /// COOKIE ECHO sent.
     CookieEchoed,
-    /// Data flows.
+    /// The association is established and carries data.
     Established,
     /// The application asked to close; data is still unacknowledged.
     ShutdownPending,
@@ -27,17 +27,17 @@ pub enum AssociationState {
     Closed,
 }
 
-/// What an association has done so far.
+/// Counters of an association since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct AssociationStats {
     /// SCTP packets sent.
     pub packets_sent: u64,
-    /// Bytes of those, from the common header on.
+    /// Bytes in those packets, from the SCTP common header on.
     pub bytes_sent: u64,
     /// SCTP packets received and accepted.
     pub packets_received: u64,
-    /// Bytes of those.
+    /// Bytes in those packets.
     pub bytes_received: u64,
     /// DATA chunks sent, retransmissions included.
     pub data_sent: u64,
@@ -49,7 +49,7 @@ pub struct AssociationStats {
     pub retransmitted_timeout: u64,
     /// Tail loss probes (RFC 8985 §7).
     pub tail_probes: u64,
-    /// Retransmissions known to have been needless (the peer reported the duplicate).
+    /// Retransmissions known to have been needless, because the peer reported the chunk as a duplicate.
     pub retransmitted_spurious: u64,
     /// Packets that carried at least one retransmitted DATA chunk.
     pub packets_retransmitted: u64,
@@ -61,7 +61,7 @@ pub struct AssociationStats {
     pub fast_recoveries: u64,
     /// DATA chunks received for the first time.
     pub data_received: u64,
-    /// User bytes of those.
+    /// User bytes in those chunks.
     pub data_bytes_received: u64,
     /// DATA chunks received again.
     pub duplicates_received: u64,
@@ -71,34 +71,35 @@ pub struct AssociationStats {
     pub sacks_sent: u64,
     /// SACK chunks received.
     pub sacks_received: u64,
-    /// Congestion marks taken in (ECNE received and acted on).
+    /// Congestion window reductions in response to a received ECNE.
     pub ecn_reductions: u64,
     /// Messages given to `send`.
     pub messages_sent: u64,
-    /// Messages completed towards the application.
+    /// Messages delivered completely to the application.
     pub messages_received: u64,
-    /// Chunks and packets thrown away because they were not authenticated as they should be.
+    /// Chunks and packets dropped because they were not authenticated as required.
     pub auth_refused: u64,
-    /// Messages given up of which nothing had been sent.
+    /// Messages abandoned before any part of them was sent.
     pub abandoned_unsent: u64,
-    /// Messages given up of which at least a part had been sent.
+    /// Messages abandoned after at least a part of them was sent.
     pub abandoned_sent: u64,
-    /// Messages of which nothing had been sent when their association ended or restarted.
+    /// Messages of which no part had been sent when their association ended or restarted.
     pub undelivered_unsent: u64,
-    /// Messages that had been sent, at least in part, and were not acknowledged in full then.
+    /// Messages that had been sent at least in part, but not acknowledged in full, when their association ended or
+    /// restarted.
     pub undelivered_sent: u64,
-    /// Paths found down.
+    /// Times a path was declared inactive.
     pub path_failures: u64,
-    /// Paths found potentially failed (RFC 7829).
+    /// Times a path was declared potentially failed (RFC 7829).
     pub path_suspicions: u64,
     /// When the association was begun.
     pub opened: Instant,
-    /// When it became usable.
+    /// When the association was established.
     pub established: Option<Instant>,
 }
 
 impl AssociationStats {
-    /// Adds the counters of `other`; instants are kept.
+    /// Adds the counters of `other`. The instants of `self` are kept.
     pub fn add(&mut self, other: &Self) {
         self.packets_sent += other.packets_sent;
         self.bytes_sent += other.bytes_sent;
@@ -133,47 +134,48 @@ impl AssociationStats {
     }
 }
 
-/// What all associations of an endpoint have done, ended ones included.
+/// Counters of all associations of an endpoint, including those that have ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Totals {
-    /// The sum of all counters.
+    /// The sum of the counters of all associations.
     pub sum: AssociationStats,
-    /// Associations that became usable.
+    /// Associations that were established.
     pub associations: u64,
     /// Packets sent outside associations (INIT ACK, answers to stray packets).
     pub stray_sent: u64,
-    /// Packets thrown away: bad checksum, bad tag, malformed, not for anybody.
+    /// Packets dropped because of a bad checksum, a bad verification tag, bad format, or because they match no association.
     pub discarded: u64,
-    /// Of those, the ones with a wrong checksum (or without one where it has to be), port 0 or no header.
+    /// The packets among those with a wrong checksum, a missing checksum where one is required, port 0, or no complete
+    /// header.
     pub unreadable: u64,
-    /// Paths that went down or came back, in order of time (the first 1024).
+    /// Paths that went down or came back, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
-    /// Times in which user data did not get on, until it did on another path or on one that had failed, in order of time
-    /// (the first 1024).
+    /// Interruptions of user data that ended on another path or on one that had failed, in chronological order (the first
+    /// 1024).
     pub interruptions: Vec<Interruption>,
 }
 
-/// User data did not get on for a while, 100 ms or more: nothing was acknowledged of what was sent, or nothing arrived after
-/// this side had sent something. Then it went on, on another path or on one that had failed meanwhile.
+/// An interruption of at least 100 ms in the transfer of user data. Either nothing that was sent was acknowledged, or
+/// nothing arrived after this side had sent something. It ended on another path, or on one that had failed in the meantime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
     /// The initiator's port of the association.
     pub connection: u64,
-    /// The peer's address on the path of the last data before.
+    /// The peer's address on the path that carried the last data before the interruption.
     pub from: IpAddr,
-    /// On that of the first data after.
+    /// The peer's address on the path that carried the first data after it.
     pub to: IpAddr,
-    /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+    /// True if incoming data was interrupted: nothing arrived. False if outgoing data was: nothing sent was acknowledged.
     pub received: bool,
-    /// When data last got on before; where none was under way, when the next was sent.
+    /// When data last made progress; if nothing was outstanding then, when the next data was sent.
     pub since: Instant,
-    /// When it went on.
+    /// When the transfer resumed.
     pub until: Instant,
 }
 
-/// A path that went down, or came back after it had.
+/// A path that went down or came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PathChange {
@@ -181,77 +183,77 @@ pub struct PathChange {
     pub connection: u64,
     /// The destination address.
     pub address: IpAddr,
-    /// When this side found out.
+    /// When this side noticed the change.
     pub at: Instant,
-    /// What it is from then on: `PotentiallyFailed`, `Inactive` or `Active`.
+    /// The new state: `PotentiallyFailed`, `Inactive` or `Active`.
     pub state: PathState,
 }
 
-/// Whether a destination is usable.
+/// The state of a destination address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathState {
     /// Not yet verified (RFC 9260 §5.4).
     Unconfirmed,
-    /// In use or ready.
+    /// Usable.
     Active,
-    /// It has not answered of late: data goes elsewhere while it is probed (RFC 7829).
+    /// It did not answer recently. Data goes to other addresses while it is probed (RFC 7829).
     PotentiallyFailed,
     /// Failed (RFC 9260 §8.2).
     Inactive,
 }
 
-/// What a path has done so far.
+/// Counters of a path since it was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PathStats {
-    /// Packets sent to it.
+    /// Packets sent to the address.
     pub packets_sent: u64,
-    /// Bytes of those.
+    /// Bytes in those packets.
     pub bytes_sent: u64,
-    /// Bytes of the DATA chunks sent to it which were acknowledged, with their headers.
+    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included.
     pub bytes_acked: u64,
-    /// Packets received from it.
+    /// Packets received from the address.
     pub packets_received: u64,
-    /// DATA chunks retransmitted to it.
+    /// DATA chunks retransmitted to the address.
     pub retransmitted: u64,
-    /// Expirations of its T3-rtx.
+    /// Expirations of the path's T3-rtx.
     pub t3_expirations: u64,
-    /// Fast recoveries on it.
+    /// Fast recoveries on the path.
     pub fast_recoveries: u64,
-    /// HEARTBEATs sent to it.
+    /// HEARTBEATs sent to the address.
     pub heartbeats_sent: u64,
-    /// HEARTBEAT ACKs that matched.
+    /// HEARTBEAT ACKs received that match a HEARTBEAT.
     pub heartbeats_acked: u64,
-    /// Probes of its MTU sent to it (RFC 8899).
+    /// Path MTU probes sent to the address (RFC 8899).
     pub mtu_probes: u64,
-    /// Times packets of the present size seemed to vanish.
+    /// Black holes detected: packets of the current size appeared to be lost on the path.
     pub black_holes: u64,
-    /// Times it went down.
+    /// Times the path went down.
     pub failures: u64,
-    /// When it last went down.
+    /// When the path last went down.
     pub last_down: Option<Instant>,
-    /// When it last came up.
+    /// When the path last came up.
     pub last_up: Option<Instant>,
 }
 
-/// A path as it stands now.
+/// The current status of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PathInfo {
-    /// Its destination address.
+    /// The destination address.
     pub address: IpAddr,
-    /// The UDP port that packets to it go to (RFC 6951); 0 without encapsulation.
+    /// The UDP port that packets to it are sent to (RFC 6951); 0 without encapsulation.
     pub encapsulation_port: u16,
-    /// The local address packets to it leave from.
+    /// The local address that packets to it are sent from.
     pub source: IpAddr,
-    /// Whether it is usable.
+    /// The state of the destination address.
     pub state: PathState,
-    /// It is the primary path.
+    /// Whether it is the primary path.
     pub primary: bool,
-    /// New data goes to it.
+    /// Whether new data is sent on it.
     pub current: bool,
-    /// The peer has taken this address away (RFC 5061 §4.2.2); its place in the list is kept, and may
-    /// be another address's later.
+    /// The peer has removed this address (RFC 5061 §4.2.2). Its index stays in the list and may later be reused for another
+    /// address.
     pub removed: bool,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -263,19 +265,19 @@ pub struct PathInfo {
     pub rto: Duration,
     /// Smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
-    /// Consecutive errors.
+    /// Consecutive errors (the error counter of RFC 9260 §8.2).
     pub errors: u32,
     /// Path MTU, IP header included, bytes.
     pub mtu: u32,
-    /// What it has done.
+    /// The counters of the path.
     pub stats: PathStats,
 }
 
-/// An association as it stands now.
+/// The current status of an association.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AssociationInfo {
-    /// Where it stands.
+    /// The state of the association.
     pub state: AssociationState,
     /// The local port.
     pub local_port: u16,
@@ -285,16 +287,17 @@ pub struct AssociationInfo {
     pub outbound_streams: u16,
     /// Streams the peer may send on.
     pub inbound_streams: u16,
-    /// What the peer's receive buffer still takes, as far as known, bytes.
+    /// The space left in the peer's receive buffer, as far as known, bytes.
     pub peer_rwnd: u64,
-    /// User bytes sent and not acknowledged.
+    /// User bytes sent and not yet acknowledged.
     pub outstanding: u64,
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
-    /// User bytes that the peer has acknowledged as probes of its closed window (RFC 9260 §6.1 A), since the window closed.
-    /// 0 while the window is open. A peer that never reads can acknowledge probes, so they are no sign that it reads.
+    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1 A).
+    /// It is 0 while the window is open. A peer that never reads can still acknowledge probes, so they do not show that it
+    /// reads.
     pub probed: u64,
-    /// Both sides agreed on ECN.
+    /// The extensions that both sides agreed on.
     pub extensions: crate::Extensions,
     /// The paths, in the order of their indices.
     pub paths: Vec<PathInfo>,

@@ -1,12 +1,11 @@
-//! State of the streams that are in use.
+//! Storage for the state of the streams that are in use.
 //!
-//! 65,535 negotiated streams must cost nothing until they carry something: a
-//! two-level index leads from a stream to its slot, and slots exist only for
-//! streams that have been touched.
+//! Negotiating 65,535 streams must cost no memory until they carry data. A two-level index maps a stream to its slot. Slots
+//! exist only for streams that have been used.
 
-/// Where the count of a stream's bytes goes on after a reset (RFC 6525): at the next multiple of
-/// 2^32. Sender and receiver count alike from there, although what was cancelled never arrived.
-/// Traces count so, and whoever compares with them must.
+/// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. Sender and
+/// receiver agree on the position from there on, although cancelled data never arrived. Traces use these positions, so a
+/// program that compares positions with a trace must use them, too.
 ///
 /// ```
 /// use anabranch_sctp::position_after_reset;
@@ -22,32 +21,32 @@ pub const fn position_after_reset(position: u64) -> u64 {
 /// Streams per page of the index.
 const PAGE: usize = 64;
 
-/// Streams whose index lies nearest.
+/// Streams whose index entry is stored inline.
 const NEAR: usize = 4;
 
-/// Slots in one piece.
+/// The number of slots in one allocation.
 const FIRST: usize = 64;
 
 /// State of type `T` for each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    /// Slot number plus one, 0 for none: of the first streams, which are those that most associations use.
+    /// Slot number plus one for the first [`NEAR`] streams, or 0 for none. Most associations use only these.
     near: [u16; NEAR],
-    /// How many slots there are.
+    /// The number of slots in use.
     count: u32,
-    /// The first [`FIRST`] slots, which most associations never go beyond.
+    /// The first [`FIRST`] slots, which suffice for most associations.
     first: Vec<T>,
-    /// All others, and where they are.
+    /// Index entries and slots of all other streams.
     far: Option<Box<Far<T>>>,
 }
 
-/// What most associations never use.
+/// The part of the index and the slots that most associations never use.
 #[derive(Debug)]
 struct Far<T> {
-    /// As `near`, of all other streams.
+    /// The index entries of all other streams, encoded as in `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
-    /// Slots beyond the first, [`FIRST`] in each piece: the list grows without moving what is there, so
-    /// that no packet pays for all that were before it.
+    /// Slots beyond the first, in allocations of [`FIRST`] each. The list grows without moving existing slots, so the
+    /// packet that adds one does not pay for copying all others.
     more: Vec<Vec<T>>,
 }
 
@@ -68,7 +67,7 @@ impl<T> Streams<T> {
         Self { near: [0; NEAR], count: 0, first: Vec::new(), far: None }
     }
 
-    /// The slot of `stream`, if it is in use.
+    /// Returns the slot of `stream`, if it is in use.
     #[inline]
     pub(crate) fn find(&self, stream: u16) -> Option<usize> {
         let entry = match self.near.get(usize::from(stream)) {
@@ -83,7 +82,7 @@ impl<T> Streams<T> {
         Some(page[usize::from(stream) % PAGE])
     }
 
-    /// The slot of `stream`, taken into use with `begin` if it was not.
+    /// Returns the slot of `stream`. A stream that was not in use gets a slot with the state that `begin` returns.
     #[inline]
     pub(crate) fn slot(&mut self, stream: u16, begin: impl FnOnce() -> T) -> usize {
         match self.find(stream) {
@@ -98,7 +97,7 @@ impl<T> Streams<T> {
         self.count += 1;
         if slot < FIRST {
             if slot < 4 {
-                // Most associations use few.
+                // Most associations use only a few streams, so memory is reserved for one at a time.
                 self.first.reserve_exact(1);
             }
             self.first.push(state);
@@ -120,13 +119,13 @@ impl<T> Streams<T> {
         slot
     }
 
-    /// The part of the index where `stream` stands.
+    /// Returns the page of the index that contains `stream`, allocating it if necessary.
     fn page(&mut self, stream: u16) -> &mut [u16; PAGE] {
         let page = usize::from(stream) / PAGE;
         let pages = &mut self.far.get_or_insert_default().pages;
         if pages.len() <= page {
             if page >= 16 {
-                // At once for all there can be: one packet may name dozens of streams.
+                // Reserves room for the largest index at once, because one packet may name dozens of streams.
                 pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - pages.len());
             }
             pages.resize_with(page + 1, || None);
@@ -134,7 +133,7 @@ impl<T> Streams<T> {
         pages[page].get_or_insert_with(|| Box::new([0; PAGE]))
     }
 
-    /// How many streams are in use.
+    /// Returns the number of streams in use.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count as usize
@@ -158,7 +157,7 @@ impl<T> Streams<T> {
         &pieces(&self.far)[slot / FIRST - 1][slot % FIRST]
     }
 
-    /// The state in a slot.
+    /// Returns the state in a slot.
     #[inline]
     pub(crate) fn of(&self, slot: usize) -> &T {
         match self.first.get(slot) {
@@ -180,7 +179,7 @@ impl<T> Streams<T> {
         self.first.iter_mut().chain(pieces_mut(&mut self.far).iter_mut().flatten())
     }
 
-    /// The numbers of the streams in use, ascending.
+    /// Returns the numbers of the streams in use, ascending.
     pub(crate) fn in_use(&self) -> Vec<u16> {
         let pages = self.far.as_deref().map_or(&[][..], |far| &far.pages);
         let pages =

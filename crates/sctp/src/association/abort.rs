@@ -1,7 +1,7 @@
-//! ABORT and ERROR: sent, received, and from which rule they follow.
+//! Sending and handling of ABORT and ERROR.
 //!
-//! Home of RFC 9260 §9.1, of the causes an association raises (§3.3.10), and of which state a stale
-//! cookie counts in (§5.2.6).
+//! Home of RFC 9260 §9.1, of the causes that an association raises (§3.3.10), and of the state in which a stale cookie is
+//! handled (§5.2.6).
 
 use super::outbound::packet::FinalPacket;
 use super::{Association, Ctx, State};
@@ -12,29 +12,29 @@ use std::net::SocketAddr;
 /// RFC 3758 §3.1: the type of Forward-TSN-Supported.
 const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
-/// Bytes of an Upper Layer Abort Reason: what fits any packet.
+/// The maximum length of an Upper Layer Abort Reason, bytes. It fits into any packet.
 const LONGEST_REASON: usize = 512;
 
 impl Association {
-    /// The application wants no more of it.
+    /// Aborts the association at the request of the application.
     pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>, reason: &[u8]) {
-        // RFC 9260 §9.1: with the User-Initiated Abort cause; §11.1.4: with the application's reason, if it has one.
+        // RFC 9260 §9.1: with the User-Initiated Abort cause; §11.1.4: with the application's reason, if it gave one.
         let reason = &reason[..reason.len().min(LONGEST_REASON)];
         self.abort_with(ctx, &Cause::UserAbort(reason), CloseReason::Local);
     }
 
-    /// The peer has broken a rule.
+    /// Aborts the association because the peer violated the protocol.
     pub(super) fn violated(&mut self, ctx: &mut Ctx<'_>, rule: &'static str) {
         self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
     }
 
-    /// The peer does not answer. Should it be there after all, it learns that nobody is here.
+    /// Gives up on a peer that does not answer. The ABORT informs it, should it still receive packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.1: no more data goes there; an ABORT holds none.
+        // RFC 9260 §8.1: no more data is sent; the ABORT contains none.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
-    /// Sends an ABORT with `cause` and ends.
+    /// Sends an ABORT with `cause` and ends the association.
     pub(super) fn abort_with(&mut self, ctx: &mut Ctx<'_>, cause: &Cause<'_>, reason: CloseReason) {
         self.abort_for(ctx, Some(cause), reason);
     }
@@ -43,7 +43,7 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return;
         }
-        // RFC 9260 §8.5.1 B: with the peer's tag. Before it is known there is nobody who would believe it.
+        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. Before that is known, no peer would accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
             let packet = FinalPacket::new(ends, header, |bytes| {
@@ -59,9 +59,9 @@ impl Association {
         self.close(ctx, reason);
     }
 
-    /// Refuses an INIT ACK by an ABORT to `target`, whatever becomes of the association.
+    /// Refuses an INIT ACK with an ABORT to `target`. The caller decides what happens to the association.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
-        // RFC 9260 §3.3.3: without a tag to use, the one received is reflected.
+        // RFC 9260 §3.3.3: if there is no tag to use, reflect the received one.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
         let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {
@@ -73,10 +73,10 @@ impl Association {
     }
 
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
-        // RFC 9260 §9.1: no answer to an ABORT.
+        // RFC 9260 §9.1: an ABORT is not answered.
         let mut causes = abort.causes;
         let first = causes.next().and_then(Result::ok).map(|cause| cause.code());
-        // RFC 9260 §9.1, §11.2.5: what the peer's application has given as its reason.
+        // RFC 9260 §9.1, §11.2.5: the reason given by the peer's application.
         let reason = abort.causes.flatten().find_map(|cause| match cause {
             Cause::UserAbort(reason) if !reason.is_empty() => Some(reason),
             _ => None,
@@ -89,11 +89,11 @@ impl Association {
     }
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
-        /// More causes in one ERROR are not told of.
+        /// The maximum number of causes in one ERROR that are reported to the application.
         const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {
-                // RFC 9260 §5.2.6: anywhere but in COOKIE-ECHOED it is discarded.
+                // RFC 9260 §5.2.6: it is discarded in any state but COOKIE-ECHOED.
                 self.on_stale_cookie(ctx, micros);
                 if matches!(self.state, State::Closed) {
                     return;
@@ -120,7 +120,7 @@ impl Association {
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
                 chunk.close();
-                // Behind the headers of chunk and cause, without what pads the cause.
+                // Skips the headers of chunk and cause, and leaves out the padding of the cause.
                 let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
                 let quoted = bytes.get(8..end).unwrap_or_default().to_vec();
                 ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: quoted });
@@ -128,9 +128,9 @@ impl Association {
         }
     }
 
-    /// Asks for an ERROR to `path`; beyond a few in one packet they are dropped.
+    /// Queues an ERROR to `path`. It is dropped if several are queued already.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
-        // RFC 9260 §5.4: to an unverified address goes no ERROR.
+        // RFC 9260 §5.4: no ERROR is sent to an unverified address.
         let path = self.paths.confirmed_or_current(path);
         self.outbox.push_error(path, |bytes| {
             let mut chunk = ChunkWriter::open(bytes, Error::KIND, 0);

@@ -1,9 +1,9 @@
-//! What a SACK, an expired T3-rtx or an ECN echo do to the paths.
+//! How a SACK, an expired T3-rtx or an ECN Echo affects the paths.
 //!
-//! The sending half has said what happened to chunks; here it reaches
-//! congestion windows, round-trip times, timers and error counters.
+//! The sending half determines what happened to the chunks. This module applies that to congestion windows, round-trip
+//! times, timers and error counters.
 //!
-//! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender's half).
+//! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender).
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -15,7 +15,7 @@ use anabranch_base::Instant;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_wire::sctp::{NrSackView, SackView, Tsn};
 
-/// What acknowledges.
+/// The kind of chunk that acknowledges data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Acknowledgement<'a> {
     Sack(&'a SackView<'a>),
@@ -31,7 +31,7 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: a SACK by which the peer binds itself to keep what has arrived.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK, with which the peer commits to keep data that has arrived.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -58,15 +58,17 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        // RFC 9260 §7.2.4: one reduction a recovery; §6.2.1 D iv: what ends one may begin the next.
+        // RFC 9260 §7.2.4: reduce once per recovery; §6.2.1 D iv: the SACK that ends a recovery may begin the next one.
         let in_recovery = self.send.is_recovering();
-        // Nor does the repair of a timeout excuse a loss: T3-rtx has marked all there was, and this was sent since,
-        // or to another path (RFC 5681 §4.3: a loss of what was retransmitted is one more sign of congestion).
+        // A loss during the repair of a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
+        // the lost chunk was sent after it or to another path. RFC 5681 §4.3: losing a retransmission is a further sign of
+        // congestion.
         let reduces = !in_recovery;
         let (base, end) = (self.send.base(), self.send.end());
         let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
         let mut lost_on_any = false;
-        // Data of before a failure may be acknowledged together with what was sent elsewhere since: it goes on there.
+        // Data sent before a failure may be acknowledged together with data sent on another path since. The path used last
+        // counts.
         let mut advanced = None;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -89,7 +91,7 @@ impl Association {
                     polls,
                 };
                 let revived = path.on_newly_acked(ctx.now, newly);
-                // RFC 9260 §8.1: the association's counter, too.
+                // RFC 9260 §8.1: clear the association's error counter, too.
                 self.paths.clear_errors();
                 if advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
                     advanced = Some(index);
@@ -105,7 +107,7 @@ impl Association {
             if self.config.rack {
                 lost += self.judge_by_time(ctx.now, index, &outcome.fresh[index]);
             }
-            // RFC 9260 §7.2.4: after the window has grown by what is acknowledged.
+            // RFC 9260 §7.2.4: reduce the window after it has grown by the acknowledged data.
             if lost > 0 {
                 lost_on_any = true;
                 self.record_loss(ctx.now, index, lost, reduces);
@@ -155,12 +157,12 @@ impl Association {
         error: SackError,
     ) {
         match (error, acknowledgement) {
-            // RFC 9260 §6.2.1 D i: older than what we know.
+            // RFC 9260 §6.2.1 D i: the SACK is older than the last one, so it is ignored.
             (SackError::Old, _) => {}
-            // RFC 6525 §5.2.4: of the numbering before.
+            // RFC 6525 §5.2.4: the SACK refers to the TSNs before a reset.
             (SackError::NeverSent, _) if self.renumbered_lately(ctx.now) => {}
-            // RFC 9260 §12.4: only a SACK has to end the association for that. A SHUTDOWN acknowledges
-            // nothing then: widely used stacks write a TSN of their own into it (interop/README.md).
+            // RFC 9260 §12.4: only a SACK has to end the association for that. A SHUTDOWN then acknowledges nothing,
+            // because widely used stacks write a TSN of their own into it (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
@@ -168,7 +170,7 @@ impl Association {
         }
     }
 
-    /// What follows any acknowledgement, by SACK or SHUTDOWN.
+    /// Completes the processing of any acknowledgement, by SACK or SHUTDOWN.
     pub(super) fn after_acknowledgement(&mut self, ctx: &mut Ctx<'_>) {
         self.emit_writable(ctx);
         self.refused_probe_again();
@@ -176,7 +178,7 @@ impl Association {
         self.advance_shutdown(ctx);
     }
 
-    /// Somebody was turned away, and there is room now.
+    /// Emits `Writable` if a message was refused before and there is room now.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_wanted() {
@@ -188,7 +190,7 @@ impl Association {
         self.emit_low(ctx);
     }
 
-    /// Streams have little left in the send buffer.
+    /// Emits an event for each stream whose buffered amount has become low.
     #[inline]
     pub(crate) fn emit_low(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(stream) = self.send.take_low() {
@@ -203,13 +205,13 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.3.2 R2, R3, R4: the T3-rtx of a path after a SACK.
+    /// RFC 9260 §6.3.2 R2, R3, R4: updates the T3-rtx of a path after a SACK.
     #[inline]
     pub(crate) fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
         if path.flight() == 0 {
-            // R2: nothing in flight, no timer.
+            // R2: stop the timer if nothing is in flight.
             path.record_earliest(self.send.end(), true);
             self.timers.stop(timer);
             return;
@@ -220,26 +222,26 @@ impl Association {
             let (Earliest::At(earliest) | Earliest::NotBelow(earliest)) = found;
             path.record_earliest(earliest, matches!(found, Earliest::At(_)));
         }
-        // R3: the earliest was acknowledged: restart. R4: something was taken back: run.
+        // R3: restart if the earliest chunk was acknowledged. R4: start if a chunk was reneged.
         if earliest_acked || !self.timers.is_set(timer) {
             self.timers.set(timer, now + path.rto());
         }
     }
 
-    /// RFC 9260 §6.3.3: T3-rtx of a path has run out.
+    /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // DATA that rides with COOKIE ECHO is T1-cookie's: no second back-off, no slow start.
+            // T1-cookie covers DATA bundled with COOKIE ECHO, so there is no second back-off and no slow start.
             self.take_back_everything();
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // A probe of a closed window is answered, unless it is its size that keeps it from arriving.
+        // A probe of a closed window is always answered, unless its size keeps it from arriving.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.seldom().t3_expirations += 1;
-        // E1, E2.
+        // RFC 9260 §6.3.3 E1, E2.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
         if !probe {
@@ -261,7 +263,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be retransmitted.
+    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path for retransmission.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
         self.paths.at(index).lose_flight(self.send.end());
         self.timers.stop(Timer::Loss(index));
@@ -270,10 +272,10 @@ impl Association {
 
     // Probing a closed window (RFC 9260 §6.1 A).
 
-    /// Begins or ends probing, as the window demands.
+    /// Begins or ends probing, depending on the peer's window.
     #[inline]
     pub(crate) fn check_probe(&mut self, now: Instant) {
-        // While something is outstanding its own timer runs.
+        // While data is outstanding, T3-rtx runs instead of the probe timer.
         if self.send.awaits_nothing() {
             self.check_probe_idle(now);
         }
@@ -281,7 +283,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // Whether the window is still closed shows when there is data for it.
+            // There is no data to send, so it is not known yet whether the window is still closed.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -291,7 +293,7 @@ impl Association {
             if let Some(sent) = self.send.begin_probing()
                 && !self.timers.is_set(Timer::Probe)
             {
-                // The first probe after one RTO, the next after twice as long, and so on.
+                // The first probe is sent after one RTO; each further interval is twice as long.
                 let rto = self.paths.get(self.paths.current()).rto();
                 let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
                 self.timers.set(Timer::Probe, now + wait);
@@ -301,7 +303,7 @@ impl Association {
         }
     }
 
-    /// A probe was refused and the window is open now: it need not wait for its timer.
+    /// Resends a refused probe at once if the window is open now, without waiting for its timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;
@@ -313,7 +315,7 @@ impl Association {
         }
     }
 
-    /// RFC 4960 Appendix A: the peer has seen a mark on a packet we sent.
+    /// RFC 4960 Appendix A: handles an ECN Echo: the peer received a marked packet from this side.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
         if !self.extensions.ecn.is_on() {
             return;
@@ -326,7 +328,7 @@ impl Association {
         if !self.extensions.ecn.may_reduce(offset, self.send.end()) {
             return;
         }
-        // Once a window of data, on the path that was marked.
+        // Reduces once per window of data, on the path of the marked packet.
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_marked(ctx.now);

@@ -1,8 +1,8 @@
-//! The extensions of one association: what both sides have agreed on, and the state of each.
+//! The extensions of one association: those that both sides agreed on, and their state.
 //!
-//! What an extension does is in its own file: `auth`, `asconf`, `reconfig`, `ecn`, `forward`.
+//! Each extension is implemented in a file of its own: `auth`, `asconf`, `reconfig`, `ecn`, `forward`.
 //!
-//! Home of no rule: each extension has its own.
+//! Home of no rule: each extension has its own home.
 
 use super::asconf::Asconf;
 use super::auth::Auth;
@@ -15,16 +15,16 @@ use anabranch_wire::sctp::{self as wire, AsconfAck, NrSack, ReConfig};
 /// The extensions of one association.
 #[derive(Debug)]
 pub(crate) struct ActiveExtensions {
-    /// What both sides support.
+    /// The extensions that both sides support.
     pub(super) agreed: Extensions,
     pub(super) ecn: EcnState,
-    /// Authentication, where this side wants it; in force as `agreed` says.
+    /// Authentication, if this side supports it; in force only if `agreed` says so.
     pub(super) auth: Option<Box<Auth>>,
-    /// Dynamic addresses, where both sides speak of them.
+    /// Dynamic addresses, if both sides support them.
     pub(super) asconf: Option<Box<Asconf>>,
-    /// RE-CONFIG, once it is used.
+    /// Stream re-configuration, once it is used.
     pub(super) reconfig: Option<Box<Reconfig>>,
-    /// What runs above the peer, as it says.
+    /// The peer's adaptation layer indication.
     pub(super) peer_adaptation: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ impl ActiveExtensions {
         }
     }
 
-    /// What both sides support.
+    /// Returns the extensions that both sides support.
     #[inline]
     pub(crate) fn agreed(&self) -> &Extensions {
         &self.agreed
@@ -54,22 +54,23 @@ impl ActiveExtensions {
         self.auth.as_deref_mut()
     }
 
-    /// What runs above the peer, as it says (RFC 5061 §4.2.6).
+    /// Returns the peer's adaptation layer indication (RFC 5061 §4.2.6).
     pub(crate) fn peer_adaptation(&self) -> Option<u32> {
         self.peer_adaptation
     }
 
-    /// Whether one may have control chunks to send at any time.
+    /// Returns whether an extension is active that may send control chunks at any time.
     pub(crate) fn have_control(&self) -> bool {
         self.asconf.is_some() || self.reconfig.is_some()
     }
 
-    /// Whether one has a say on DATA and SACK chunks.
+    /// Returns whether an extension is active that affects DATA or SACK chunks.
     pub(crate) fn touch_data(&self) -> bool {
         self.agreed.auth || self.agreed.interleaving || self.ecn.is_on()
     }
 
-    /// A chunk of an extension that is not in force is as unknown as any (RFC 9260 §3.2).
+    /// Returns whether chunks of this type are recognized. A chunk of an extension that is not in force is unrecognized
+    /// (RFC 9260 §3.2).
     pub(super) fn speak(&self, kind: u8) -> bool {
         match kind {
             wire::Auth::KIND => self.agreed.auth,
@@ -80,7 +81,8 @@ impl ActiveExtensions {
         }
     }
 
-    /// Both sides have spoken: from here on chunks are signed and checked, or never.
+    /// Settles authentication once the peer's parameters are known: from now on chunks are signed and verified, or never
+    /// are.
     pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
         let agreed = self.agreed.auth
             && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));
@@ -91,13 +93,13 @@ impl ActiveExtensions {
         }
     }
 
-    /// Messages can be signed with this shared key.
+    /// Returns whether messages can be signed with this shared key.
     #[cold]
     pub(super) fn has_key(&self, key: u16) -> bool {
         self.auth.as_ref().is_some_and(|auth| auth.has_key(key))
     }
 
-    /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.
+    /// Signs the packet from `start` to the end of `buffer`, if the peer requires it for its chunks.
     #[inline]
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         if self.agreed.auth
@@ -107,19 +109,19 @@ impl ActiveExtensions {
         }
     }
 
-    /// Bytes of the AUTH that a packet of these chunks gets.
+    /// Returns the size of the AUTH chunk for a packet of these chunks, bytes.
     pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
         let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
         auth.map_or(0, |auth| auth.size_of(kinds))
     }
 
-    /// Bytes to leave free in a packet for an AUTH.
+    /// Returns the number of bytes to reserve in a packet for an AUTH chunk.
     #[inline]
     pub(super) fn auth_room(&self) -> usize {
         if self.agreed.auth { self.auth.as_ref().map_or(0, |auth| auth.room()) } else { 0 }
     }
 
-    /// This side takes chunks of this type only signed.
+    /// Returns whether this side accepts chunks of this type only if they are authenticated.
     pub(crate) fn guards(&self, kind: u8) -> bool {
         self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
     }

@@ -1,18 +1,17 @@
-//! The State Cookie: sealed, opened, and when it is too old.
+//! The State Cookie: how it is sealed and opened, and when it becomes stale.
 //!
-//! All that a responder needs to know of an association that does not exist
-//! yet, signed with a key that only this endpoint has. Keys are changed from
-//! time to time; the one before is kept for cookies that are on their way.
+//! The cookie holds everything that a responder has to know of an association that does not exist yet. It is signed with a
+//! key that only this endpoint has. The key is changed at intervals; the previous key is kept for cookies that are still in
+//! flight.
 //!
-//! A cookie is short, because an INIT with a forged source must not draw much
-//! more than it is. What the COOKIE ECHO says again (both ports, the tag, where
-//! it was sent to) is signed and not in it.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Values that the
+//! COOKIE ECHO repeats anyway (both ports, the tag, its destination address) are signed but not stored.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
 //!  1  flags                      8  peer's tag                  20  peer's a_rwnd
 //!  2  extensions of the peer    12  our first TSN               24  streams, out and in
-//!  3  which local address       28  source of the INIT, 4 or 16 bytes; what the flags tell of;
+//!  3  which local address       28  source of the INIT, 4 or 16 bytes; optional fields;
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!
@@ -28,10 +27,10 @@ use sha2::Sha256;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a cookie says.
+/// The contents of a cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
-    /// Until when it is good; a whole millisecond.
+    /// When the cookie becomes stale; a whole millisecond.
     pub(crate) expires: Instant,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
@@ -41,62 +40,61 @@ pub(crate) struct Cookie {
     pub(crate) peer_tsn: u32,
     /// The peer's a_rwnd.
     pub(crate) window: u32,
-    /// Streams: as many as both sides can do.
+    /// The numbers of streams that both sides support.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
-    /// RFC 9260 §5.2.2: local and peer's Tie-Tag, 0 for none.
+    /// RFC 9260 §5.2.2: the local and the peer's Tie-Tag, 0 for none.
     pub(crate) tie_tags: (u32, u32),
-    /// What the peer supports.
+    /// The extensions that the peer supports.
     pub(crate) extensions: Extensions,
-    /// What authentication needs of both sides.
+    /// The authentication parameters of both sides.
     pub(crate) auth: Option<SealedAuth>,
-    /// What runs above the peer.
+    /// The peer's adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
-    /// Where the INIT came from.
+    /// The source address of the INIT.
     pub(crate) init_source: IpAddr,
-    /// The local address it came to.
+    /// The destination address of the INIT.
     pub(crate) local: IpAddr,
     /// The addresses that the INIT listed.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-/// What a COOKIE ECHO says beside the cookie, and what it may have been sent to.
+/// The values of a COOKIE ECHO outside the cookie, and the possible destination addresses of the INIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echoed<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// Local addresses, likely ones first.
+    /// Local addresses, the most likely ones first.
     pub(crate) locals: &'a [IpAddr],
 }
 
-/// RFC 4895 §6.3: what a responder without memory needs to check an AUTH. No
-/// endpoint pair shared key is in it.
+/// RFC 4895 §6.3: the values that a stateless responder needs to verify an AUTH. They contain no endpoint pair shared key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SealedAuth {
-    /// The random number of this side; what else it says never changes.
+    /// The random number of this side. Its other parameters never change.
     pub(crate) random: [u8; RANDOM],
-    /// What the peer has said.
+    /// The parameters of the peer.
     pub(crate) peer: Said,
 }
 
 impl SealedAuth {
-    /// What this side has said.
+    /// Returns the parameters of this side.
     pub(crate) fn ours(&self, config: &Config) -> Said {
         Said::ours(config, self.random)
     }
 }
 
-/// What became of a cookie that was opened.
+/// A cookie with a valid signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Opened {
-    /// It is good.
+    /// The cookie is valid.
     Good(Cookie),
-    /// It was ours, but by so much too old.
+    /// The cookie has expired this long ago.
     Stale(Cookie, Duration),
 }
 
-/// The keys.
+/// Signs and verifies cookies, and holds the keys.
 pub(crate) struct Sealer {
     rng: Rng,
     generation: u8,
@@ -107,24 +105,24 @@ pub(crate) struct Sealer {
 }
 
 impl fmt::Debug for Sealer {
-    /// Without the keys.
+    /// Leaves out the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealer").field("generation", &self.generation).finish_non_exhaustive()
     }
 }
 
-/// RFC 2104 §5: half of the hash's bytes are enough.
+/// RFC 2104 §5: half of the bytes of the hash are enough.
 const MAC: usize = 16;
 
-/// No cookie lives longer: so that milliseconds in 32 bits tell which one is meant.
+/// The longest lifetime of a cookie. It ensures that 32 bits of milliseconds identify one instant.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What is in a cookie beyond what is in every one.
+/// Flags of the optional fields of a cookie.
 mod flag {
     pub(super) const V6: u8 = 1;
     pub(super) const TIED: u8 = 2;
     pub(super) const AUTH: u8 = 4;
-    /// The random number is not the one that belongs to the tag.
+    /// The random number is stored, because it is not the one derived from the tags.
     pub(super) const RANDOM: u8 = 8;
     pub(super) const ADAPTATION: u8 = 16;
     pub(super) const ADDRESSES: u8 = 32;
@@ -134,7 +132,7 @@ impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // Long enough that no cookie outlives two keys by much.
+        // The period is long enough that a cookie does not outlive two keys by much.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }
@@ -143,25 +141,25 @@ impl Sealer {
         if now - self.changed < self.period {
             return;
         }
-        // After a long silence even the current key is too old to be kept.
+        // After a long silence even the current key is too old to be kept as the previous one.
         self.previous = (now - self.changed < self.period.saturating_mul(2)).then_some(self.current);
         self.rng.fill(&mut self.current);
         self.generation = self.generation.wrapping_add(1);
         self.changed = now;
     }
 
-    /// When a cookie made now is stale.
+    /// Returns when a cookie made now becomes stale.
     pub(crate) fn expiry(now: Instant, life: Duration) -> Instant {
         Instant::from_millis((now + life.min(MAX_LIFE)).as_nanos().div_ceil(1_000_000))
     }
 
-    /// RFC 4895 §6.1: the random number that belongs to a tag. It need not be in the cookie.
+    /// RFC 4895 §6.1: returns the random number derived from the tags. It need not be stored in the cookie.
     pub(crate) fn random(&mut self, now: Instant, local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
         self.rotate(now);
         random_of(&self.current, local_tag, peer_tag)
     }
 
-    /// RFC 9260 §5.1.3: the cookie with its signature.
+    /// RFC 9260 §5.1.3: returns the cookie with its signature.
     pub(crate) fn seal(&mut self, now: Instant, cookie: &Cookie) -> Vec<u8> {
         self.rotate(now);
         let mut bytes = vec![self.generation];
@@ -171,7 +169,7 @@ impl Sealer {
         bytes
     }
 
-    /// RFC 9260 §5.1.5: `None` is discarded in silence.
+    /// RFC 9260 §5.1.5: verifies and reads a cookie. Returns `None` for one that has to be silently discarded.
     pub(crate) fn open(&mut self, now: Instant, bytes: &[u8], echoed: Echoed<'_>) -> Option<Opened> {
         self.rotate(now);
         let (body, signed) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
@@ -182,7 +180,7 @@ impl Sealer {
             _ => return None,
         };
         let implied = [echoed.local_port.into(), echoed.peer_port.into(), echoed.local_tag];
-        // Compared in constant time.
+        // The comparison takes constant time.
         let is_signed = |local: &&IpAddr| {
             folded(**local) == fold
                 && signature(key, body, implied, **local).verify_truncated_left(signed).is_ok()
@@ -194,7 +192,7 @@ impl Sealer {
     }
 }
 
-/// The keyed hash of a cookie, of what its echo says again, and of the address that it is sent to.
+/// Returns the keyed hash of a cookie, the values that its COOKIE ECHO repeats, and the local address.
 fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> Hmac<Sha256> {
     let mut mac = keyed(key);
     mac.update(body);
@@ -206,7 +204,7 @@ fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> H
     mac
 }
 
-/// No cookie is so short: what is signed is never mistaken for this.
+/// Derives a random number from two tags. Its input is shorter than any cookie, so the result never equals a signature.
 fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
     let mut mac = keyed(key);
     mac.update(&local_tag.to_be_bytes());
@@ -222,7 +220,7 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Tells local addresses apart, mostly; the signature always does.
+/// Folds an address into one byte, by which most local addresses differ. The signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => v4.octets().iter().fold(0, |fold, byte| fold ^ byte),
@@ -231,12 +229,12 @@ fn folded(address: IpAddr) -> u8 {
 }
 
 impl Cookie {
-    /// What its echo says again.
+    /// Returns the values that the COOKIE ECHO repeats.
     fn implied(&self) -> [u32; 3] {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// Appends all but the generation; `random` belongs to the tag.
+    /// Appends all fields except the generation. `random` is the number derived from the tags.
     fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
         let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
         let flags = [
@@ -316,7 +314,8 @@ impl Cookie {
         let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
-        // The key is not much older than the cookie: of all instants with this remainder the nearest is meant.
+        // The key is not much older than the cookie, so of all instants with this remainder the one nearest to now is
+        // meant.
         let now = now.as_nanos() / 1_000_000;
         let ahead = expires.wrapping_sub(now as u32) as i32;
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
@@ -414,18 +413,18 @@ mod tests {
         }
     }
 
-    /// What every INIT makes of it.
+    /// The smallest cookie, as a plain INIT produces it.
     fn least(now: Instant, v6: bool) -> Cookie {
         let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
         let all = cookie(now);
         Cookie { tie_tags: (0, 0), auth: None, adaptation: None, addresses: Vec::new(), init_source, ..all }
     }
 
-    /// Bytes of every cookie before the source of the INIT.
+    /// The length of every cookie before the source of the INIT, bytes.
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // The same when folded.
+        // Folds to the same byte as the last one.
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
@@ -454,7 +453,7 @@ mod tests {
                 assert_eq!(sealer.open(at(2), &sealed[..i], ECHOED), None);
             }
         }
-        // One change of keys is survived, two are not.
+        // A cookie survives one change of keys but not two.
         let sealed = sealer.seal(at(1), &cookie(at(1)));
         assert!(matches!(sealer.open(at(130), &sealed, ECHOED), Some(Opened::Stale(..))));
         assert_eq!(sealer.open(at(260), &sealed, ECHOED), None);
@@ -462,7 +461,7 @@ mod tests {
         assert_eq!(other.open(at(1), &sealed, ECHOED), None);
     }
 
-    /// It is good between its ports, with its tag, at an address that it was sent to, and nowhere else.
+    /// A cookie is valid only between its ports, with its tag, at an address that the INIT was sent to.
     #[test]
     fn what_is_not_in_it_is_signed() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -480,7 +479,7 @@ mod tests {
         assert!(sealer.open(at(1), &sealed, ECHOED).is_some());
     }
 
-    /// RFC 4895 §6.1: the random number of the tag takes no room.
+    /// RFC 4895 §6.1: a random number derived from the tags takes no space in the cookie.
     #[test]
     fn a_random_number_is_found_again() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -494,7 +493,8 @@ mod tests {
         assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made)));
     }
 
-    /// An INIT ACK is 32 bytes, the header of the parameter and this: three times the smallest INIT at most.
+    /// An INIT ACK has 32 bytes, a parameter header and this cookie. It is at most three times as long as the smallest
+    /// INIT.
     #[test]
     fn the_least_cookie() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -505,7 +505,7 @@ mod tests {
         }
     }
 
-    /// 2^32 ms are 50 days: beyond them, too, it is known when a cookie was good.
+    /// 2^32 ms are 50 days. The expiry is still known when the counter wraps.
     #[test]
     fn milliseconds_wrap() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -516,7 +516,7 @@ mod tests {
         assert_eq!(sealer.open(later, &sealed, ECHOED), Some(Opened::Good(made.clone())));
         let late = now + Duration::from_secs(70);
         assert_eq!(sealer.open(late, &sealed, ECHOED), Some(Opened::Stale(made, Duration::from_secs(10))));
-        // The longest life that counts.
+        // The maximum lifetime is enforced.
         let life = Duration::from_secs(1 << 40);
         let mut sealer = Sealer::new(Rng::new(1), life);
         let made = Cookie { expires: Sealer::expiry(at(1), life), ..cookie(at(1)) };

@@ -1,19 +1,19 @@
-//! Explicit congestion notification: what is echoed to the peer, and what is answered.
+//! Explicit congestion notification: the echo of marks to the peer, and the answer to its echoes.
 //!
-//! Home of RFC 4960 Appendix A, but for the reduction itself (`acknowledge`).
+//! Home of RFC 4960 Appendix A, except for the window reduction (`acknowledge`).
 
 use anabranch_wire::sctp::{Cwr, Ecne, Tsn};
 
-/// ECN of one association.
+/// The ECN state of one association.
 #[derive(Debug, Default)]
 pub(crate) struct EcnState {
-    /// Both sides want it.
+    /// Whether both sides use ECN.
     on: bool,
-    /// As a receiver: the TSN to echo until a CWR answers it.
+    /// Receiver: the TSN to echo until a CWR answers it.
     echo: Option<u32>,
-    /// As a sender: the CWR to send.
+    /// Sender: the TSN of the CWR to send.
     reduced: Option<u32>,
-    /// As a sender: no second reduction for what was sent below this offset.
+    /// Sender: marks on chunks below this offset cause no further reduction.
     reduced_until: u64,
 }
 
@@ -27,7 +27,7 @@ impl EcnState {
         self.on
     }
 
-    /// A packet was marked on its way here: the lowest TSN in it is echoed.
+    /// Records a received ECN mark. The lowest TSN in the marked packet is echoed.
     #[inline]
     pub(super) fn record_mark(&mut self, tsn: u32) {
         if self.on {
@@ -35,18 +35,19 @@ impl EcnState {
         }
     }
 
-    /// The peer has reduced its window.
+    /// Handles a CWR: the peer has reduced its congestion window.
     pub(super) fn on_cwr(&mut self, tsn: u32) {
         self.echo = self.echo.filter(|echo| tsn.wrapping_sub(*echo) >= 1 << 31);
     }
 
-    /// The peer has echoed a mark: a CWR answers. Of several that wait the highest: a CWR answers all up to its TSN.
+    /// Requests a CWR for a mark that the peer echoed. Only the highest TSN is kept, because a CWR answers all echoes up to
+    /// its TSN.
     pub(super) fn ask_cwr(&mut self, tsn: u32) {
         let waits = self.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
         self.reduced = waits.or(Some(tsn));
     }
 
-    /// Whether a mark on the chunk at `offset` reduces the window: once for all up to `end`.
+    /// Returns whether a mark on the chunk at `offset` reduces the window. It is reduced once for all chunks up to `end`.
     pub(super) fn may_reduce(&mut self, offset: i64, end: u64) -> bool {
         let again = offset < self.reduced_until as i64;
         if !again {
@@ -55,19 +56,19 @@ impl EcnState {
         !again
     }
 
-    /// A CWR is to be sent.
+    /// Returns whether a CWR has to be sent.
     #[inline]
     pub(super) fn wants_cwr(&self) -> bool {
         self.reduced.is_some()
     }
 
-    /// Bytes of what is to be sent with the next SACK.
+    /// Returns the size of the ECN chunks that accompany the next SACK, bytes.
     #[inline]
     pub(super) fn size(&self) -> usize {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))
     }
 
-    /// Appends the echo, until it is answered, and the answer.
+    /// Appends the ECN Echo, until it is answered, and a pending CWR.
     pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
         if let Some(tsn) = self.echo {
             Ecne { tsn: Tsn(tsn) }.emit(buffer);

@@ -1,8 +1,7 @@
-//! Which extensions one side supports, and both sides together.
+//! The extensions that one side supports, or that both sides have agreed on.
 //!
-//! One list: what the configuration allows, what INIT and INIT ACK say, what
-//! travels in the cookie, and what is in force on an association are all
-//! values of [`Extensions`].
+//! [`Extensions`] is the single representation. It is used for the configuration, for INIT and INIT ACK, for the cookie,
+//! and for the extensions in force on an association.
 //!
 //! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
 
@@ -25,16 +24,16 @@ pub struct Extensions {
     pub asconf: bool,
     /// Stream re-configuration: RE-CONFIG (RFC 6525).
     pub reconfig: bool,
-    /// Packets without a checksum are taken (RFC 9653).
+    /// Accepting packets without a checksum (RFC 9653).
     pub zero_checksum: bool,
-    /// Acknowledgements that are not taken back: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
+    /// Acknowledgements that are never revoked: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
     pub nr_sack: bool,
 }
 
-/// RFC 9653 §6: the lower layer is DTLS, or protects packets as well.
+/// RFC 9653 §6: the lower layer is DTLS, or protects packets as well as DTLS does.
 pub(super) const OVER_DTLS: u32 = 1;
 
-/// Chunk types by which an extension is known.
+/// Chunk types that identify an extension.
 mod kind {
     pub(super) const AUTH: u8 = 0x0f;
     pub(super) const NR_SACK: u8 = 0x10;
@@ -47,7 +46,7 @@ mod kind {
 }
 
 impl Extensions {
-    /// What the configuration allows.
+    /// Returns the extensions that the configuration enables.
     #[must_use]
     pub const fn of(config: &Config) -> Self {
         Self {
@@ -55,7 +54,7 @@ impl Extensions {
             partial_reliability: config.partial_reliability,
             interleaving: config.interleaving,
             auth: config.auth,
-            // RFC 5061 §4.2.7: never without AUTH.
+            // RFC 5061 §4.2.7: ASCONF requires AUTH.
             asconf: config.asconf && config.auth,
             reconfig: config.reconfig,
             zero_checksum: config.zero_checksum,
@@ -63,7 +62,7 @@ impl Extensions {
         }
     }
 
-    /// What both sides support.
+    /// Returns the extensions that both sides support.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         let auth = self.auth && other.auth;
@@ -72,7 +71,7 @@ impl Extensions {
             partial_reliability: self.partial_reliability && other.partial_reliability,
             interleaving: self.interleaving && other.interleaving,
             auth,
-            // RFC 5061 §4.2.7: without AUTH the peer is treated as not knowing ASCONF.
+            // RFC 5061 §4.2.7: a peer without AUTH is treated as not supporting ASCONF.
             asconf: auth && self.asconf && other.asconf,
             reconfig: self.reconfig && other.reconfig,
             zero_checksum: self.zero_checksum && other.zero_checksum,
@@ -80,7 +79,7 @@ impl Extensions {
         }
     }
 
-    /// Notes the chunk types of a Supported Extensions parameter.
+    /// Records the chunk types of a Supported Extensions parameter.
     pub(super) fn record_kinds(&mut self, kinds: &[u8]) {
         for &chunk in kinds {
             match chunk {
@@ -95,12 +94,13 @@ impl Extensions {
         }
     }
 
-    /// I-FORWARD-TSN is among the chunk types of a Supported Extensions parameter.
+    /// Returns whether a Supported Extensions parameter contains I-FORWARD-TSN.
     pub(super) fn names_i_forward(kinds: &[u8]) -> bool {
         kinds.contains(&kind::I_FORWARD_TSN)
     }
 
-    /// Appends the parameters that announce them: those of their own as far as the peer has `asked`, and the list.
+    /// Appends the parameters that announce the extensions. Parameters of single extensions are appended only if the peer
+    /// has `asked` for them; the Supported Extensions list only if `list` is true.
     pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, asked: Self, list: bool) {
         if self.ecn && asked.ecn {
             Param::EcnCapable.emit(chunk);
@@ -132,7 +132,7 @@ impl Extensions {
         }
     }
 
-    /// As a byte, for the cookie.
+    /// Encodes the extensions as one byte for the cookie.
     pub(crate) const fn bits(self) -> u8 {
         (self.ecn as u8)
             | (self.partial_reliability as u8) << 1
@@ -144,7 +144,7 @@ impl Extensions {
             | (self.nr_sack as u8) << 7
     }
 
-    /// From that byte.
+    /// Decodes the byte from the cookie.
     pub(crate) const fn from_bits(bits: u8) -> Self {
         Self {
             ecn: bits & 1 != 0,

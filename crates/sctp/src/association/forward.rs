@@ -1,7 +1,6 @@
-//! Partial reliability: what a FORWARD TSN does to an association, and what
-//! giving up does to its paths and timers.
+//! Partial reliability: the effect of a FORWARD TSN on an association, and of abandoned messages on its paths and timers.
 //!
-//! Home of RFC 3758 §3.3 (who may use it) and §3.5 (C5: timers).
+//! Home of RFC 3758 §3.3 (when it may be used) and §3.5 (C5: timers).
 
 use super::inbound::Arrived;
 use super::timers::Timer;
@@ -16,14 +15,14 @@ use anabranch_base::Instant;
 use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
 
 impl Association {
-    /// A FORWARD TSN or I-FORWARD-TSN has arrived.
+    /// Handles a FORWARD TSN or I-FORWARD-TSN.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
         if !self.extensions.agreed.partial_reliability {
-            // RFC 3758 §3.3.1: as if its type were not known.
+            // RFC 3758 §3.3.1: treat it as a chunk of an unrecognized type.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
-        // RFC 8260 §2.3.1: the one with DATA, the other with I-DATA.
+        // RFC 8260 §2.3.1: FORWARD TSN is used with DATA, I-FORWARD-TSN with I-DATA.
         if (raw.kind == IForwardTsn::KIND) != self.extensions.agreed.interleaving {
             self.violated(ctx, "RFC 8260 2.3.1: FORWARD TSN goes with DATA, I-FORWARD-TSN with I-DATA");
             return;
@@ -31,7 +30,7 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        // RFC 6525 §5.1.4: what it skips may be of the numbering to come.
+        // RFC 6525 §5.1.4: the TSNs that it skips may belong to the numbering after a pending reset.
         if self.extensions.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }
@@ -41,7 +40,7 @@ impl Association {
             Ok(Chunk::IForwardTsn(forward)) => Some(forward.cumulative),
             _ => None,
         };
-        // RFC 6525 §5.2.4 G1: the numbering before lies 2^31 away. A late copy would skip that much.
+        // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed copy would skip that many TSNs.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.renumbered_lately(ctx.now) {
             self.stats.seldom().duplicates_received += 1;
@@ -59,8 +58,9 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.3.3: the peer has said of itself that it can skip, and now that it knows no such thing: from here on
-    /// nothing is given up that it may wait for. What has been given up already can neither be sent nor skipped.
+    /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, nothing
+    /// that it may wait for is abandoned. Chunks abandoned before can be neither sent nor skipped, so the association is
+    /// then aborted.
     #[cold]
     pub(super) fn forward_not_known(&mut self, ctx: &mut Ctx<'_>) {
         if !self.extensions.agreed.partial_reliability {
@@ -78,13 +78,13 @@ impl Association {
         }
     }
 
-    /// A FORWARD TSN is to be sent now.
+    /// Returns whether a FORWARD TSN has to be sent now.
     #[inline]
     pub(super) fn forward_wanted(&self) -> bool {
         self.send.wants_forward() && self.state.may_send_data()
     }
 
-    /// Appends a FORWARD TSN if it is wanted and goes to this path.
+    /// Appends a FORWARD TSN if one is due and this is the current path.
     pub(super) fn write_forward(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -101,8 +101,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 C5: as long as a FORWARD TSN is unanswered some T3-rtx runs;
-    /// one that runs for nothing else stops with the answer.
+    /// RFC 3758 §3.5 C5: while a FORWARD TSN is unanswered, a T3-rtx runs. A T3-rtx that runs only for it stops with the
+    /// answer.
     fn guard_forward(&mut self, now: Instant) {
         let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
@@ -119,7 +119,7 @@ impl Association {
         }
     }
 
-    /// A SACK has come, and has perhaps moved over what was given up.
+    /// Handles a SACK while a FORWARD TSN is unanswered. `skipped` tells whether the SACK moved past abandoned chunks.
     #[cold]
     pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
         let Some(index) = self.send.forward_path() else {
@@ -128,7 +128,7 @@ impl Association {
         let path = self.paths.at(index);
         self.send.repeat_forward(ctx.now, path.round_trip());
         if skipped {
-            // RFC 9260 §8.1, §8.2: an answered FORWARD TSN shows as much as acknowledged DATA.
+            // RFC 9260 §8.1, §8.2: an answered FORWARD TSN proves the path to work as much as acknowledged DATA does.
             let revived = path.on_shown(ctx.now);
             self.paths.clear_errors();
             if revived {
@@ -137,13 +137,13 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: what was lost and skipped before three reports or T3-rtx could say so reduces the window all
-    /// the same. `recovers_until`: losses below have done so already.
+    /// RFC 3758 §3.5 F5: reduces the window for chunks that were lost but skipped before three reports or T3-rtx could show
+    /// the loss. Losses below the offset `recovers_until` have already reduced it.
     ///
-    /// A SACK does not tell what has arrived from what was skipped. It was skipped, if at all, by a SACK that comes a
-    /// round trip after the FORWARD TSN; and it was lost where later chunks had arrived before it, where its
-    /// acknowledgement was overdue when it was given up, or where more of it is acknowledged at once than a receiver
-    /// leaves unacknowledged (RFC 9260 §6.2: two packets).
+    /// A SACK does not distinguish arrived chunks from skipped ones. A chunk can only have been skipped if the SACK comes a
+    /// round trip after the FORWARD TSN. It counts as lost if later chunks arrived before it, or if its acknowledgement was
+    /// overdue when it was abandoned. It also counts as lost if the SACK covers more skipped bytes than a receiver leaves
+    /// unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn judge_skipped(&mut self, now: Instant, skips: &[Skip], recovers_until: Option<u64>) {
         let reduces = !self.send.is_recovering();
@@ -177,12 +177,12 @@ impl Association {
         self.send.forget_told();
     }
 
-    /// The application wants nothing more of what it gave on a stream.
+    /// Cancels all messages that the application has sent on a stream.
     pub(crate) fn cancel(&mut self, stream: u16) {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// After any change: what is due is given up, and everybody told; what is owed is given back.
+    /// Runs after every change: abandons messages that are due, reports them, and releases memory and keys.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.free_deferred();
@@ -231,7 +231,7 @@ impl Association {
         }
     }
 
-    /// What was given up measures no round trip, and no timer runs for it in particular.
+    /// Removes abandoned chunks from the measurement of the round-trip time and from the T3-rtx of their paths.
     fn disregard(&mut self, paths: &[u8]) {
         for index in 0..self.paths.len() {
             if !paths.iter().any(|&touched| usize::from(touched) == index) {
@@ -242,7 +242,7 @@ impl Association {
         }
     }
 
-    /// How many messages were given up (RFC 7496 §4.3, §4.4).
+    /// Returns the number of abandoned messages (RFC 7496 §4.3, §4.4).
     pub(crate) fn abandoned(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
         self.send.abandoned(stream, policy)
     }

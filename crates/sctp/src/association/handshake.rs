@@ -1,4 +1,4 @@
-//! INIT … COOKIE ACK as the side that asked sees it, and what both do when it is done.
+//! The handshake from INIT to COOKIE ACK at the initiator, and its completion at both sides.
 //!
 //! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
@@ -19,19 +19,19 @@ use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Chunks, Param, Tsn};
 use std::net::{IpAddr, SocketAddr};
 
-/// New INITs after stale cookies before giving up.
+/// The number of new INITs that may follow stale cookies before the handshake is given up.
 const STALE_COOKIES: u32 = 4;
 
-/// Where the handshake's chunks go, and when the last one went.
+/// The path of the handshake's chunks, and when the last one was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// Where INIT and COOKIE ECHO go.
+    /// The path that INIT and COOKIE ECHO are sent on.
     path: u8,
     /// When INIT or COOKIE ECHO was last sent.
     sent: Option<Instant>,
-    /// It was sent more than once.
+    /// Whether it was sent more than once.
     repeated: bool,
-    /// This side's addresses that every INIT so far has told the peer; empty before the first.
+    /// The local addresses that every INIT so far has listed; empty before the first.
     told: Vec<IpAddr>,
 }
 
@@ -42,7 +42,7 @@ impl Association {
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
     }
 
-    /// draft-hancke-tsvwg-snap: the peer's INIT has come by signalling, as has ours to it: that is all.
+    /// draft-hancke-tsvwg-snap: establishes the association at once, because signalling has carried both INIT chunks.
     pub(crate) fn begin_established(&mut self, ctx: &mut Ctx<'_>, offer: &Offer) {
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
         self.accept_offer(ctx, offer, self.paths.get(0).address());
@@ -50,21 +50,21 @@ impl Association {
         self.emit_established(ctx);
     }
 
-    /// INIT has been written.
+    /// Records that an INIT has been written.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
         let mut now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
         now.shrink_to_fit();
         match self.handshake.told.is_empty() {
             true => self.handshake.told = now,
-            // The answer may be to any of them.
+            // The answer may be to any of the INITs, so only addresses that all of them listed count.
             false => self.handshake.told.retain(|address| now.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.on_used(ctx.now);
         path.take_unsent();
-        // RFC 6458 §5.3.1: what the application asks for bounds the doubling in place of RTO.Max.
+        // RFC 6458 §5.3.1: the application's limit replaces RTO.Max as the bound of the doubling.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
                 self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
@@ -74,7 +74,7 @@ impl Association {
         self.timers.set(Timer::T1Init, ctx.now + timeout);
     }
 
-    /// COOKIE ECHO has been written.
+    /// Records that a COOKIE ECHO has been written.
     pub(super) fn cookie_echo_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
         self.handshake.sent = Some(ctx.now);
@@ -83,14 +83,14 @@ impl Association {
         self.timers.set(Timer::T1Cookie, ctx.now + path.rto());
     }
 
-    /// Where INIT and COOKIE ECHO go.
+    /// Returns the path that INIT and COOKIE ECHO are sent on.
     pub(super) fn handshake_path(&self) -> usize {
         self.handshake.path.into()
     }
 
-    /// The path on which the handshake goes on: after a loss the next one.
+    /// Moves the handshake to the next path after a loss.
     fn turn_handshake_path(&mut self) {
-        // RFC 9260 §5.1: INIT and COOKIE ECHO use all addresses, as retransmissions of DATA do.
+        // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses, as retransmissions of DATA do.
         let now = self.handshake_path();
         self.handshake.path = self.paths.alternate(now).unwrap_or(now) as u8;
     }
@@ -105,7 +105,7 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        // An INIT that has not left this host has nobody who could have answered it.
+        // An INIT that could not leave this host cannot have been answered, so it does not count as an expiration.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
             self.stats.seldom().t1_expirations += 1;
@@ -134,7 +134,7 @@ impl Association {
         self.handshake.repeated = true;
     }
 
-    /// RFC 9260 §5.1 C; §5.2.3 anywhere but in COOKIE-WAIT.
+    /// RFC 9260 §5.1 C: handles an INIT ACK. §5.2.3: it is ignored in any state but COOKIE-WAIT.
     pub(super) fn on_init_ack(&mut self, ctx: &mut Ctx<'_>, ack: &wire::InitAck<'_>, from: SocketAddr) {
         let State::CookieWait(init) = &self.state else {
             return;
@@ -156,16 +156,17 @@ impl Association {
         let path = self.paths.find(from.ip()).unwrap_or(self.handshake_path());
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
-            // RFC 9260 §6.3.1 C5: of an INIT that was repeated it is no measurement, but the peer has answered: T1-cookie
-            // does not begin with the back-off of T1-init (nor does Linux's), or the peer, which has begun to send, might
-            // give up before a lost COOKIE ACK is asked for again.
+            // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie starts
+            // without the back-off of T1-init, as in Linux. Otherwise the peer, which may already send data, could give up
+            // before a lost COOKIE ACK is requested again.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
-        // RFC 9260 §5.4: an address that is only now known to be the peer's is not verified.
+        // RFC 9260 §5.4: an address first learned from this INIT ACK is not verified yet.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
-        // RFC 9260 §3.3.3.1: what the peer did not know is nobody's fault; what we did not is reported.
+        // RFC 9260 §3.3.3.1: parameters that the peer did not recognize are ignored; those that this side did not recognize
+        // are reported.
         for param in &offer.unrecognized {
             self.report(path, &Cause::UnrecognizedParams(param));
         }
@@ -175,11 +176,11 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// RFC 9260 §3.3.3, §5.1: an INIT ACK whose values are not allowed is answered by an ABORT.
+    /// RFC 9260 §3.3.3, §5.1: answers an INIT ACK that has invalid values with an ABORT.
     fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &Refusal, from: SocketAddr) {
         match refusal {
             Refusal::SmallWindow => {
-                // RFC 9260 §3.3.3: the packet is dropped, and the association stays as it is.
+                // RFC 9260 §3.3.3: the packet is dropped, and the association stays in its state.
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
             }
             Refusal::InvalidMandatory => {
@@ -203,8 +204,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association when any address it lists does:
-    /// the path of that address.
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if any address that it lists does. Returns the path of that
+    /// address.
     #[cold]
     pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !matches!(self.state, State::CookieWait(_)) {
@@ -217,14 +218,14 @@ impl Association {
         offer.addresses.iter().find_map(|&address| self.paths.find(address))
     }
 
-    /// Takes over what the peer has said of itself.
+    /// Applies the parameters of the peer's INIT or INIT ACK.
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
         self.identity.set_peer_tag(offer.tag);
         if self.extensions.reconfig.take().is_some() {
-            // What was added to the association that this one replaces.
+            // Streams were added to the association that this one replaces.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: no more streams than the other side takes.
+        // RFC 9260 §5.1.1: use no more streams than the other side accepts.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -240,14 +241,14 @@ impl Association {
         self.extensions.agree_on_auth(offer.auth.as_ref());
         self.extensions.peer_adaptation = offer.adaptation;
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
-            // Not one that has come since: the peer has to be told of it.
+            // A local address added since then is not included, so that ASCONF announces it to the peer.
             let known = match self.handshake.told.is_empty() {
                 true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
                 false => std::mem::take(&mut self.handshake.told),
             };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
-        // RFC 9260 §5.1.2: the addresses listed and the one it came from.
+        // RFC 9260 §5.1.2: the peer has the addresses listed and the source address of the packet.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none()
                 && let Some(turn) = self.paths.free_place(address, MAX_PATHS)
@@ -256,7 +257,7 @@ impl Association {
                 self.paths.put(turn, path);
             }
         }
-        // RFC 9260 §5.1.2: these, and no others that the application may have named.
+        // RFC 9260 §5.1.2: other addresses, which the application may have given, are not the peer's.
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
             let address = path.address().ip();
@@ -268,9 +269,9 @@ impl Association {
         self.measure();
     }
 
-    /// RFC 9260 §5.1 E.
+    /// RFC 9260 §5.1 E: handles a COOKIE ACK.
     pub(super) fn on_cookie_ack(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §5.2.5: a COOKIE ACK in any other state means nothing.
+        // RFC 9260 §5.2.5: a COOKIE ACK in any other state is ignored.
         let State::CookieEchoed(echo) = &self.state else {
             return;
         };
@@ -283,25 +284,25 @@ impl Association {
         self.emit_established(ctx);
     }
 
-    /// Tells the application that what it asked for is up.
+    /// Tells the application that the association is established.
     pub(super) fn emit_established(&mut self, ctx: &mut Ctx<'_>) {
         let (outbound_streams, inbound_streams) = (self.streams.outbound(), self.streams.inbound());
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
         self.emit_adaptation(ctx);
-        // Messages on streams that were not granted may have made room.
+        // Dropping messages on streams that were not granted may have freed space in the send buffer.
         if self.send.take_writable() && self.state.accepts_messages() {
             ctx.events.push_back(Event::Writable { id: self.id });
         }
     }
 
-    /// RFC 5061 §4.2.6: what runs above the peer, if it has said so.
+    /// RFC 5061 §4.2.6: reports the peer's adaptation layer indication, if it sent one.
     pub(super) fn emit_adaptation(&self, ctx: &mut Ctx<'_>) {
         if let Some(code) = self.extensions.peer_adaptation {
             ctx.events.push_back(Event::Adaptation { id: self.id, code });
         }
     }
 
-    /// The handshake is over.
+    /// Completes the handshake.
     pub(crate) fn establish(&mut self, ctx: &mut Ctx<'_>) {
         self.timers.stop(Timer::T1Init);
         self.timers.stop(Timer::T1Cookie);
@@ -319,32 +320,33 @@ impl Association {
         self.check_probe(ctx.now);
     }
 
-    /// RFC 9260 §5.2.6: our cookie came too late: a new one, to live longer.
+    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because ours arrived too late.
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
         };
         if let Some(late) = echo.late.checked_sub(1) {
-            // Each copy of a COOKIE ECHO may be answered: this is about one before, and the new cookie is on its way.
+            // Each copy of a COOKIE ECHO may cause an ERROR. This one is about an earlier copy, and a new cookie is already
+            // requested.
             echo.late = late;
             return;
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // What an association of the peer's has acknowledged that it has given up since cannot be
-        // said again: another one would wait for it for ever.
+        // Data acknowledged by an association that the peer has given up since cannot be sent again. A new association
+        // would wait for it forever.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
-        // RFC 9260 §5.2.6: the round trip of COOKIE ECHO and ERROR, and at most a second more.
+        // RFC 9260 §5.2.6: add the round trip of COOKIE ECHO and ERROR, and at most one more second.
         let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
-        // RFC 9260 §6.3.1 C5: of a COOKIE ECHO that was sent once it is a measurement. Of others it is none, but the peer
-        // has answered: the new attempt does not begin with the back-off of the one before.
+        // RFC 9260 §6.3.1 C5: the answer measures the round trip if the COOKIE ECHO was sent once. Otherwise it does not,
+        // but the peer has answered, so the new attempt starts without the back-off of the last one.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -353,17 +355,17 @@ impl Association {
         self.take_back_everything();
         self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
         self.outbox.set_handshake(true);
-        // A new INIT: its answer measures the round trip, unless it may be that of one before.
+        // The answer to the new INIT measures the round trip, unless it may be an answer to an earlier INIT.
         self.handshake.repeated = init_repeated;
-        // RFC 9260 §5.4: an INIT goes to no unverified address.
+        // RFC 9260 §5.4: an INIT is not sent to an unverified address.
         if !self.paths.get(self.handshake_path()).is_usable() {
             self.handshake.path = self.paths.current() as u8;
         }
     }
 
-    /// The address is gone from which the handshake was begun, and answers to it are lost. It goes on from another that the
-    /// INIT has told the peer; from one that it has not, it begins anew. What the peer may have set up already it then takes
-    /// for another association, from another address.
+    /// Continues the handshake from another local address, because its address was removed and answers to it are lost. If
+    /// the INIT has listed the other address, the handshake goes on. Otherwise it starts again, and the peer then takes it
+    /// for another association from another address.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale, late) = match &self.state {
             State::CookieWait(init) => (init.stale, init.late),
@@ -377,7 +379,7 @@ impl Association {
         let told = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
         let told = told.filter(|told| echoes && !told.is_empty());
-        // What was acknowledged cannot be said again.
+        // Data that was acknowledged cannot be sent again in a new association.
         if locals.is_empty() || told.is_none() && self.send.base() > 0 {
             return;
         }
@@ -400,8 +402,8 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// DATA that rode with a COOKIE ECHO whose cookie was refused has not been
-    /// taken in: it is retransmitted, with the same TSNs.
+    /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the cookie
+    /// and so did not accept the DATA.
     pub(super) fn take_back_everything(&mut self) {
         for index in 0..self.paths.len() {
             self.send.lose_path(index, SendCause::Timeout);
@@ -441,7 +443,7 @@ impl Association {
         if let Some(ms) = preserve {
             Param::CookiePreservative(ms).emit(&mut chunk);
         }
-        // RFC 9260 §5.1.2: it may be left out; a peer then takes all types to be supported.
+        // RFC 9260 §5.1.2: without this parameter, a peer assumes that all address types are supported.
         if self.config.address_types {
             let v4 = locals.clone().any(|local| local.is_ipv4());
             let v6 = locals.clone().any(|local| local.is_ipv6());
@@ -456,9 +458,9 @@ impl Association {
     }
 }
 
-/// Appends the addresses of this side, as far as a peer has to be told of them.
+/// Appends the local addresses, unless the peer can tell them from the packet.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
-    // RFC 9260 §3.3.2.1: without a list the packet's source is the only address.
+    // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the only address.
     if addresses.clone().nth(1).is_some() {
         addresses.for_each(|address| {
             Param::from(address).emit(chunk);

@@ -1,4 +1,4 @@
-//! By what an association is known: ports, Verification Tags, and the TSN it begins with.
+//! The identity of an association: its ports, Verification Tags and initial TSN.
 //!
 //! Home of RFC 9260 §5.3.1 (tags) and of the Tie-Tags of §5.2.2.
 
@@ -10,14 +10,14 @@ use anabranch_wire::sctp::Header;
 pub(crate) struct Identity {
     local_port: u16,
     peer_port: u16,
-    /// RFC 9260 §5.3.1: it does not change, unless the peer restarts.
+    /// RFC 9260 §5.3.1: this tag does not change unless the peer restarts.
     local_tag: u32,
-    /// 0 until known.
+    /// The peer's tag, 0 until known.
     peer_tag: u32,
-    /// RFC 9260 §5.2.2: local and peer's Tie-Tag; zeros until there are any.
+    /// RFC 9260 §5.2.2: the local and the peer's Tie-Tag; zeros until they are made.
     tie_tags: (u32, u32),
     initial_tsn: u32,
-    /// This side sent the INIT.
+    /// Whether this side sent the INIT.
     initiator: bool,
 }
 
@@ -46,7 +46,7 @@ impl Identity {
         self.local_tag
     }
 
-    /// 0 until known.
+    /// Returns the peer's tag, 0 until known.
     #[inline]
     pub(crate) fn peer_tag(&self) -> u32 {
         self.peer_tag
@@ -60,25 +60,25 @@ impl Identity {
         self.initiator
     }
 
-    /// The initiator's port: what both ends call the association in traces.
+    /// Returns the initiator's port, by which both ends identify the association in traces.
     #[inline]
     pub(crate) fn trace_key(&self) -> u64 {
         u64::from(if self.initiator { self.local_port } else { self.peer_port })
     }
 
-    /// Whether a packet with `header` came from the peer's port to ours.
+    /// Returns whether a packet with `header` is between the ports of this association.
     #[inline(always)]
     pub(crate) fn has_ports_of(&self, header: Header) -> bool {
         self.local_port == header.target_port && self.peer_port == header.source_port
     }
 
-    /// The common header of a packet to the peer, with `tag`.
+    /// Returns the common header of a packet to the peer, with `tag`.
     #[inline(always)]
     pub(crate) fn header(&self, tag: u32) -> Header {
         Header { source_port: self.local_port, target_port: self.peer_port, tag }
     }
 
-    /// The common header of a packet to the peer, with its tag.
+    /// Returns the common header of a packet to the peer, with the peer's tag.
     #[inline(always)]
     pub(crate) fn header_to_peer(&self) -> Header {
         self.header(self.peer_tag)
@@ -88,7 +88,7 @@ impl Identity {
         self.peer_tag = tag;
     }
 
-    /// The Tie-Tags that an INIT ACK to a second INIT has: made once.
+    /// Returns the Tie-Tags for the INIT ACK to a second INIT. They are made once.
     pub(crate) fn make_tie_tags(&mut self, rng: &mut Rng) -> (u32, u32) {
         if self.tie_tags == (0, 0) {
             self.tie_tags = (rng.next_u32().max(1), rng.next_u32().max(1));
@@ -96,12 +96,12 @@ impl Identity {
         self.tie_tags
     }
 
-    /// Whether a cookie with these Tie-Tags is of an INIT that came while this association lived.
+    /// Returns whether a cookie with these Tie-Tags is from an INIT that arrived during this association.
     pub(crate) fn is_tied_by(&self, tie_tags: (u32, u32)) -> bool {
         tie_tags == self.tie_tags && self.tie_tags != (0, 0)
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted, and begun it.
+    /// RFC 9260 §5.2.4 A: the peer has restarted and is now the initiator.
     pub(crate) fn restart(&mut self, local_tag: u32, initial_tsn: u32) {
         (self.local_tag, self.initial_tsn) = (local_tag, initial_tsn);
         self.tie_tags = (0, 0);

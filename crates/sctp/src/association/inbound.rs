@@ -1,10 +1,8 @@
-//! Walking the chunks of a packet.
+//! Processing of the chunks of a received packet.
 //!
-//! One match, one line a chunk; what a chunk does lies with its rule. Nothing
-//! is sent from here.
+//! Dispatches each chunk to the module that implements its rule. Nothing is sent from here.
 //!
-//! Home of RFC 9260 §6 (which chunk counts in which state) and of §3.2
-//! (unknown chunks).
+//! Home of RFC 9260 §6 (which chunks are accepted in which state) and of §3.2 (unrecognized chunks).
 
 use super::auth::Admission;
 use super::timers::Timer;
@@ -21,7 +19,7 @@ use anabranch_wire::sctp::{
 };
 use std::net::SocketAddr;
 
-/// Where a packet came from and what was seen of it on the way.
+/// Metadata of a received packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     pub(crate) path: usize,
@@ -29,13 +27,13 @@ pub(crate) struct Arrived {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
-    /// A good AUTH stood before its first chunk.
+    /// Whether a valid AUTH chunk preceded its first chunk.
     pub(crate) authenticated: bool,
 }
 
 impl Association {
-    /// Takes in a packet whose tag and source were found to be this association's.
-    /// Its first chunk has been taken off already.
+    /// Handles a packet whose tag and source address match this association. `first` is its first chunk and `rest` those
+    /// after it.
     pub(crate) fn handle_packet(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -48,7 +46,7 @@ impl Association {
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).count_received();
         if matches!(self.state, State::ShutdownSent) {
-            // Behind an AUTH, perhaps.
+            // The HEARTBEAT may come after an AUTH chunk.
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
             self.heard_while_shutting_down(ctx, asks);
         }
@@ -56,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // One branch a chunk while nothing is authenticated.
+        // Without authentication this costs one branch per chunk.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -70,7 +68,7 @@ impl Association {
                     Admission::Stop => break,
                 }
             }
-            // Nearly all chunks are DATA and SACK, which are not taken apart by way of the enum.
+            // Nearly all chunks are DATA and SACK. They are parsed directly, not through the `Chunk` enumeration.
             match raw.kind {
                 Data::KIND => match Data::parse(raw) {
                     Ok(chunk) => {
@@ -80,8 +78,8 @@ impl Association {
                     Err(_) => self.ill_formed(ctx),
                 },
                 Sack::KIND => match SackView::parse(raw) {
-                    // RFC 9260 §6.10: chunks are processed in their order, each of several SACKs, too. What all of
-                    // them together may cost is bounded (`send/sack_work_limit.rs`).
+                    // RFC 9260 §6.10: chunks are processed in order, including each of several SACKs. Their total
+                    // processing cost is limited (`send/sack_work_limit.rs`).
                     Ok(sack) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
                             self.on_sack(ctx, &sack);
@@ -97,9 +95,10 @@ impl Association {
                     }
                     Err(_) => self.ill_formed(ctx),
                 },
-                // RFC 9260 §6.10: these come alone; a packet with more in it is no packet of theirs.
+                // RFC 9260 §6.10: these chunks must be alone in their packet; otherwise they and the rest of the packet are
+                // dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
-                // Without the extension it is an unknown chunk as any (see `on_control`).
+                // Without interleaving it is an unrecognized chunk like any other (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {
                     Ok(chunk) => {
                         self.on_idata(ctx, &chunk, arrived, data);
@@ -117,15 +116,15 @@ impl Association {
             if matches!(self.state, State::Closed) {
                 let aborted = raw.kind == Abort::KIND;
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
-                    // RFC 9260 §9.1: a packet with an ABORT in it is not answered at all.
+                    // RFC 9260 §9.1: a packet that contains an ABORT is never answered.
                     ctx.final_packets.truncate(said_before);
                 }
                 return;
             }
-            // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be found.
+            // RFC 9260 §6.10: a partial chunk is dropped; nothing after it can be parsed.
             next = rest.next_raw().and_then(Result::ok);
         }
-        // A FORWARD TSN counts as well.
+        // A FORWARD TSN has to be acknowledged like DATA.
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
@@ -139,7 +138,7 @@ impl Association {
         self.violated(ctx, "3.3: a chunk does not have the form of its type");
     }
 
-    /// Any chunk but DATA and SACK. False when the rest of the packet must not be processed.
+    /// Handles any chunk except DATA and SACK. Returns false if the rest of the packet must not be processed.
     #[cold]
     fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) -> bool {
         if matches!(raw.kind, ForwardTsn::KIND | IForwardTsn::KIND) {
@@ -149,11 +148,11 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.speak(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form. As long as one is
-            // waited for, a good one may still follow: T1-init goes on.
+            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if malformed. In COOKIE-WAIT a valid one may
+            // still follow, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
-            // RFC 9260 §3.3.5: its information is mandatory. pion (v1.11.3) asks without it: there is nothing to send back,
-            // and nothing is wrong with the association.
+            // RFC 9260 §3.3.5: the Heartbeat Information is mandatory. pion (v1.11.3) sends HEARTBEATs without it. There is
+            // nothing to return, and the association is otherwise fine, so the chunk is ignored.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.ill_formed(ctx);
@@ -168,7 +167,7 @@ impl Association {
             Chunk::CookieAck(_) => self.on_cookie_ack(ctx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, arrived.path),
             Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(ctx, ack.info),
-            // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
+            // RFC 9260 §8.5.1 B, C: the T bit must not be set together with our own tag.
             Chunk::Abort(abort) if abort.reflected => {}
             Chunk::Abort(abort) => self.on_abort(ctx, &abort),
             Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative, arrived.path),
@@ -179,13 +178,13 @@ impl Association {
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
             Chunk::Cwr(cwr) => self.extensions.ecn.on_cwr(cwr.tsn.0),
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
-            // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
+            // The endpoint handles an INIT, which must be alone, and a COOKIE ECHO, which must come first.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) | Chunk::NrSack(_) => {}
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
-            // Where the extension is switched off its chunk is not known.
+            // If the extension is disabled, its chunk is unrecognized.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
-            // RFC 4820 §3: it has done its work by being there.
+            // RFC 4820 §3: padding needs no processing.
             Chunk::Pad(_) => self.on_pad(ctx, arrived.path),
             Chunk::Auth(_) => {}
             Chunk::Asconf(asconf) => self.on_asconf(ctx, &asconf, arrived),
@@ -195,7 +194,7 @@ impl Association {
         true
     }
 
-    /// RFC 9260 §3.2: the two high bits say what to do. False when the rest must not be processed.
+    /// RFC 9260 §3.2: the two high bits of the type determine the action. Returns false if the rest must not be processed.
     fn on_unknown(&mut self, unknown: UnknownChunk<'_>, arrived: &Arrived) -> bool {
         let action = unknown.action();
         if action.report {
@@ -206,7 +205,7 @@ impl Association {
 
     #[inline]
     fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &Arrived, seen: bool) {
-        // RFC 9260 §6: in any other state DATA is dropped.
+        // RFC 9260 §6: DATA is dropped in any other state.
         if !self.state.may_receive_data() {
             return;
         }
@@ -242,14 +241,14 @@ impl Association {
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
 
-    /// RFC 9260 §6.2: no user data, no association.
+    /// RFC 9260 §6.2: aborts the association because a DATA chunk has no user data.
     #[cold]
     fn no_user_data(&mut self, ctx: &mut Ctx<'_>, tsn: Tsn) {
         let reason = CloseReason::PeerViolated("6.2: a DATA chunk without user data");
         self.abort_with(ctx, &Cause::NoUserData(tsn), reason);
     }
 
-    /// RFC 4960 Appendix A: echo the lowest TSN of the marked packet.
+    /// RFC 4960 Appendix A: remembers the lowest TSN of a marked packet for the ECN Echo.
     #[inline]
     fn record_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
         if !seen && arrived.ecn == Ecn::Ce {
@@ -257,7 +256,7 @@ impl Association {
         }
     }
 
-    /// Counts a chunk with user data, and answers where one was not taken.
+    /// Counts a chunk with user data, and reports an error if it was not accepted.
     #[inline]
     fn on_taken(
         &mut self,
@@ -283,7 +282,8 @@ impl Association {
         }
     }
 
-    /// The end of a packet with DATA: acknowledge now or later.
+    /// Ends the processing of a packet with DATA: decides whether to acknowledge now or later, and reports readable
+    /// streams.
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
         if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path) {
@@ -297,7 +297,7 @@ impl Association {
         self.emit_readable(ctx);
     }
 
-    /// The end of a packet with DATA: its SACK is due now or later.
+    /// Decides after a packet with DATA whether its SACK is due now or later.
     #[inline]
     pub(crate) fn schedule_sack(&mut self, now: Instant) {
         match self.recv.packet_done() {
@@ -309,7 +309,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: returned at once, unchanged, to where it came from.
+    /// RFC 9260 §8.3: returns the HEARTBEAT unchanged and at once to the address that it came from.
     fn on_heartbeat(&mut self, heartbeat: &Heartbeat<'_>, path: usize) {
         let answers = self.state.is_up()
             && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)

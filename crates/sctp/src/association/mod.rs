@@ -1,8 +1,7 @@
-//! One association: states, halves, paths, timers, and what is to be sent.
+//! One association: its state, its sending and receiving halves, its paths and timers, and its pending control chunks.
 //!
-//! The glue, kept thin: parts own state and rules, this parent lets them meet.
-//! Packets come in by [`inbound`], which marks; [`outbound`] alone builds
-//! packets. What the application asks for is here.
+//! This module connects the parts, each of which owns its state and rules. Received packets enter through [`inbound`],
+//! which only marks what has to be sent. [`outbound`] alone builds packets. The calls of the application are here.
 //!
 //! Home of RFC 9260 §14.2.
 
@@ -67,52 +66,53 @@ use timers::{Timer, Timers};
 
 pub(crate) use state::State;
 
-/// More events about messages than this wait for nobody: the counters still tell.
+/// The maximum number of queued events. When it is reached, message events are dropped, but the counters still count.
 const MAX_EVENTS: usize = 1 << 16;
 
-/// A local address with what its interface takes.
+/// A local address, and the largest IP packet that its interface takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     pub(crate) address: SocketAddr,
     pub(crate) mtu: u32,
 }
 
-/// What the endpoint lends an association for one call.
+/// The endpoint state that an association borrows for one call.
 pub(crate) struct Ctx<'a> {
     pub(crate) now: Instant,
     pub(crate) locals: &'a [Local],
-    /// What associations that have no keys yet begin with.
+    /// The shared keys that new associations start with.
     pub(crate) keys: &'a SharedKeys,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) trace: &'a mut Trace,
     pub(crate) path_changes: &'a mut Vec<PathChange>,
     pub(crate) interruptions: &'a mut Vec<Interruption>,
-    /// Packets that leave even if their association ends.
+    /// Packets that are sent even if their association ends.
     pub(crate) final_packets: &'a mut VecDeque<FinalPacket>,
-    /// Whether the association may take the fast path, if it qualifies.
+    /// Whether associations that qualify may take the fast path.
     pub(crate) fast_path: bool,
 }
 
 impl Ctx<'_> {
-    /// The local addresses for an association with a peer at this address.
+    /// Returns the local addresses for an association with a peer at this address.
     pub(crate) fn locals_for(&self, peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
         locals_for(self.locals, peer)
     }
 
-    /// What the interface of a local address takes.
+    /// Returns the MTU of the interface of a local address.
     fn mtu_of(&self, local: SocketAddr) -> u32 {
         self.locals.iter().find(|other| other.address == local).map_or(1500, |local| local.mtu)
     }
 }
 
-/// Those of `locals` that mean this host to a peer at this address. A peer at 127.0.0.1 is this host, where any does.
+/// Returns those of `locals` that a peer at this address can use to reach this host. A peer at 127.0.0.1 is this host
+/// itself, so if no local address is a loopback address, it can use any of them.
 pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
     let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
     let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));
     locals.iter().filter(move |local| any || fits(local)).map(|local| local.address)
 }
 
-/// The trace, kept while it is on.
+/// The trace records, collected while tracing is on.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) on: bool,
@@ -143,7 +143,7 @@ pub(crate) struct Association {
     streams: StreamCounts,
     paths: Paths,
     timers: Timers,
-    /// Whether it may take the fast path.
+    /// Whether the association qualifies for the fast path.
     fast_path: FastPath,
     send: SendHalf,
     recv: RecvHalf,
@@ -153,13 +153,13 @@ pub(crate) struct Association {
     extensions: ActiveExtensions,
     stats: AssociationCounters,
     rng: Rng,
-    /// What the trace was told last that holds the sender back.
+    /// What limits the sender, as last recorded in the trace.
     limit: Option<Limit>,
-    /// The congestion window that the trace was told last.
+    /// The congestion window, as last recorded in the trace.
     window_told: u64,
 }
 
-/// What a new association begins with.
+/// The initial values of a new association.
 pub(crate) struct Start {
     pub(crate) id: AssociationId,
     pub(crate) config: Arc<Config>,
@@ -205,13 +205,13 @@ impl Association {
         association
     }
 
-    /// The configuration, which may be shared with others.
+    /// Returns the configuration, which associations may share.
     #[inline]
     pub(crate) fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
-    /// Its owners, for the endpoint to ask.
+    /// Returns the ports, tags and initial TSN.
     #[inline]
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
@@ -237,46 +237,46 @@ impl Association {
         &self.extensions
     }
 
-    /// Authentication, where this side wants it: its keys may change.
+    /// Returns the authentication state, if this side authenticates. Its keys may be changed.
     pub(crate) fn auth_mut(&mut self) -> Option<&mut Auth> {
         self.extensions.auth_mut()
     }
 
-    /// The handshake is under way, as this side began it.
+    /// Returns whether a handshake that this side began is in progress.
     pub(crate) fn is_opening(&self) -> bool {
         matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_))
     }
 
-    /// How many streams there are each way.
+    /// Returns the number of streams in each direction.
     pub(crate) fn streams(&self) -> &StreamCounts {
         &self.streams
     }
 
-    /// SHUTDOWN or SHUTDOWN ACK is to be sent.
+    /// Returns whether a SHUTDOWN or SHUTDOWN ACK has to be sent.
     #[inline]
     pub(crate) fn wants_shutdown(&self) -> bool {
         self.outbox.wants_shutdown()
     }
 
-    /// It has ended; what arrived may still be read.
+    /// Returns whether the association has ended. Data that has arrived may still be read.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
 
-    /// The handshake was over once.
+    /// Returns whether the association has ever been established.
     #[inline]
     pub(crate) fn was_established(&self) -> bool {
         self.stats.established.is_some()
     }
 
-    /// What both ends call this association in traces.
+    /// Returns the number by which both ends identify this association in traces.
     #[inline]
     pub(crate) fn trace_key(&self) -> u64 {
         self.identity.trace_key()
     }
 
-    /// RFC 9260 §7.3: chunks are cut for the smallest path.
+    /// RFC 9260 §7.3: sets the fragment size by the path with the smallest MTU.
     pub(crate) fn measure(&mut self) {
         let largest = (self.paths.smallest_chunk_limit()
             - self.send.chunk_header()
@@ -285,29 +285,29 @@ impl Association {
         self.timers.grow(self.paths.len());
     }
 
-    /// RFC 6951 §5.4, §6.1: the UDP port that a path's address is reached at; 0 without UDP.
+    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address; 0 without UDP encapsulation.
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);
-        // RFC 6951 §5.6: with or without eight bytes for the UDP header.
+        // RFC 6951 §5.6: the UDP header takes eight bytes of each packet.
         self.measure();
     }
 
-    /// An address of the peer, where its kind is what counts.
+    /// Returns an address of the peer, for choices that depend on the kind of address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.paths.peer()
     }
 
-    /// A path to `address`, with a local address that suits it.
+    /// Returns a path to `address` from a suitable local address.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
         let mut path = path_to(&self.config, ctx, address, turn)?;
         path.draw_from(chances(&self.rng, self.paths.len()));
         Some(path)
     }
 
-    // What the application asks for.
+    // Calls of the application.
 
-    /// The application may add messages.
+    /// Returns whether the application may send messages.
     fn takes_messages(&self) -> bool {
         self.state.accepts_messages() && !self.closing.is_asked()
     }
@@ -316,7 +316,7 @@ impl Association {
         if !self.takes_messages() {
             return Err(SendError::Closing);
         }
-        // RFC 9260 §5.1.1, §6.5: only on streams that both sides have agreed on.
+        // RFC 9260 §5.1.1, §6.5: only streams that both sides have agreed on may be used.
         if message.stream >= self.streams.outbound() {
             return Err(SendError::NoSuchStream);
         }
@@ -338,7 +338,7 @@ impl Association {
         Ok(())
     }
 
-    /// The send buffer follows what can be under way, where associations share memory.
+    /// Adapts the size of the send buffer to the congestion window, if associations share memory.
     #[inline]
     pub(crate) fn size_send_buffer(&mut self) {
         if self.send.shares_memory() {
@@ -346,7 +346,7 @@ impl Association {
         }
     }
 
-    /// Takes in messages of `piece` bytes as far as there is room; how many bytes.
+    /// Queues messages of `piece` bytes while there is room. Returns the number of bytes queued.
     pub(crate) fn send_pieces(
         &mut self,
         now: Instant,
@@ -375,14 +375,14 @@ impl Association {
 
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.recv.read(stream, out)?;
-        // RFC 9260 §6.2: tell the peer when the window has opened by a good deal.
+        // RFC 9260 §6.2: tell the peer when the receive window has opened considerably.
         if self.recv.wants_window_update() && self.state.may_receive_data() {
             self.recv.sack_now();
         }
         Some(received)
     }
 
-    /// As [`recv`](Self::recv), of what became readable first on any stream.
+    /// Like [`recv`](Self::recv), but reads the data that became readable first on any stream.
     pub(crate) fn recv_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let received = self.recv.read_next(out)?;
         if self.recv.wants_window_update() && self.state.may_receive_data() {
@@ -391,7 +391,7 @@ impl Association {
         Some(received)
     }
 
-    /// As [`recv`](Self::recv), over the ends of messages.
+    /// Like [`recv`](Self::recv), but reads across message boundaries.
     #[inline]
     pub(crate) fn recv_bytes(
         &mut self,
@@ -406,7 +406,7 @@ impl Association {
         read
     }
 
-    /// RFC 8260 §3: another order of streams from now on.
+    /// RFC 8260 §3: changes the scheduler from now on.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.send.set_scheduler(kind);
     }
@@ -438,7 +438,7 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 6458 §6.1.2: the application is told of another primary path, whoever wanted it.
+    /// RFC 6458 §6.1.2: the application is told of a new primary path, whichever side requested it.
     pub(crate) fn make_primary(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let before = self.paths.primary();
         self.paths.set_primary(path);
@@ -470,12 +470,12 @@ impl Association {
         }
     }
 
-    /// The counters, with those that live elsewhere.
+    /// Returns the counters, including those that are stored elsewhere.
     pub(crate) fn stats(&self) -> AssociationStats {
         self.stats.stats(self.recv.messages_completed())
     }
 
-    /// Has a controller decide over a path.
+    /// Replaces the congestion controller of a path.
     #[cfg(test)]
     pub(crate) fn use_controller(&mut self, path: usize, controller: anabranch_congestion::Algorithm) {
         let config = self.config.clone();
@@ -483,14 +483,14 @@ impl Association {
         self.invalidate_fast_path();
     }
 
-    // Time.
+    // Timeouts.
 
     #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// The earliest deadline, if it is earlier than the one that is armed.
+    /// Returns the earliest deadline, if it is earlier than the armed one.
     #[inline]
     pub(crate) fn timeout_before(&mut self, armed: Instant) -> Option<Instant> {
         self.timers.earlier_than(armed)
@@ -506,11 +506,11 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
-                // What is due is given up after any change.
+                // Messages that are due are abandoned after every change, so nothing else is to be done.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // It may go now, and does when it is asked for.
+                // The packet may leave now; it does at the next poll.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
@@ -524,9 +524,9 @@ impl Association {
         }
     }
 
-    // The end.
+    // Closing.
 
-    /// Ends the association; what arrived can still be read.
+    /// Ends the association. Data that has arrived can still be read.
     pub(crate) fn close(&mut self, ctx: &mut Ctx<'_>, reason: CloseReason) {
         if matches!(self.state, State::Closed) {
             return;
@@ -541,14 +541,14 @@ impl Association {
         ctx.events.push_back(Event::Closed { id: self.id, reason });
     }
 
-    /// No control chunk is to be sent any more, and nothing is known of those that were.
+    /// Drops all pending control chunks and the state of those already sent.
     fn forget_control(&mut self) {
         self.outbox = Outbox::default();
         self.handshake = Handshake::default();
         self.closing.begin_again();
     }
 
-    /// RFC 9260 §11.2.2: these messages will not be delivered.
+    /// RFC 9260 §11.2.2: counts and reports messages that will not be delivered.
     pub(crate) fn emit_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
         for Undelivered { stream, ppid, context, bytes, unordered, sent, payload } in messages {
             match sent {
@@ -571,7 +571,7 @@ impl Association {
         }
     }
 
-    /// Hands the streams that became readable to the application.
+    /// Emits an event for each stream that became readable.
     #[inline]
     pub(crate) fn emit_readable(&mut self, ctx: &mut Ctx<'_>) {
         let id = self.id;
@@ -584,12 +584,13 @@ impl Association {
     }
 }
 
-/// The seed of the controllers of the path of this number.
+/// Returns the seed for the congestion controllers of the path with this index.
 fn chances(rng: &Rng, index: usize) -> u64 {
     rng.fork("congestion").next_u64().wrapping_add(index as u64)
 }
 
-/// A path to `address` from a local address that suits it. RFC 9260 §5.1.2: none to a family that this host does not have.
+/// Returns a path to `address` from a suitable local address. RFC 9260 §5.1.2: there is none if this host has no address of
+/// that family.
 pub(crate) fn path_to(config: &Arc<Config>, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
     let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;

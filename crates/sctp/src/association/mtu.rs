@@ -1,9 +1,8 @@
-//! What an association does about path MTUs: probes, timers, and what a change means.
+//! Path MTU discovery of an association: probes, timers, and the effects of a change.
 //!
-//! The size itself, and the search for it, are the path's (`path/mtu/`); here it
-//! meets outstanding data, timers and packets. A probe is a HEARTBEAT with a PAD
-//! behind it, whole or not at all; that it is lost says nothing of congestion or
-//! of the path's health.
+//! The MTU of a path and the search for it belong to the path (`path/mtu/`). This module connects them with outstanding
+//! data, timers and packets. A probe is a HEARTBEAT followed by a PAD chunk. The loss of a probe indicates neither
+//! congestion nor failure of the path.
 //!
 //! Home of RFC 9260 §7.3 and of RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
 
@@ -14,26 +13,26 @@ use crate::path::mtu::{Change, Found, Probe, RAISE_TIMER};
 use anabranch_wire::sctp::{Heartbeat, Pad, packet};
 
 impl Association {
-    /// A path can be used: its search begins, or goes on.
+    /// Starts or resumes the MTU search of a path that has become usable.
     pub(super) fn begin_mtu_search(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.paths.at(index).begin_mtu_search();
         self.searched(ctx, index, Found { change: Change::Same, ended: false });
     }
 
-    /// A path cannot be used, or nothing is sent any more.
+    /// Suspends the MTU search of a path that is not usable, or when nothing is sent any more.
     pub(super) fn stop_mtu_search(&mut self, index: usize) {
         self.timers.stop(Timer::PathMtu(index));
         self.paths.at(index).suspend_mtu_search();
     }
 
-    /// The path whose probe is to be sent.
+    /// Returns the path whose probe has to be sent.
     pub(super) fn next_mtu_probe(&mut self) -> Option<usize> {
         let found = self.paths.iter().position(|path| path.is_usable() && path.wants_mtu_probe());
         self.outbox.set_mtu_probes(found.is_some());
         found.filter(|_| self.state.may_send_data())
     }
 
-    /// RFC 8899 §6.2.1.2: HEARTBEAT and PAD; the heartbeat information tells the probe's size.
+    /// RFC 8899 §6.2.1.2: writes a probe of HEARTBEAT and PAD. The heartbeat information contains the size of the probe.
     pub(super) fn write_mtu_probe(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         let nonce = self.rng.next_u64();
         let auth = self.extensions.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
@@ -50,7 +49,7 @@ impl Association {
         self.timers.set(Timer::PathMtu(index), ctx.now + timeout);
     }
 
-    /// A HEARTBEAT ACK that answers a probe.
+    /// Handles a HEARTBEAT ACK that answers a probe.
     pub(super) fn on_mtu_probe_ack(&mut self, ctx: &mut Ctx<'_>, index: usize, nonce: u64) {
         if index >= self.paths.len() || !self.state.may_send_data() {
             return;
@@ -60,14 +59,15 @@ impl Association {
         }
     }
 
-    /// RFC 8899 §6.2.1.2: a PAD chunk: the peer searches for its path MTU, and is no program that reads small datagrams alone.
+    /// RFC 8899 §6.2.1.2: handles a PAD chunk. It shows that the peer probes its path MTU, so the peer can receive more
+    /// than small datagrams.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
             self.searched(ctx, index, Found { change: Change::Same, ended: false });
         }
     }
 
-    /// PROBE_TIMER or PMTU_RAISE_TIMER.
+    /// Handles the expiration of PROBE_TIMER or PMTU_RAISE_TIMER.
     pub(super) fn on_mtu_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if !self.state.may_send_data() {
             return;
@@ -77,14 +77,14 @@ impl Association {
         }
     }
 
-    /// The network says that a packet of ours was too large (the quote has been verified).
+    /// Handles an ICMP report that a packet was too large. Its quoted packet has been verified.
     pub(super) fn on_too_big(&mut self, ctx: &mut Ctx<'_>, index: usize, mtu: u32) {
         let found = self.paths.at(index).on_too_big(mtu);
         self.searched(ctx, index, found);
     }
 
-    /// RFC 8899 §4.3: T3-rtx has run out twice for the same chunk, sent whole each time, or twice while HEARTBEATs were
-    /// answered: perhaps it is the size of packets. That costs two probes when it was not.
+    /// RFC 8899 §4.3: checks for a black hole. T3-rtx has expired twice for the same chunk, each time sent whole, or twice
+    /// while HEARTBEATs were answered, so packets may be too large. A wrong suspicion costs two probes.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
@@ -97,7 +97,7 @@ impl Association {
         }
     }
 
-    /// What a search has found means for timers and for what is on its way.
+    /// Applies the result of a search to timers and outstanding data.
     fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, found: Found) {
         if found.ended {
             self.timers.stop(Timer::PathMtu(index));
@@ -116,7 +116,7 @@ impl Association {
         }
     }
 
-    /// A path takes less than was thought: what is on its way and too large is lost.
+    /// Handles a reduced path MTU: chunks in flight that are larger are marked as lost.
     fn shrunk(&mut self, index: usize) {
         self.measure();
         let largest = (self.paths.get(index).chunk_limit() - self.send.chunk_header())

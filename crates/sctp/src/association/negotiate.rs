@@ -1,7 +1,6 @@
-//! What both sides support: streams, addresses, extensions.
+//! Negotiation of streams, addresses and extensions.
 //!
-//! Reads the parameters of INIT and INIT ACK into plain values, and applies
-//! the rules for parameters that are not known.
+//! Reads the parameters of INIT and INIT ACK into plain values, and applies the rules for unrecognized parameters.
 //!
 //! Home of RFC 9260 §5.1.1 and §5.1.2.
 
@@ -12,7 +11,7 @@ use anabranch_wire::sctp::tlv::Tlvs;
 use anabranch_wire::sctp::{Init, Param, Unrecognized};
 use std::net::IpAddr;
 
-/// What an INIT or INIT ACK says.
+/// The contents of an INIT or INIT ACK.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Offer {
     pub(crate) tag: u32,
@@ -20,21 +19,20 @@ pub(crate) struct Offer {
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
     pub(crate) tsn: u32,
-    /// The addresses listed, in order, without the packet's source.
+    /// The listed addresses in order, without the source address of the packet.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<Vec<u8>>,
     pub(crate) preserve_ms: u32,
-    /// What the sender supports.
+    /// The extensions that the sender supports.
     pub(crate) extensions: Extensions,
-    /// The same before what one extension demands of another, and whether there was a list of extensions: what an
-    /// INIT ACK has to answer.
+    /// The extensions before dependencies between them are applied. An INIT ACK answers these.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
-    /// What it says of authentication, where this side wants it.
+    /// The authentication parameters, if this side uses authentication.
     pub(crate) auth: Option<Said>,
-    /// The code point of what runs above it.
+    /// The adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
-    /// Unknown parameters to be reported, whole.
+    /// Complete unrecognized parameters that have to be reported.
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
 
@@ -45,20 +43,20 @@ pub(crate) enum Refusal {
     InvalidMandatory,
     /// The window is smaller than allowed (RFC 9260 §3.3.2, §3.3.3).
     SmallWindow,
-    /// A host name is not taken (RFC 9260 §5.1.2); the parameter, whole.
+    /// Host names are not supported (RFC 9260 §5.1.2). Holds the complete parameter.
     HostName(Vec<u8>),
-    /// The parameters cannot be read.
+    /// The parameters cannot be parsed.
     Malformed,
-    /// They break this rule.
+    /// The parameters violate this rule.
     Violates(&'static str),
 }
 
-/// Type of the Zero Checksum Acceptable parameter.
+/// The type of the Zero Checksum Acceptable parameter.
 const ZERO_CHECKSUM: u16 = 0x8001;
 
-/// Reads an INIT or INIT ACK of a peer at `from`, knowing what this side supports.
+/// Reads an INIT or INIT ACK from a peer at `from`. `ours` are the extensions that this side supports.
 pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Offer, Refusal> {
-    // RFC 9260 §3.3.2: neither tag nor streams may be 0; a_rwnd below 1500 is invalid.
+    // RFC 9260 §3.3.2: neither the tag nor the numbers of streams may be 0; an a_rwnd below 1500 is invalid.
     if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
         return Err(Refusal::InvalidMandatory);
     }
@@ -78,12 +76,12 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     for raw in Tlvs::new(init.params.rest()) {
         let raw = raw.map_err(|_| Refusal::Malformed)?;
         let param = match Param::parse(raw) {
-            // RFC 5061 §4.2: what has no place here is passed over, whatever its form.
+            // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // To who does not know the extension they are unknown. Adaptation Layer Indication (0xC006, RFC 5061 §4.2.6) has
-            // nothing to do with addresses: it is passed on whatever else is spoken.
+            // Without ASCONF these parameters are unrecognized. The Adaptation Layer Indication (0xC006, RFC 5061 §4.2.6)
+            // does not concern addresses and is passed on regardless of other extensions.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
-            // RFC 9653 §4: to be passed over by those who do not support it.
+            // RFC 9653 §4: skipped by an endpoint that does not support it.
             _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,
         };
@@ -97,7 +95,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                 offer.extensions.record_kinds(kinds);
                 i_forward |= Extensions::names_i_forward(kinds);
             }
-            // RFC 4895 §3: once each; of several the first counts.
+            // RFC 4895 §3: each may occur once; if there are several, the first one counts.
             Param::Random(bytes) if ours.auth => random = random.or(Some(bytes)),
             Param::ChunkList(kinds) if ours.auth => chunks = chunks.or(Some(kinds)),
             Param::HmacAlgos(ids) if ours.auth => hmacs = hmacs.or(Some(ids)),
@@ -107,7 +105,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             }
             Param::HostName(_) => return Err(Refusal::HostName(raw.bytes.to_vec())),
             Param::Unknown(unknown) => {
-                // RFC 9260 §3.2.1: the two high bits say what to do.
+                // RFC 9260 §3.2.1: the two high bits of the type determine the action.
                 let Unrecognized { stop, report } = Unrecognized::param(unknown.kind);
                 const REPORTED: usize = 16;
                 if report && offer.unrecognized.len() < REPORTED {
@@ -117,13 +115,13 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                     break;
                 }
             }
-            // RFC 3758 §3.3.2: an extension that is known by name and not supported is reported as any unknown one.
+            // RFC 3758 §3.3.2: a known extension that is not enabled is reported like any unrecognized one.
             Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
                 offer.unrecognized.push(raw.bytes.to_vec());
             }
             param => {
                 if let Some(address) = param.address()
-                    // RFC 8261 §6.1: who has no addresses lists none.
+                    // RFC 8261 §6.1: over DTLS no addresses are listed.
                     && !from.is_unspecified()
                     && is_unicast(address)
                     && in_scope(address, from)
@@ -136,29 +134,30 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         }
     }
     offer.announced = offer.extensions;
-    // RFC 8260 §2.3.1: with I-DATA only I-FORWARD-TSN can skip anything.
+    // RFC 8260 §2.3.1: with I-DATA, only I-FORWARD-TSN can skip TSNs.
     if ours.interleaving && offer.extensions.interleaving && !i_forward {
         offer.extensions.partial_reliability = false;
     }
     if ours.auth {
         offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;
-        // RFC 4895 §6.1: whoever speaks it sends these parameters, whatever the list of extensions says.
+        // RFC 4895 §6.1: an endpoint that supports AUTH sends these parameters, whatever its list of extensions contains.
         offer.extensions.auth = offer.auth.is_some();
     }
-    // RFC 5061 §6: ASCONF without AUTH is not an offer but a trap.
+    // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused.
     if ours.asconf && offer.extensions.asconf && !offer.extensions.auth {
         return Err(Refusal::Violates("RFC 5061 6: ASCONF is supported and AUTH is not"));
     }
     Ok(offer)
 }
 
-/// Whether `address` means the same host here as to a peer at `peer`: 127.0.0.1 is everybody's own. A peer elsewhere that
-/// lists it would have us send to ourselves, and is not told of ours (as Linux has it, `sctp_in_scope`).
+/// Returns whether `address` means the same host here as at a peer at `peer`. A loopback address always means the host that
+/// uses it. If a remote peer lists one, this side would send to itself. For the same reason its own loopback address is not
+/// listed to a remote peer (as in Linux, `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()
 }
 
-/// RFC 9260 §8.4: packets from and to other addresses are nobody's.
+/// RFC 9260 §8.4: returns whether the address is unicast. Packets from or to other addresses are ignored.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast()),

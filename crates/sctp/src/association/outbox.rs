@@ -1,39 +1,39 @@
-//! Control chunks that are wanted, and where they go, until `outbound` writes them.
+//! Control chunks that are pending, with their paths, until `outbound` writes them.
 //!
-//! Handlers ask here; whole chunks that wait are bounded in number. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and
-//! HEARTBEAT are asked for where their state is.
+//! Handlers mark chunks here. The number of queued complete chunks is limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF
+//! and HEARTBEAT are marked in the modules that hold their state.
 //!
-//! Home of no rule: each has its own.
+//! Home of no rule: each chunk has its own home.
 
 use std::collections::VecDeque;
 
-/// Control chunks that are wanted.
+/// Pending control chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// INIT or COOKIE ECHO, as the state says.
+    /// Whether an INIT or COOKIE ECHO has to be sent, depending on the state.
     handshake: bool,
-    /// COOKIE ACK, and where to.
+    /// The path of a pending COOKIE ACK.
     cookie_ack: Option<u8>,
-    /// Whole chunks that wait, if any do.
+    /// Queued complete chunks, if there are any.
     chunks: Option<Box<Chunks>>,
-    /// Some path may want a probe of its MTU.
+    /// Whether a path may need a path MTU probe.
     mtu_probes: bool,
-    /// SHUTDOWN or SHUTDOWN ACK, as the state says.
+    /// Whether a SHUTDOWN or SHUTDOWN ACK has to be sent, depending on the state.
     shutdown: bool,
 }
 
-/// Whole chunks that wait, each with its path.
+/// Queued complete chunks, each with its path.
 #[derive(Debug, Default)]
 struct Chunks {
     heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
     errors: VecDeque<(usize, Vec<u8>)>,
 }
 
-/// Chunks of one kind that may wait: more are a flood.
+/// The maximum number of queued chunks of one kind. More indicate a flood and are dropped.
 const MAX_WAITING: usize = 8;
 
 impl Outbox {
-    /// INIT or COOKIE ECHO is to be sent, or is no longer.
+    /// Sets whether an INIT or COOKIE ECHO has to be sent.
     pub(super) fn set_handshake(&mut self, wanted: bool) {
         self.handshake = wanted;
     }
@@ -42,33 +42,33 @@ impl Outbox {
         self.handshake
     }
 
-    /// COOKIE ACK is to be sent, to a path.
+    /// Requests a COOKIE ACK on a path.
     pub(super) fn ask_cookie_ack(&mut self, path: usize) {
         self.cookie_ack = Some(path as u8);
     }
 
-    /// The path of the COOKIE ACK that is wanted.
+    /// Returns the path of the pending COOKIE ACK.
     pub(super) fn cookie_ack_path(&self) -> Option<usize> {
         self.cookie_ack.map(usize::from)
     }
 
-    /// Whether a COOKIE ACK is wanted to a path; it is taken out.
+    /// Removes a pending COOKIE ACK for this path. Returns whether there was one.
     pub(super) fn take_cookie_ack(&mut self, path: usize) -> bool {
         self.cookie_ack.take_if(|wanted| usize::from(*wanted) == path).is_some()
     }
 
-    /// Queues a HEARTBEAT ACK to a path, `write` appends it.
+    /// Queues a HEARTBEAT ACK, appended by `write`, for a path.
     pub(super) fn push_heartbeat_ack(&mut self, path: usize, write: impl FnOnce(&mut Vec<u8>)) {
         push(&mut self.chunks.get_or_insert_default().heartbeat_acks, path, write);
     }
 
-    /// Where the next HEARTBEAT ACK goes.
+    /// Returns the path of the next HEARTBEAT ACK.
     pub(super) fn heartbeat_ack_path(&self) -> Option<usize> {
         self.chunks.as_ref()?.heartbeat_acks.front().map(|&(path, _)| path)
     }
 
-    /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`; the first in any case where it is `alone`. Whether
-    /// the packet is empty still.
+    /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`. If the packet is empty (`alone`), the first one is
+    /// appended in any case. Returns whether the packet is still empty.
     pub(super) fn write_heartbeat_acks(
         &mut self,
         path: usize,
@@ -90,17 +90,18 @@ impl Outbox {
         alone
     }
 
-    /// Queues an ERROR to a path, `write` appends it.
+    /// Queues an ERROR, appended by `write`, for a path.
     pub(super) fn push_error(&mut self, path: usize, write: impl FnOnce(&mut Vec<u8>)) {
         push(&mut self.chunks.get_or_insert_default().errors, path, write);
     }
 
-    /// Where the next ERROR goes.
+    /// Returns the path of the next ERROR.
     pub(super) fn error_path(&self) -> Option<usize> {
         self.chunks.as_ref()?.errors.front().map(|&(path, _)| path)
     }
 
-    /// Appends the ERRORs for `path` that fit up to `end`; the first in any case where it is `alone`.
+    /// Appends the ERRORs for `path` that fit up to `end`. If the packet is empty (`alone`), the first one is appended in
+    /// any case.
     pub(super) fn write_errors(&mut self, path: usize, end: usize, buffer: &mut Vec<u8>, mut alone: bool) {
         let Some(chunks) = &mut self.chunks else { return };
         while let Some((target, chunk)) = chunks.errors.front() {
@@ -111,7 +112,7 @@ impl Outbox {
             let start = buffer.len();
             buffer.extend_from_slice(chunk);
             if chunk.len() > room {
-                // It quotes more than this path takes: the quote ends early, and so says its length.
+                // The quoted chunk is too large for this path, so the quote is truncated and the lengths are adapted.
                 buffer.truncate(start + (room & !3));
                 let chunk = (buffer.len() - start) as u16;
                 buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());
@@ -123,12 +124,12 @@ impl Outbox {
         self.drop_empty();
     }
 
-    /// An association that waits for nothing holds no memory for it.
+    /// Releases the memory of empty queues.
     fn drop_empty(&mut self) {
         self.chunks.take_if(|chunks| chunks.heartbeat_acks.is_empty() && chunks.errors.is_empty());
     }
 
-    /// Some path may want a probe of its MTU, or none does.
+    /// Sets whether a path may need a path MTU probe.
     pub(super) fn set_mtu_probes(&mut self, wanted: bool) {
         self.mtu_probes = wanted;
     }
@@ -137,7 +138,7 @@ impl Outbox {
         self.mtu_probes
     }
 
-    /// SHUTDOWN or SHUTDOWN ACK is to be sent, or is no longer.
+    /// Sets whether a SHUTDOWN or SHUTDOWN ACK has to be sent.
     pub(super) fn set_shutdown(&mut self, wanted: bool) {
         self.shutdown = wanted;
     }
@@ -147,7 +148,7 @@ impl Outbox {
         self.shutdown
     }
 
-    /// Nothing goes to a path any more: answers and reports for it are dropped.
+    /// Drops the queued chunks of a path that is no longer used.
     pub(super) fn forget_path(&mut self, path: usize) {
         if let Some(chunks) = &mut self.chunks {
             chunks.heartbeat_acks.retain(|&(target, _)| target != path);

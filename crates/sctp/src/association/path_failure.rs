@@ -1,6 +1,6 @@
-//! Paths that fail, come back, are probed and verified.
+//! Failure, recovery, probing and verification of paths.
 //!
-//! Home of RFC 9260 §8.1 (what counts) and of the timing of §5.4 and §8.3.
+//! Home of RFC 9260 §8.1 (which errors count) and of the timing of §5.4 and §8.3.
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -14,14 +14,14 @@ use anabranch_base::Icmp;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
-/// Most path failures and returns that an endpoint remembers, and most interruptions.
+/// The maximum number of path changes, and of interruptions, that an endpoint stores.
 const CHANGES_KEPT: usize = 1024;
 
-/// Timeouts in a row that bear out what ICMP says of a host.
+/// The number of consecutive timeouts that confirm an ICMP report about a host.
 const SILENCES: u32 = 2;
 
 impl Association {
-    /// The association is up: probe what is not verified, watch what is.
+    /// Starts HEARTBEATs when the association is established: to verify unconfirmed paths and to monitor the others.
     pub(super) fn begin_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
         let mut unconfirmed: u32 = 0;
         for index in 0..self.paths.len() {
@@ -36,14 +36,14 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
                 unconfirmed += 1;
             } else {
-                // RFC 9260 §5.4: HB.Max.Burst (1) packet with a HEARTBEAT each RTO.
+                // RFC 9260 §5.4: send HB.Max.Burst (1) packet with a HEARTBEAT per RTO.
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unconfirmed));
                 unconfirmed += 1;
             }
         }
     }
 
-    /// RFC 9260 §8.3: the next HEARTBEAT, if the path stays idle.
+    /// RFC 9260 §8.3: schedules the next HEARTBEAT, in case the path stays idle.
     pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let Some(interval) = self.config.hb_interval else {
             return;
@@ -52,13 +52,14 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: not once SHUTDOWN is out, unless nobody can be told of that: where the peer has taken the addresses
-    /// away that were verified, one that is left has to be (RFC 5061 §5.3 F14), for the SHUTDOWN to be repeated.
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. They stop once SHUTDOWN is sent, with one exception. If the
+    /// peer has removed all verified addresses, another one must be verified (RFC 5061 §5.3 F14) before SHUTDOWN can be
+    /// repeated.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
 
-    /// RFC 9260 §11.1.10: the application wants to know now. One that is on its way will do.
+    /// RFC 9260 §11.1.10: requests HEARTBEATs for the application. A path that awaits a HEARTBEAT ACK needs no other one.
     pub(crate) fn request_heartbeats(&mut self, address: Option<IpAddr>) {
         if !self.may_heartbeat() {
             return;
@@ -89,7 +90,7 @@ impl Association {
         self.paths.at(index).ask_heartbeat();
     }
 
-    /// A HEARTBEAT has been written.
+    /// Records that a HEARTBEAT has been written.
     pub(super) fn heartbeat_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, nonce: u64) {
         let path = self.paths.at(index);
         path.on_heartbeat_sent(ctx.now, nonce);
@@ -110,7 +111,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // Where there is no other path, data goes there in any case.
+            // If there is no other path, data is sent on this one in any case.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             most: self.config.path_max_retrans,
         };
@@ -118,7 +119,7 @@ impl Association {
             return;
         };
         self.timers.stop(Timer::HeartbeatLost(index));
-        // RFC 9260 §8.1: not while data says otherwise.
+        // RFC 9260 §8.1: a HEARTBEAT ACK clears the counter only if no data is outstanding.
         if !outstanding {
             self.paths.clear_errors();
         }
@@ -138,7 +139,7 @@ impl Association {
         let path = self.paths.at(index);
         let known = path.is_silence_known();
         if known && path.is_potentially_failed() {
-            // RFC 7829 §3 (5), (6): once an RTO.
+            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO.
             match self.config.hb_interval {
                 Some(_) => path.ask_heartbeat(),
                 None => path.cancel_heartbeat(),
@@ -146,7 +147,7 @@ impl Association {
             return;
         }
         if known && !path.is_active() && path.foresees_failure() {
-            // RFC 7829 §4.1 (3): where all have failed, their errors say which is tried.
+            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which one is tried.
             self.schedule_heartbeat(ctx, index);
             return;
         }
@@ -154,7 +155,7 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
+        // RFC 9260 §8.1, §5.4: only errors of the current path, and of no unverified one, count for the association.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
@@ -165,11 +166,11 @@ impl Association {
             return;
         }
         if stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: it is all there is, and nothing goes on before it is verified.
+            // RFC 5061 §5.3 F14: this is the only path, and nothing else can be sent before it is verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
-            // RFC 9260 §5.4: once an RTO until it is verified or fails; of several, HB.Max.Burst (1)
-            // an RTO, in turn.
+            // RFC 9260 §5.4: send one per RTO until the path is verified or fails. Several paths take turns, with
+            // HB.Max.Burst (1) per RTO.
             let unverified =
                 self.paths.iter().filter(|path| path.is_active() && !path.is_confirmed()).count() as u32;
             if unverified > 1 {
@@ -179,17 +180,17 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
             }
         } else if self.paths.get(index).is_potentially_failed() && self.config.hb_interval.is_some() {
-            // RFC 7829 §3 (5), (6): once an RTO, whatever the interval.
+            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO, regardless of the interval.
             self.paths.at(index).ask_heartbeat();
         } else {
             self.schedule_heartbeat(ctx, index);
         }
     }
 
-    /// Acts on a failed path.
+    /// Responds to a change in the health of a path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
         if self.paths.get(index).is_potentially_failed() {
-            // RFC 7829 §3 (3), (4): data goes elsewhere, at once.
+            // RFC 7829 §3 (3), (4): data is sent on another path at once.
             self.paths.reselect();
         }
         if health == Health::PotentiallyFailed {
@@ -206,13 +207,13 @@ impl Association {
         self.record_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
         self.paths.reselect();
-        // RFC 9260 §8.3: it is probed on, so that it can come back.
+        // RFC 9260 §8.3: keep probing the path, so that it can recover.
         if !self.timers.is_set(Timer::HeartbeatLost(index)) && self.may_heartbeat() {
             self.schedule_heartbeat(ctx, index);
         }
     }
 
-    /// RFC 7829 §3 (5), (6): a HEARTBEAT at once, and the application may know.
+    /// RFC 7829 §3 (5), (6): sends a HEARTBEAT at once and tells the application.
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
         self.stats.seldom().path_suspicions += 1;
@@ -225,12 +226,12 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §5: a primary with too many errors is one no longer.
+    /// RFC 7829 §5: replaces the primary path if it has too many errors.
     fn switch_over(&mut self, index: usize) {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): not before data goes elsewhere.
+        // RFC 7829 §5 (1): not before data is sent on another path.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();
@@ -238,7 +239,7 @@ impl Association {
         }
     }
 
-    /// A path works: for the first time, or `again` after a failure.
+    /// Records that a path works: for the first time, or `again` after a failure.
     pub(crate) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
         let address = self.paths.get(index).address().ip();
         ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
@@ -259,7 +260,7 @@ impl Association {
         }
     }
 
-    /// Data goes on that was interrupted.
+    /// Records that interrupted user data has resumed.
     #[cold]
     pub(super) fn record_interruption(&self, ctx: &mut Ctx<'_>, interruption: Interruption) {
         let Interruption { since, received, .. } = interruption;
@@ -279,9 +280,9 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §10: the network reports on a packet whose quote carries `tag`.
+    /// RFC 9260 §10: handles an ICMP message that quotes a packet with `tag`.
     pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
-        // Only who has seen our packets knows the tag: the peer's, or in an INIT ours.
+        // Only an observer of our packets knows the tag: the peer's, or, in an INIT, ours.
         let init_tag =
             quoted.get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(u32::from_be_bytes);
         let of_init =
@@ -296,21 +297,21 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux says so of a host whose raw socket has but no room left (raw_v4_input). RFC 5927
-            // §5.2 has TCP take it for a passing error; here silence has to bear it out, so that
-            // what brings it is sent by the second timeout, or a later one.
+            // Linux sends this also for a host whose raw socket has a full buffer (raw_v4_input). RFC 5927 §5.2 treats it
+            // as a soft error for TCP. Here timeouts have to confirm it first. So the packet that triggers the decisive
+            // report is one sent by the second timeout or later.
             Advice::Abort if self.is_in_doubt(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
                     self.close(ctx, CloseReason::NotListening);
                 }
             }
-            // T3-rtx and HEARTBEAT count errors: a forged or passing report must not add to them.
+            // T3-rtx and HEARTBEAT count the errors. A forged or transient report must not add to them.
             Advice::Error => {}
         }
     }
 
-    /// Nothing bears it out that the host of path `index` has ceased to speak SCTP.
+    /// Returns whether no timeouts confirm yet that the host of path `index` has stopped using SCTP.
     fn is_in_doubt(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

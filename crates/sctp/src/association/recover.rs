@@ -1,10 +1,10 @@
-//! What losses found by time mean to an association: recovery, timers, probes.
+//! How an association responds to losses that are detected by time: recovery, timers and probes.
 //!
-//! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail
-//! loss probes); of the undoing of RFC 3708 §2 by duplicate TSNs.
+//! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail loss probes); of undoing a reduction through
+//! duplicate TSNs as in RFC 3708 §2.
 //!
-//! T3-rtx stays RFC 9260's: what it marks is all that is out (§6.3.3 E3). One
-//! recovery spans the association (§7.2.4), windows and probes are a path's.
+//! T3-rtx works as in RFC 9260: it marks everything outstanding on its path as lost (§6.3.3 E3). One recovery spans the
+//! association (§7.2.4), while congestion windows and probes belong to a path.
 
 use super::timers::Timer;
 use super::{Association, Ctx};
@@ -13,13 +13,13 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// What has arrived on a path by a SACK says what is lost there.
+    /// Detects losses on a path by the chunks that a SACK shows to have arrived there. Returns the number of bytes lost.
     pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)
     }
 
-    /// Chunks of `bytes` on a path are lost. `reduces`: it is the first loss of a recovery.
+    /// Applies a loss of `bytes` to a path. `reduces` is true for the first loss of a recovery.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
@@ -28,21 +28,21 @@ impl Association {
         }
     }
 
-    /// Fast recovery begins.
+    /// Enters fast recovery.
     pub(super) fn enter_recovery(&mut self) {
         self.send.enter_recovery();
         self.stats.seldom().fast_recoveries += 1;
     }
 
-    /// RFC 8985: after any SACK, on every path. `repaired`: it ended a recovery; `needless`: so many
-    /// duplicates of what was retransmitted; `idle`: it told nothing new and of no holes.
+    /// RFC 8985: updates every path after any SACK. `repaired`: the SACK ended a recovery. `needless`: the number of
+    /// duplicates it reported of retransmitted chunks. `idle`: it acknowledged nothing new and there are no gaps.
     pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
         let (base, end) = (self.send.base(), self.send.end());
         if needless > 0
             && let Some(index) = self.send.on_needless(needless)
             && index < self.paths.len()
         {
-            // Every repair was needless: so was the reduction.
+            // All retransmissions were needless, and so was the reduction of the window.
             self.paths.at(index).on_needless_reduction(now);
             self.send.end_recovery();
         }
@@ -54,7 +54,7 @@ impl Association {
         }
     }
 
-    /// The timer of what may be lost on a path, or of its probe.
+    /// Sets the timer for the next suspected loss on a path, or for its tail loss probe.
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
         let timer = Timer::Loss(index);
@@ -62,7 +62,7 @@ impl Association {
         match self.paths.at(index).loss_deadline(is_quiet) {
             None => {}
             Some(LossDeadline::Lost(at)) => self.timers.set(timer, at.max(now)),
-            // RFC 8985 §7.2: no later than T3-rtx, which starts anew with the probe.
+            // RFC 8985 §7.2: the probe is sent no later than T3-rtx, which restarts with it.
             Some(LossDeadline::Probe(wait)) => {
                 self.timers.set(timer, (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
             }
@@ -84,7 +84,7 @@ impl Association {
                 if reduces {
                     self.enter_recovery();
                 }
-                // No acknowledgement may come that would let the repair go.
+                // Lets one packet leave, because no acknowledgement may come that would release the retransmission.
                 self.send.allow_free_packet();
                 if self.paths.get(index).wants_reports() {
                     self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
@@ -97,7 +97,7 @@ impl Association {
         }
     }
 
-    /// RFC 8985 §7.3: new data if there is some and the peer takes it, else the last chunk again.
+    /// RFC 8985 §7.3: sends new data if there is some and the peer's window allows it, otherwise the last chunk again.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
         let fresh = self.takes_new_on(now, index);
@@ -110,14 +110,14 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);
         if path.flight() == 0 {
-            // It starts with the probe, on whatever path that leaves.
+            // T3-rtx starts with the probe, on the path that the probe takes.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);
         }
     }
 
-    /// A packet with new data has left.
+    /// Records that a packet with new data has left.
     #[inline]
     pub(super) fn record_new_sent(&mut self, now: Instant, index: usize) {
         let end = self.send.end();

@@ -1,4 +1,4 @@
-//! A COOKIE ECHO for an association that exists.
+//! Handling of a COOKIE ECHO for an existing association.
 //!
 //! Home of RFC 9260 §5.2.4.
 
@@ -13,23 +13,23 @@ use crate::send::SendHalf;
 use anabranch_wire::sctp::Cause;
 use std::net::SocketAddr;
 
-/// The cases of §5.2.4.
+/// The cases of RFC 9260 §5.2.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Case {
     /// A: the peer has restarted.
     Restart,
-    /// B: both sides began at once.
+    /// B: both sides began an association at the same time.
     Collision,
-    /// C: our own cookie, come late.
+    /// C: a delayed cookie of this side's own.
     Late,
     /// D: the COOKIE ACK was lost.
     Repeated,
-    /// None of them.
+    /// None of these cases.
     Stray,
 }
 
 impl Association {
-    /// Which case a good cookie is.
+    /// Returns the case that a valid cookie belongs to.
     pub(crate) fn case(&self, cookie: &Cookie) -> Case {
         let local = cookie.local_tag == self.identity.local_tag();
         let peer = cookie.peer_tag == self.identity.peer_tag();
@@ -43,24 +43,25 @@ impl Association {
         }
     }
 
-    /// Both tags of the cookie are this association's: it cannot be stale.
+    /// Returns whether both tags of the cookie are this association's. Then it counts as valid even when stale.
     pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Repeated
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted, and may: not while this side waits for its SHUTDOWN COMPLETE.
+    /// RFC 9260 §5.2.4 A: returns whether the peer has restarted. While this side waits for a SHUTDOWN COMPLETE, no restart
+    /// is accepted.
     pub(crate) fn is_restarted_by(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Restart && !matches!(self.state, State::ShutdownAckSent)
     }
 
-    /// Acts on a good cookie from `source`. False when it changes nothing and
-    /// the rest of the packet must not be processed.
+    /// Handles a valid cookie from `source`. Returns false if it changes nothing and the rest of the packet must not be
+    /// processed.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
         let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {
             Case::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
-                    // RFC 9260 §5.2.4 A: not while shutting down.
+                    // RFC 9260 §5.2.4 A: no restart during a shutdown.
                     self.outbox.set_shutdown(true);
                     self.report(path, &Cause::CookieWhileShuttingDown);
                     return false;
@@ -83,7 +84,7 @@ impl Association {
                     self.establish(ctx);
                     self.emit_established(ctx);
                 } else {
-                    // RFC 9260 §8.1: the peer lives; what was sent until now it could not take.
+                    // RFC 9260 §8.1: the peer is alive; until now it could not accept what was sent.
                     self.paths.clear_errors();
                 }
             }
@@ -92,17 +93,17 @@ impl Association {
         true
     }
 
-    /// Asks for a COOKIE ACK to where the COOKIE ECHO came from.
+    /// Requests a COOKIE ACK to the address that the COOKIE ECHO came from.
     pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
         let path = self.paths.find_or_current(source.ip());
         self.outbox.ask_cookie_ack(path);
         if !self.paths.get(path).is_confirmed() {
-            // RFC 9260 §5.4: only together with a HEARTBEAT.
+            // RFC 9260 §5.4: it is sent only together with a HEARTBEAT.
             self.paths.at(path).ask_heartbeat();
         }
     }
 
-    /// Takes over what the cookie says of the peer.
+    /// Applies the peer's parameters from a cookie.
     pub(crate) fn accept_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         let offer = Offer {
             tag: cookie.peer_tag,
@@ -116,29 +117,28 @@ impl Association {
             adaptation: cookie.adaptation,
             ..Offer::default()
         };
-        // RFC 4895 §6.1: with the tag goes the random number.
+        // RFC 4895 §6.1: the random number belongs to the tag, so it comes from the cookie, too.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // What was under way under them is gone.
+            // Packets signed with these keys are no longer outstanding.
             auth.leave(before.iter().flat_map(|auth| auth.leaving()));
             Box::new(auth)
         });
-        // RFC 9260 §5.2.2: as many streams as the INIT ACK said, whatever was added before or since.
+        // RFC 9260 §5.2.2: use the stream counts of the INIT ACK, regardless of streams added before or since.
         self.extensions.reconfig = None;
         self.streams.set(cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: as after an ABORT and a new COOKIE ECHO, but the
-    /// application keeps its association.
+    /// RFC 9260 §5.2.4 A: restarts as after an ABORT and a new COOKIE ECHO. The application keeps its association.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
         self.send.inherit(&mut before);
-        // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.
+        // RFC 9260 §11.2.2: messages that the peer has not acknowledged are lost with the old association.
         self.emit_undelivered(ctx, before.undelivered(self.config.return_undelivered));
         self.timers.stop_all();
         self.forget_control();

@@ -1,11 +1,11 @@
-//! Packets that this host itself could not send: it knew no way to their target.
+//! Packets that this host could not send because it has no route to their destination.
 //!
-//! Nothing has left the host, so that no timer of the protocol need run out to know it. What was to go by such a path
-//! goes by another at once, as if it were potentially failed; where there is none, it waits for the host to tell that
-//! its routes have changed. Neither is an error of the path or of the association: those are counted by T3-rtx and
-//! HEARTBEAT, so that a host whose network is gone for good is given up as ever.
+//! Such a packet never left the host, so this is known before any protocol timer expires. Its data is sent on another path
+//! at once, as if its own path were potentially failed. If there is no other path, the data waits until the host reports a
+//! change of its routes. This does not count as an error of the path or association. Only T3-rtx and HEARTBEAT count
+//! errors, so an association whose host stays without network is still given up in the usual time.
 //!
-//! Home of RFC 7829 §3 (2) as far as local knowledge goes, and of RFC 1122 §3.3.1.4 (advice about dead ways).
+//! Home of RFC 7829 §3 (2) as far as local knowledge is concerned, and of RFC 1122 §3.3.1.4 (advice about dead gateways).
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -14,7 +14,8 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use std::net::{IpAddr, SocketAddr};
 
 impl Association {
-    /// A packet from `source` to `target` could not be sent. True when the association waits for routes to change.
+    /// Handles a packet from `source` to `target` that could not be sent. Returns true if the association waits for routes
+    /// to change.
     pub(crate) fn on_unsent(&mut self, ctx: &mut Ctx<'_>, source: IpAddr, target: IpAddr) -> bool {
         self.asconf_unsent(source, target);
         let Some(index) = self.paths.find(target) else {
@@ -35,7 +36,7 @@ impl Association {
         true
     }
 
-    /// The host's routes have changed: what could not be sent is tried again at once.
+    /// Retries at once what could not be sent, because the host's routes have changed.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {
@@ -44,20 +45,20 @@ impl Association {
                 continue;
             }
             if path.is_potentially_failed() {
-                // It asks before data comes back (RFC 7829 §3 (5)).
+                // A HEARTBEAT has to be answered before data returns to this path (RFC 7829 §3 (5)).
                 path.ask_heartbeat_once();
             }
             self.take_back(ctx, index);
         }
     }
 
-    /// Whether `peer` is an address that packets of this association go to.
+    /// Returns whether packets of this association are sent to the address `peer`.
     pub(crate) fn reaches(&self, peer: SocketAddr) -> bool {
         (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
     }
 
-    /// A layer beneath can carry packets to the peer from now on. An INIT that it could not goes at once: nothing has left
-    /// before, so that its answer measures the round trip (RFC 9260 §6.3.1 C5).
+    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that could not be sent is sent at
+    /// once. No INIT has left before, so its answer measures the round trip (RFC 9260 §6.3.1 C5).
     pub(crate) fn carried(&mut self, ctx: &mut Ctx<'_>) {
         let path = self.handshake_path();
         if matches!(self.state, State::CookieWait(_)) && self.paths.at(path).take_unsent() {
@@ -66,8 +67,8 @@ impl Association {
         }
     }
 
-    /// What is in flight there is lost, as after T3-rtx (RFC 9260 §6.3.3 E1, E3), but without a back-off: the timer
-    /// has not run out.
+    /// Marks everything in flight on a path as lost, as after T3-rtx (RFC 9260 §6.3.3 E1, E3). There is no back-off,
+    /// because the timer has not expired.
     fn take_back(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
         if path.flight() == 0 || self.send.is_probing() || !self.state.may_send_data() {

@@ -1,4 +1,4 @@
-//! Graceful close.
+//! Graceful shutdown.
 //!
 //! Home of RFC 9260 §9.2.
 
@@ -9,46 +9,46 @@ use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 
-/// How far a graceful close is.
+/// The progress of a graceful shutdown.
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
-    /// The application has asked to close while the handshake was under way.
+    /// Whether the application asked to close during the handshake.
     asked: bool,
-    /// Where SHUTDOWN and SHUTDOWN ACK go after a timeout.
+    /// The path for SHUTDOWN and SHUTDOWN ACK, if it is not the current path: after a timeout, or to answer a SHUTDOWN.
     path: Option<u8>,
-    /// Expiries of T2-shutdown in a row.
+    /// Consecutive expirations of T2-shutdown.
     retries: u32,
 }
 
 impl Closing {
-    /// Whether the application has asked to close once the handshake is over.
+    /// Returns whether the application asked to close once the handshake is complete.
     pub(super) fn is_asked(&self) -> bool {
         self.asked
     }
 
-    /// Whether it has; now that comes to pass.
+    /// Takes the application's request to close, if there is one.
     pub(super) fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked)
     }
 
-    /// A SHUTDOWN that was sent means nothing any more.
+    /// Forgets that a SHUTDOWN was sent.
     pub(super) fn begin_again(&mut self) {
         (self.path, self.retries) = (None, 0);
     }
 
-    /// A path is no more.
+    /// Forgets a path that was removed.
     pub(super) fn forget_path(&mut self, path: usize) {
         self.path = self.path.filter(|&other| usize::from(other) != path);
     }
 }
 
 impl Association {
-    /// The application wants to close.
+    /// Closes the association at the application's request.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
-            // An association that has nothing to deliver is just given up as long as the peer
-            // knows nothing of it. After the COOKIE ECHO it may be up over there, with data on
-            // its way, and what was given to `send` is to be delivered: the handshake goes on.
+            // In COOKIE-WAIT the peer does not know the association yet, so it is simply aborted if there is nothing to
+            // deliver. After the COOKIE ECHO the peer may have established it and sent data. Then, and if data is queued
+            // here, the handshake continues first.
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
@@ -57,13 +57,13 @@ impl Association {
                 self.state = State::ShutdownPending;
                 self.begin_shutdown(ctx);
             }
-            // RFC 9260 §9.2: once the peer shuts down, the request changes nothing.
+            // RFC 9260 §9.2: if the peer is already shutting down, the request changes nothing.
             _ => {}
         }
     }
 
-    /// One side has asked to close. RFC 3758 §3.5 A2: what was given up before, and the peer was told so, is not
-    /// outstanding: the shutdown waits for nothing of it.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: chunks that were abandoned before, and that the
+    /// peer was told to skip, do not count as outstanding. The shutdown does not wait for them.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
@@ -73,8 +73,8 @@ impl Association {
         }
     }
 
-    /// Nothing is outstanding any more: the next step of the shutdown. What was given up while the shutdown waited for it
-    /// has a second FORWARD TSN to be answered, as other stacks wait for that; longer the shutdown does not wait.
+    /// Takes the next step of the shutdown once nothing is outstanding. Chunks abandoned during the shutdown get a second
+    /// FORWARD TSN, because other stacks wait for it. The shutdown waits no longer than that.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {
@@ -91,7 +91,7 @@ impl Association {
                 self.state = State::ShutdownSent;
                 self.stop_heartbeats();
                 self.outbox.set_shutdown(true);
-                // RFC 9260 §9.2: the guard, five times RTO.Max.
+                // RFC 9260 §9.2: the guard timer is five times RTO.Max.
                 self.timers.set(Timer::T5Guard, ctx.now + self.config.rto_max.saturating_mul(5));
             }
             State::ShutdownReceived => self.enter_shutdown_ack_sent(),
@@ -99,7 +99,7 @@ impl Association {
         }
     }
 
-    /// Nobody waits any more for the answer to a FORWARD TSN.
+    /// Stops waiting for the answer to a FORWARD TSN.
     fn leave_given_up(&mut self) {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::T3Rtx(index));
@@ -124,14 +124,14 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN or SHUTDOWN ACK has been written.
+    /// Records that a SHUTDOWN or SHUTDOWN ACK has been written.
     pub(super) fn shutdown_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_shutdown(false);
         let rto = self.paths.get(index).rto();
         self.timers.set(Timer::T2Shutdown, ctx.now + rto);
     }
 
-    /// Where SHUTDOWN and SHUTDOWN ACK go.
+    /// Returns the path for SHUTDOWN and SHUTDOWN ACK.
     pub(super) fn shutdown_path(&self) -> usize {
         self.closing.path.map_or(self.paths.current(), usize::from)
     }
@@ -148,14 +148,14 @@ impl Association {
         path.back_off();
         let health = path.on_error(ctx.now, most);
         self.on_health(ctx, index, health);
-        // As DATA that timed out: to another address, if there is one.
+        // Retransmit to another address if there is one, like DATA after a timeout.
         self.closing.path = Some(self.paths.alternate(index).unwrap_or(index) as u8);
         if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             self.outbox.set_shutdown(true);
         }
     }
 
-    /// RFC 9260 §9.2: the shutdown as a whole takes too long.
+    /// RFC 9260 §9.2: aborts a shutdown that takes too long.
     pub(super) fn on_t5_guard(&mut self, ctx: &mut Ctx<'_>) {
         self.abort_with(ctx, &Cause::UserAbort(b"shutdown guard"), CloseReason::ShutdownTimeout);
     }
@@ -164,11 +164,11 @@ impl Association {
         if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_) | State::Closed) {
             return;
         }
-        // RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
+        // RFC 9260 §6.4: the answer is sent to the address that the SHUTDOWN came from.
         if self.paths.get(path).is_reachable() {
             self.closing.path = Some(path as u8);
         }
-        // The SHUTDOWN COMPLETE that answers our SHUTDOWN ACK is still to come.
+        // The SHUTDOWN ACK is repeated, because no SHUTDOWN COMPLETE has arrived yet.
         if matches!(self.state, State::ShutdownAckSent) {
             self.outbox.set_shutdown(true);
             return;
@@ -182,14 +182,14 @@ impl Association {
                 ctx.events.push_back(Event::PeerShutdown { id: self.id });
                 self.begin_shutdown(ctx);
             }
-            // RFC 9260 §9.2: both shut down at once.
+            // RFC 9260 §9.2: both sides shut down at the same time.
             State::ShutdownSent => self.enter_shutdown_ack_sent(),
             State::ShutdownReceived => self.advance_shutdown(ctx),
             _ => {}
         }
     }
 
-    /// Takes in the Cumulative TSN Ack; false when that was the end.
+    /// Processes the Cumulative TSN Ack of a SHUTDOWN. Returns false if that ended the association.
     fn acknowledge_by_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) -> bool {
         if !self.send.is_advanced_by(cumulative) {
             return true;
@@ -201,7 +201,7 @@ impl Association {
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
-                // RFC 9260 §6.4: to where the SHUTDOWN ACK came from; §5.4: but to no unverified address.
+                // RFC 9260 §6.4: answer the address that the SHUTDOWN ACK came from; §5.4: but never an unverified address.
                 let path = self.paths.confirmed_or_current(path);
                 let packet = FinalPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
                     ShutdownComplete { reflected: false }.emit(bytes);
@@ -209,8 +209,8 @@ impl Association {
                 self.send_final(ctx, packet);
                 self.close(ctx, CloseReason::Shutdown);
             }
-            // RFC 9260 §8.5.1 E, §9.2: of a former association: answered as if there were none,
-            // and the handshake goes on.
+            // RFC 9260 §8.5.1 E, §9.2: the SHUTDOWN ACK belongs to a former association. Answer it as if there were no
+            // association, and continue the handshake.
             State::CookieWait(_) | State::CookieEchoed(_) => {
                 let header = self.identity.header(self.identity.local_tag());
                 let packet = FinalPacket::new(self.ends(path), header, |bytes| {
@@ -223,15 +223,15 @@ impl Association {
     }
 
     pub(crate) fn on_shutdown_complete(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.5.1 C: in no other state.
+        // RFC 9260 §8.5.1 C: it is ignored in any other state.
         if matches!(self.state, State::ShutdownAckSent) {
             self.close(ctx, CloseReason::Shutdown);
         }
     }
 
-    /// RFC 9260 §9.2: whatever comes from the peer shows that it is there: it gets its time. Not by a HEARTBEAT: those
-    /// are answered no more (§8.3), and if they came more often than the RTO, a SHUTDOWN that was lost would never be
-    /// repeated, until the peer took this host for unreachable.
+    /// RFC 9260 §9.2: any packet from the peer shows that it is alive and resets the retry count. It also restarts
+    /// T2-shutdown, unless it contains a HEARTBEAT (§8.3). HEARTBEATs are no longer answered. If they came more often than
+    /// the RTO and restarted T2, a lost SHUTDOWN would never be repeated.
     pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;
         if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {
@@ -240,7 +240,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §9.2: DATA while SHUTDOWN is out: answer it with another at once.
+    /// RFC 9260 §9.2: answers DATA after SHUTDOWN was sent with another SHUTDOWN at once.
     pub(super) fn data_while_shutting_down(&mut self) {
         self.outbox.set_shutdown(true);
         if self.recv.needs_sack_beside_shutdown() {

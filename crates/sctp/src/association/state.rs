@@ -1,15 +1,15 @@
-//! Where an association stands.
+//! The state of an association.
 //!
-//! Each variant owns what only that state needs.
+//! Each variant owns the data that only this state needs.
 //!
 //! Home of RFC 9260 §4.
 
 use crate::stats::AssociationState;
 
-/// The state of RFC 9260 §4; CLOSED keeps only what can still be read.
+/// The state of RFC 9260 §4. In CLOSED only unread data is kept.
 ///
-/// It is asked for several times a packet: a tag of its own is read faster than
-/// one that is hidden in what COOKIE-ECHOED holds.
+/// The state is read several times per packet. With `repr(u8)` its tag is stored separately, which is faster to read than a
+/// niche in the data of COOKIE-ECHOED.
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -23,20 +23,20 @@ pub(crate) enum State {
     Closed,
 }
 
-/// What is needed while INIT is unanswered.
+/// The data needed until the INIT is answered.
 #[derive(Debug, Default)]
 pub(crate) struct Init {
     /// Retransmissions so far.
     pub(crate) retries: u32,
-    /// Milliseconds to ask for in a Cookie Preservative.
+    /// The time to request in a Cookie Preservative, milliseconds.
     pub(crate) preserve_ms: Option<u32>,
     /// Stale cookies so far.
     pub(crate) stale: u32,
-    /// COOKIE ECHOs with stale cookies that may still be answered.
+    /// The number of COOKIE ECHOs with stale cookies that may still be answered.
     pub(crate) late: u32,
 }
 
-/// What is needed while COOKIE ECHO is unanswered.
+/// The data needed until the COOKIE ECHO is answered.
 #[derive(Debug)]
 pub(crate) struct Echo {
     /// The peer's State Cookie.
@@ -45,14 +45,14 @@ pub(crate) struct Echo {
     pub(crate) retries: u32,
     /// Stale cookies so far.
     pub(crate) stale: u32,
-    /// COOKIE ECHOs with stale cookies that may still be answered.
+    /// The number of COOKIE ECHOs with stale cookies that may still be answered.
     pub(crate) late: u32,
-    /// The INIT that the cookie answers was sent more than once.
+    /// Whether the INIT that the cookie answers was sent more than once.
     pub(crate) init_repeated: bool,
 }
 
 impl Echo {
-    /// One has gone unanswered before, with this cookie or with one that is stale by now.
+    /// Returns whether an earlier COOKIE ECHO was not answered, with this cookie or with one that is stale by now.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale > 0
     }
@@ -72,24 +72,24 @@ impl State {
         }
     }
 
-    /// RFC 9260 §5, §6: DATA may be sent (beside what rides with COOKIE ECHO).
+    /// RFC 9260 §5, §6: returns whether DATA may be sent, apart from DATA bundled with COOKIE ECHO.
     #[inline]
     pub(crate) fn may_send_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// RFC 9260 §6: DATA is taken in.
+    /// RFC 9260 §6: returns whether DATA is accepted.
     #[inline]
     pub(crate) fn may_receive_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)
     }
 
-    /// The application may add messages.
+    /// Returns whether the application may send messages.
     pub(crate) fn accepts_messages(&self) -> bool {
         matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_) | Self::Established)
     }
 
-    /// The handshake is over and the end has not come.
+    /// Returns whether the handshake is complete and the association has not ended.
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
         !matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_) | Self::Closed)

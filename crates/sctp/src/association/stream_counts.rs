@@ -1,10 +1,10 @@
-//! How many streams there are each way.
+//! The number of streams in each direction.
 //!
 //! Home of RFC 9260 §5.1.1 as far as streams are concerned; RFC 6525 §5.1.5 and §5.1.6 add some (`reconfig`).
 
 use crate::config::Config;
 
-/// The streams of one association: what its INIT asks for, and what both sides have agreed on.
+/// The stream counts of one association: those that its INIT requests, and those that both sides agreed on.
 #[derive(Debug)]
 pub(crate) struct StreamCounts {
     requested: u16,
@@ -17,7 +17,7 @@ impl StreamCounts {
         Self { requested, outbound: requested, inbound: config.inbound.unwrap_or(requested) }
     }
 
-    /// What our INIT asks for: outbound and inbound streams.
+    /// Returns the outbound and inbound stream counts that our INIT requests.
     pub(crate) fn requested(&self, config: &Config) -> (u16, u16) {
         (self.requested, config.inbound.unwrap_or(self.requested))
     }
@@ -32,28 +32,28 @@ impl StreamCounts {
         self.inbound
     }
 
-    /// As many as the peer's cookie says.
+    /// Sets the stream counts from the peer's cookie.
     pub(crate) fn set(&mut self, outbound: u16, inbound: u16) {
         (self.outbound, self.inbound) = (outbound, inbound);
     }
 
-    /// Without those that were added to an association that another one replaces.
+    /// Removes streams that were added to an association which a new one replaces.
     pub(crate) fn forget_added(&mut self) {
         (self.outbound, self.inbound) = (self.requested, self.requested);
     }
 
-    /// RFC 9260 §5.1.1: no more streams than the other side takes, and none that it does not have.
+    /// RFC 9260 §5.1.1: limits the streams to what the other side accepts and what it has.
     pub(crate) fn limit(&mut self, peer_inbound: u16, peer_outbound: u16) {
         self.outbound = self.outbound.min(peer_inbound);
         self.inbound = self.inbound.min(peer_outbound);
     }
 
-    /// RFC 6525 §5.1.5: the peer has granted more.
+    /// RFC 6525 §5.1.5: adds outgoing streams that the peer has granted.
     pub(crate) fn add_outbound(&mut self, more: u16) {
         self.outbound = self.outbound.saturating_add(more);
     }
 
-    /// RFC 6525 §5.2.5: the peer has more.
+    /// RFC 6525 §5.2.5: adds incoming streams of the peer.
     pub(crate) fn add_inbound(&mut self, more: u16) {
         self.inbound = self.inbound.saturating_add(more);
     }

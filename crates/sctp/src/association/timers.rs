@@ -1,18 +1,17 @@
-//! Every deadline of an association, in one table.
+//! All deadlines of an association, in one table.
 //!
-//! The only source of its `poll_timeout`. Deadlines that move with every
-//! packet are not moved: what depends on the last packet is checked, and the
-//! deadline set anew, when it has passed.
+//! The table is the only source of the association's `poll_timeout`. A deadline that depends on the last packet is not
+//! moved with every packet. When it passes, the time of the last packet is checked and the deadline set again.
 
 use anabranch_base::Instant;
 
-/// Makes of one list the enum and the places in the table: those that an association has once, then those of each path.
+/// Generates the enum and the table indices from one list: first the timers of the association, then those of each path.
 macro_rules! timers {
     (
         once { $($(#[$about:meta])* $once:ident,)* }
         each_path { $($(#[$path_about:meta])* $each:ident,)* }
     ) => {
-        /// What a deadline is for. The order is the order in which those that are due run.
+        /// The purpose of a deadline. Timers that are due run in this order.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Timer {
             $($(#[$about])* $once,)*
@@ -22,7 +21,7 @@ macro_rules! timers {
         const ONCE: &[Timer] = &[$(Timer::$once,)*];
         const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
 
-        /// Places of the timers, among those that an association has once, or among those of a path.
+        /// Indices of the timers, among those of the association or among those of one path.
         enum Once { $($once,)* }
         enum EachPath { $($each,)* }
 
@@ -83,11 +82,11 @@ timers! {
     }
 }
 
-/// The table. An absent deadline is `Instant::MAX`.
+/// The table of deadlines. A timer that is not running has `Instant::MAX`.
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// No deadline is earlier: what was set since the earliest was last looked for.
+    /// A lower bound of all deadlines: the earliest one set since the last search for the earliest.
     floor: Instant,
 }
 
@@ -99,7 +98,7 @@ impl Timers {
         }
     }
 
-    /// Makes room for more paths.
+    /// Adds entries for new paths.
     pub(crate) fn grow(&mut self, paths: usize) {
         let size = ONCE.len() + EACH_PATH.len() * paths;
         if self.deadlines.len() != size {
@@ -130,7 +129,7 @@ impl Timers {
         self.deadlines.fill(Instant::MAX);
     }
 
-    /// When it runs out, `Instant::MAX` when it does not run.
+    /// Returns the deadline of a timer, or `Instant::MAX` if it is not running.
     #[inline]
     pub(crate) fn at(&self, timer: Timer) -> Instant {
         self.deadlines[timer.place()]
@@ -141,15 +140,15 @@ impl Timers {
         self.deadlines[timer.place()] != Instant::MAX
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         let earliest = self.deadlines.iter().copied().min()?;
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// The earliest deadline if it is earlier than `armed`. Mostly none was set
-    /// that could be, and none is looked for.
+    /// Returns the earliest deadline if it is earlier than `armed`. Usually `floor` rules that out, and no search is
+    /// needed.
     #[inline]
     pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
         if self.floor >= armed { None } else { self.search_below(armed) }
@@ -162,7 +161,7 @@ impl Timers {
         next.filter(|next| *next < armed)
     }
 
-    /// Takes the first timer, in order, that is due.
+    /// Stops and returns the first timer, in order, that is due.
     pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
         let index = self.deadlines.iter().position(|&at| at <= now)?;
         self.deadlines[index] = Instant::MAX;

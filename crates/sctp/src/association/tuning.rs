@@ -1,4 +1,4 @@
-//! The settings of a living association change.
+//! Changes of an association's settings.
 //!
 //! Home of RFC 9260 §11.1.13 (Set Protocol Parameters), the association's side.
 
@@ -8,8 +8,8 @@ use crate::config::Config;
 use std::sync::Arc;
 
 impl Association {
-    /// Changes the configuration and whatever was derived from it. False, and nothing has changed: it would
-    /// contradict itself.
+    /// Changes the configuration and the values derived from it. Returns false and changes nothing if the new configuration
+    /// is invalid.
     pub(crate) fn tune(&mut self, ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Config)) -> bool {
         let before = self.config.clone();
         change(Arc::make_mut(&mut self.config));
@@ -31,7 +31,7 @@ impl Association {
         }
         if config.hb_interval != before.hb_interval && self.state.is_up() {
             for index in 0..self.paths.len() {
-                // RFC 9260 §5.4: what is not verified is probed all the same.
+                // RFC 9260 §5.4: an unverified address is probed regardless of the interval.
                 if self.paths.get(index).is_confirmed() {
                     self.timers.stop(Timer::Heartbeat(index));
                     self.schedule_heartbeat(ctx, index);

@@ -1,9 +1,9 @@
-//! The endpoint's own addresses, which may change while associations live.
+//! The endpoint's own addresses, which may change during an association.
 //!
-//! An association whose peer speaks ASCONF follows by itself; any other keeps
-//! what the handshake said, and its paths from an address that is gone fail.
+//! An association whose peer supports ASCONF follows the changes automatically. Any other association keeps the addresses
+//! of the handshake, and its paths from a removed address fail.
 //!
-//! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as the engine goes.
+//! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::Local;
@@ -11,15 +11,14 @@ use crate::error::AddressError;
 use anabranch_base::Instant;
 use std::net::{IpAddr, SocketAddr};
 
-/// RFC 791 §3.1: the largest IP packet.
+/// RFC 791 §3.1: limits an MTU to the size of the largest IP packet.
 pub(super) fn largest_mtu(mtu: u32) -> u32 {
     mtu.min(u32::from(u16::MAX))
 }
 
 impl Endpoint {
-    /// This host has one more address, on an interface that takes packets of
-    /// `mtu` bytes (65,535 at most). Associations with dynamic
-    /// addresses tell their peers.
+    /// Adds a local address, on an interface that takes packets of `mtu` bytes (at most 65,535). Associations with dynamic
+    /// addresses announce it to their peers.
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;
@@ -42,9 +41,8 @@ impl Endpoint {
         self.locals_changed(now);
     }
 
-    /// This host no longer has this address. Associations with dynamic
-    /// addresses tell their peers, or wait for another address if it was the
-    /// last.
+    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If it was the last
+    /// address, they wait for another one first.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -80,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether one association uses a local address: the peer is told.
+    /// Sets whether one association uses a local address, and tells the peer.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -115,7 +113,7 @@ impl Endpoint {
         }
     }
 
-    /// Asks the peer to send to this local address first.
+    /// Asks the peer to use this local address as its primary destination.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

@@ -1,11 +1,11 @@
-//! Associations that are shown to the application before there are any: who asks, and what becomes of it.
+//! Admission: the application may accept or refuse each association before it begins.
 //!
-//! A listening port may have its peers looked at ([`Endpoint::ask_before`]). A COOKIE ECHO that would begin an association is
-//! kept then, until the application admits or refuses it. Its sender has proven by then that it receives what is sent to it, and
-//! sends it again meanwhile (T1-cookie). So many are kept as the application says; of what comes beyond, nothing is, and its
-//! sender tries again.
+//! A listening port may require admission ([`Endpoint::ask_before`]). A COOKIE ECHO that would begin an association is then
+//! kept until the application admits or refuses it. By then its sender has proven that it receives packets at its address.
+//! It repeats the COOKIE ECHO in the meantime (T1-cookie). The application sets how many requests may wait. Further ones
+//! are dropped, and their senders try again.
 //!
-//! Home of RFC 9260 §11.1.2 and §5.1 (D) as far as the application has a say.
+//! Home of RFC 9260 §11.1.2 and §5.1 (D) as far as the application decides.
 
 use super::listen::MAX_PRESERVED;
 use super::{AssociationId, Endpoint};
@@ -17,34 +17,34 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 
-/// Somebody asks for an association.
+/// A peer's request for an association.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// What to call it by.
+    /// The identifier of the request.
     pub id: RequestId,
     /// The listening port.
     pub port: u16,
     /// The peer's port.
     pub peer_port: u16,
-    /// Where it comes from; port: UDP's, or 0.
+    /// The source address of the peer; its port is the UDP encapsulation port, or 0.
     pub peer: SocketAddr,
-    /// All addresses of the peer, as it says.
+    /// All addresses of the peer, as listed in its INIT.
     pub addresses: Vec<IpAddr>,
-    /// Streams this side would have to send on.
+    /// The number of streams that this side could send on.
     pub outbound_streams: u16,
-    /// Streams the peer would.
+    /// The number of streams that the peer could send on.
     pub inbound_streams: u16,
 }
 
-/// Names a [`Request`].
+/// Identifies a [`Request`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestId(u32);
 
-/// A packet with a COOKIE ECHO that waits for the application.
+/// A packet with a COOKIE ECHO that waits for the application's decision.
 #[derive(Debug)]
 struct Kept {
-    /// The tag that the association would have here.
+    /// The local tag that the association would have.
     tag: u32,
     peer_tag: u32,
     header: Header,
@@ -55,26 +55,26 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-/// Who asks, and where the application wants to be asked.
+/// Ports that require admission, and the requests that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// Ports, and how many may wait.
+    /// The ports that require admission, with the number of requests that may wait.
     ports: BTreeMap<u16, usize>,
     waiting: VecDeque<Kept>,
     news: VecDeque<Request>,
-    /// What the application has admitted, while its packet is taken in.
+    /// The tag of the admitted request while its packet is processed.
     admitted: Option<u32>,
 }
 
 impl Admission {
-    /// Bytes that are kept on account of peers.
+    /// Returns the number of bytes held for waiting requests.
     pub(super) fn held_bytes(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(|kept| size_of::<Kept>() + kept.bytes.len()).sum();
         let addresses: usize = self.news.iter().map(|news| news.addresses.len() * size_of::<IpAddr>()).sum();
         waiting + self.news.len() * size_of::<Request>() + addresses
     }
 
-    /// Nobody listens there any more.
+    /// Drops the requests of a port that no longer listens.
     pub(super) fn close(&mut self, port: u16) {
         self.ports.remove(&port);
         self.waiting.retain(|kept| kept.header.target_port != port);
@@ -83,9 +83,9 @@ impl Admission {
 }
 
 impl Endpoint {
-    /// Has the application look at associations to a listening port before there are any: each is a [`Request`]
-    /// ([`poll_request`](Self::poll_request)) until it is [admitted](Self::admit) or [refused](Self::refuse). So many may wait;
-    /// whoever comes then has to try again.
+    /// Requires the application's admission for each association with a listening port. Each is reported as a [`Request`]
+    /// ([`poll_request`](Self::poll_request)) and waits until it is [admitted](Self::admit) or [refused](Self::refuse). At
+    /// most `most` requests wait; further peers have to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
@@ -112,20 +112,21 @@ impl Endpoint {
         self.admission.ports.insert(port, most);
     }
 
-    /// The next who asks for an association.
+    /// Returns the next request for an association.
     pub fn poll_request(&mut self) -> Option<Request> {
         self.admission.news.pop_front()
     }
 
-    /// Somebody asks, whom [`poll_request`](Self::poll_request) would tell of. Who gives up is not told of any more.
+    /// Returns whether [`poll_request`](Self::poll_request) has a request to return. A request is withdrawn when its peer
+    /// gives up.
     #[must_use]
     pub fn has_requests(&self) -> bool {
         !self.admission.news.is_empty()
     }
 
-    /// Lets an association begin: `Event::Accepted` follows. `None` when it does not, because it was not asked for, its
-    /// State Cookie has gone stale meanwhile (the peer is told, and begins anew), its peer has given up, or nobody listens there
-    /// any more.
+    /// Admits an association: `Event::Accepted` follows. Returns `None` if no association begins. This happens if there is
+    /// no such request, the peer has given up, the port no longer listens, or the State Cookie has become stale. In the
+    /// last case the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
         let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
@@ -136,10 +137,10 @@ impl Endpoint {
         self.demux.by_tag(kept.tag).map(|slot| self.id_of(slot))
     }
 
-    /// Lets none begin: its peer gets an ABORT with the application's reason, of which 512 bytes are sent.
+    /// Refuses an association. Its peer receives an ABORT with the first 512 bytes of the application's `reason`.
     pub fn refuse(&mut self, now: Instant, request: RequestId, reason: &[u8]) {
         let Some(kept) = self.take_kept(request) else { return };
-        // What the peer sends again meanwhile is not asked about again.
+        // Ensures that repeated COOKIE ECHOs do not cause another request.
         self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, kept.tag);
         let Kept { source, target, ecn, bytes, .. } = &kept;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
@@ -152,8 +153,9 @@ impl Endpoint {
         self.send_final(abort);
     }
 
-    /// RFC 9260 §8.5.1 B: the peer of one that waits gives up, by an ABORT with the tag that the association would have here.
-    /// Where ABORT counts only signed (RFC 4895 §6.3) it waits on: keys come with the association.
+    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that gives up with an ABORT. The ABORT has the local tag that the
+    /// association would have. If ABORT must be authenticated (RFC 4895 §6.3), the request stays, because there are no keys
+    /// before the association.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
@@ -166,7 +168,7 @@ impl Endpoint {
         if let Some(place) = waiting.iter().position(is_its) {
             waiting.remove(place);
             news.retain(|news| news.id != RequestId(header.tag));
-            // A late copy of its COOKIE ECHO asks for nothing.
+            // A delayed copy of its COOKIE ECHO must not cause a new request.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
     }
@@ -176,7 +178,7 @@ impl Endpoint {
         self.admission.waiting.remove(place)
     }
 
-    /// The application wants to be asked about the association that this cookie would begin, and was not.
+    /// Returns whether the association that this cookie would begin still needs the application's admission.
     pub(super) fn is_to_be_asked(&self, cookie: &Cookie) -> bool {
         let (port, tag) = (cookie.local_port, cookie.local_tag);
         self.admission.ports.contains_key(&port)
@@ -218,7 +220,7 @@ impl Endpoint {
     }
 }
 
-/// Bytes of the application's reason that go with an ABORT.
+/// The number of bytes of the application's reason that an ABORT carries.
 const MAX_REASON: usize = 512;
 
 #[cfg(test)]
@@ -226,7 +228,7 @@ mod tests {
     use crate::testing::{Pair, Side, address};
     use crate::{Associate, Config, Event};
 
-    /// Begins one, and waits until its peer is to decide.
+    /// Begins an association and waits until its request is pending at the peer.
     fn asking() -> (Pair, crate::AssociationId) {
         let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
         pair.b.listen(80).expect("a free port");
@@ -245,7 +247,7 @@ mod tests {
         pair.settle();
         assert!(!pair.b.has_requests());
         assert_eq!((pair.b.poll_request(), pair.b.admission.held_bytes()), (None, 0));
-        // Others may ask.
+        // Other peers may still request an association.
         let ask = Associate::to(address(Side::B, 0), 80);
         pair.a.associate(pair.now, ask).expect("associates");
         pair.settle();

@@ -1,7 +1,7 @@
-//! What the application may ask: associate, send, recv, shutdown.
+//! The calls of the application on an association: associate, send, recv, shutdown.
 //!
-//! What it may ask of streams is in `streams`, what it may look at in `status`,
-//! what it may set in `tuning`, `keys`, `addresses` and `encap`.
+//! Calls on streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses` and
+//! `encap`.
 //!
 //! Home of RFC 9260 §11.1.2 to §11.1.7.
 
@@ -17,22 +17,22 @@ use anabranch_base::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What to ask of a new association (RFC 9260 §11.1.2).
+/// The parameters of a new association (RFC 9260 §11.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Associate {
-    /// Known addresses of the peer, the first becomes the primary path. The
-    /// port is the UDP encapsulation port (RFC 6951), 0 for none.
+    /// Known addresses of the peer. The first becomes the primary path. The port is the UDP encapsulation port (RFC 6951),
+    /// or 0 for none.
     pub peer: Vec<SocketAddr>,
     /// The peer's SCTP port.
     pub peer_port: u16,
-    /// The local SCTP port; `None` takes a free ephemeral one.
+    /// The local SCTP port; `None` chooses a free ephemeral port.
     pub local_port: Option<u16>,
-    /// Streams to ask for in both directions; `None` takes the configuration's.
+    /// The number of streams to request in each direction; `None` uses the configured number.
     pub streams: Option<u16>,
 }
 
 impl Associate {
-    /// An association with `peer_port` at one address, the rest by default.
+    /// Requests an association with `peer_port` at one address; all other parameters have their defaults.
     ///
     /// ```
     /// use anabranch_sctp::Associate;
@@ -49,9 +49,8 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Begins an association. `Event::Established` or `Event::Closed` follows.
-    /// Messages can be sent at once: they wait for the handshake. Those on
-    /// streams that the peer does not grant then are dropped.
+    /// Begins an association. `Event::Established` or `Event::Closed` follows. Messages can be sent at once and are queued
+    /// until the handshake is complete. Messages on streams that the peer does not grant are then dropped.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -83,8 +82,8 @@ impl Endpoint {
         Ok(self.id_of(slot))
     }
 
-    /// A place with an association that has not begun yet: of the tag and initial TSN `told`, and whether this side counts
-    /// as the one that began it, or of fresh ones.
+    /// Adds an association that has not begun yet and returns its slot. `told` holds its tag, its initial TSN and whether
+    /// this side counts as the initiator; without it, they are chosen here.
     pub(super) fn add_association(
         &mut self,
         now: Instant,
@@ -109,7 +108,7 @@ impl Endpoint {
         for (turn, &address) in ask.peer.iter().enumerate().take(MAX_PATHS) {
             let known = paths.iter().any(|path: &crate::path::Path| path.address().ip() == address.ip());
             if let Some(mut path) = path_to(&config, &ctx, address, turn).filter(|_| !known) {
-                // RFC 9260 §5.4: what the application names is known to be the peer's.
+                // RFC 9260 §5.4: an address that the application gives is trusted to be the peer's.
                 path.confirm();
                 paths.push(path);
             }
@@ -136,7 +135,7 @@ impl Endpoint {
         Ok(slot)
     }
 
-    /// The local port that is asked for, or a free one.
+    /// Returns the requested local port, or a free ephemeral one.
     fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
         let taken = |port: u16| {
             ask.peer.iter().any(|peer| {
@@ -150,7 +149,7 @@ impl Endpoint {
         self.free_port(|_| false).ok_or(AssociateError::NoPort)
     }
 
-    /// An ephemeral port that no association, no listener and nobody else on this host has, and that is not `taken`.
+    /// Returns an ephemeral port that is not `taken` and that no association, listener or other SCTP of this host uses.
     pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
         let Self { ephemeral, ports, listeners, shard, neighbours, .. } = self;
         ephemeral.choose(|port| {
@@ -160,7 +159,7 @@ impl Endpoint {
         })
     }
 
-    /// Takes one whole message into the send buffer.
+    /// Queues one whole message in the send buffer.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -172,7 +171,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`SendError`]; the message was not taken.
+    /// [`SendError`]; the message was not queued.
     pub fn send(
         &mut self,
         now: Instant,
@@ -186,8 +185,8 @@ impl Endpoint {
         self.add(now, slot, |association| association.send(now, message, payload))
     }
 
-    /// Takes `payload` into the send buffer as messages of `piece` bytes, the last of what is left:
-    /// as many as there is room for. How many bytes that were.
+    /// Queues `payload` as messages of `piece` bytes; the last one holds the remainder. Queues as many as the send buffer
+    /// has room for, and returns the number of bytes queued.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -198,7 +197,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`SendError`]; nothing was taken.
+    /// [`SendError`]; nothing was queued.
     pub fn send_pieces(
         &mut self,
         now: Instant,
@@ -213,7 +212,7 @@ impl Endpoint {
         self.add(now, slot, |association| association.send_pieces(now, message, payload, piece.max(1)))
     }
 
-    /// Lets an association take in messages.
+    /// Runs `send` on an association, abandons messages whose time has come, and updates the timers and queues.
     fn add<R>(
         &mut self,
         now: Instant,
@@ -231,8 +230,7 @@ impl Endpoint {
         result
     }
 
-    /// Reads from a stream: at most the rest of one message a call. `None`
-    /// when there is nothing now.
+    /// Reads from a stream, at most the rest of one message per call. Returns `None` when there is nothing to read now.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -271,8 +269,9 @@ impl Endpoint {
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// As [`recv`](Self::recv), whatever the stream: of the message that became readable first, or that is being read
-    /// (RFC 9260 §11.1.7). Says on which stream it came. Only with `Config::track_arrivals`; else there is nothing.
+    /// Like [`recv`](Self::recv), but on any stream. Reads from the message that is partly read, or else from the one that
+    /// became readable first (RFC 9260 §11.1.7), and returns its stream. Requires `Config::track_arrivals`; without it the
+    /// result is always `None`.
     ///
     /// ```
     /// use anabranch_sctp::{testing::Pair, Config, Message};
@@ -290,7 +289,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_next(
         &mut self,
         now: Instant,
@@ -311,29 +310,27 @@ impl Endpoint {
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// The stream that [`recv_next`](Self::recv_next) would read from, and how many bytes.
+    /// Returns the stream that [`recv_next`](Self::recv_next) would read from, and the number of bytes.
     #[must_use]
     pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
     }
 
-    /// Messages that have arrived in full, and those of them that were read to their end.
+    /// Returns the number of messages that have arrived completely, and how many of them were read to their end.
     pub(crate) fn messages_arrived_and_read(&self, id: AssociationId) -> Option<(u64, u64)> {
         let slot = self.find(id)?;
         let recv = self.slots[slot as usize].association.as_ref()?.receiving();
         Some((recv.messages_completed(), recv.messages_read()))
     }
 
-    /// New associations track arrivals.
+    /// Makes new associations track the order of arrivals.
     pub(crate) fn track_arrivals(&mut self) {
         std::sync::Arc::make_mut(&mut self.config).track_arrivals = true;
     }
 
-    /// Reads from a stream as from a sequence of bytes: goes on over the ends of
-    /// messages until the buffer is full or nothing is left. Of messages whose
-    /// payload protocol identifier is not `wanted` nothing is returned. Tells how
-    /// many bytes were read, and whether nothing is left; that counts as a
-    /// [`recv`](Self::recv) that has returned `None`.
+    /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or nothing is left.
+    /// Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the number of bytes read,
+    /// and whether nothing is left. Having nothing left counts as a [`recv`](Self::recv) that has returned `None`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -349,7 +346,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`RecvError`], when there are no bytes.
+    /// [`RecvError`], if no bytes were read.
     #[inline]
     pub fn recv_bytes(
         &mut self,
@@ -373,7 +370,7 @@ impl Endpoint {
         if closed && bytes == 0 { Err(RecvError::Closed) } else { Ok((bytes, dry)) }
     }
 
-    /// Makes the path with this index the primary (RFC 9260 §11.1.6).
+    /// Makes the path with this index the primary path (RFC 9260 §11.1.6).
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -396,16 +393,15 @@ impl Endpoint {
             .unwrap_or(Err(PrimaryError::Unknown))
     }
 
-    /// RFC 9260 §11.1.10: HEARTBEATs now, to one of the peer's addresses or to all.
+    /// RFC 9260 §11.1.10: sends HEARTBEATs now, to one address of the peer or to all.
     pub(crate) fn request_heartbeats(&mut self, now: Instant, id: AssociationId, address: Option<IpAddr>) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, _| association.request_heartbeats(address));
         }
     }
 
-    /// Closes gracefully: what was sent is delivered first. `Event::Closed`
-    /// follows; when everything has been read the association is forgotten
-    /// (or with [`release`](Self::release)).
+    /// Closes the association gracefully: messages already queued are delivered first. `Event::Closed` follows. The
+    /// association is forgotten once everything has been read, or when [`release`](Self::release) is called.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{Pair, Side}, Config, Event, Message};
@@ -423,7 +419,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes at once with an ABORT. `Event::Closed` follows.
+    /// Aborts the association at once with an ABORT. `Event::Closed` follows.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};
@@ -438,7 +434,8 @@ impl Endpoint {
         }
     }
 
-    /// The same with the application's reason, of which the peer gets 512 bytes at most (RFC 9260 §11.1.4).
+    /// Like [`abort`](Self::abort), with a reason from the application. At most 512 bytes of it are sent to the peer
+    /// (RFC 9260 §11.1.4).
     ///
     /// ```
     /// # use anabranch_sctp::{testing::*, Config, Event};
@@ -454,8 +451,7 @@ impl Endpoint {
         }
     }
 
-    /// Forgets an ended association together with what was not read of it
-    /// (aborts it if it has not ended).
+    /// Forgets an ended association and its unread data. An association that has not ended is aborted first.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};

@@ -1,7 +1,7 @@
 //! An endpoint over a channel of datagrams: DTLS, a tunnel, a queue in memory.
 //!
-//! The channel leads to one peer, and SCTP knows no addresses: none are listed, none are told, and no IP or UDP header
-//! counts against the size of a packet. Inside, both ends are the unspecified address.
+//! The channel leads to one peer, and SCTP uses no addresses: none are listed or announced, and no IP or UDP header counts
+//! toward the packet size. Internally, both ends have the unspecified address.
 //!
 //! Home of RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
 
@@ -10,17 +10,17 @@ use crate::config::Config;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Both ends of a channel without addresses.
+/// The address of both ends of a channel without addresses.
 pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Associate {
-    /// An association with a port of the peer at the other end of a datagram channel
-    /// ([`Endpoint::over_datagrams`]), the rest by default.
+    /// Requests an association over a datagram channel ([`Endpoint::over_datagrams`]) with a port of the peer. All other
+    /// parameters have their defaults.
     ///
     /// ```
     /// use anabranch_sctp::Associate;
     ///
-    /// // RFC 8841 §5: WebRTC has port 5000 at both ends.
+    /// // RFC 8841 §5: WebRTC uses port 5000 at both ends.
     /// let ask = Associate { local_port: Some(5000), ..Associate::to_port(5000) };
     /// assert_eq!(ask.peer_port, 5000);
     /// ```
@@ -31,12 +31,12 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// An endpoint whose packets go through a channel of datagrams to one peer, such as DTLS, with the profile `modern`.
-    /// `mtu` is the largest datagram that the channel takes, bytes (65,535 at most): no IP or UDP header is counted.
-    /// All randomness comes from `rng`: `Rng::from_os()`, or in tests a seed.
+    /// Creates an endpoint that sends its packets through a channel of datagrams to one peer, such as DTLS, with the
+    /// profile `modern`. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). It
+    /// includes no IP or UDP header. All randomness comes from `rng`: `Rng::from_os()`, or a seeded one in tests.
     ///
-    /// Datagrams that arrive go to [`handle_datagram`](Self::handle_datagram); those to be sent are the packets of
-    /// [`poll_transmit`](Engine::poll_transmit), whose addresses mean nothing.
+    /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the packets from
+    /// [`poll_transmit`](Engine::poll_transmit); ignore their addresses.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng, SendBatch};
@@ -57,9 +57,10 @@ impl Endpoint {
         Self::over_datagrams_with(config, mtu, rng)
     }
 
-    /// As [`over_datagrams`](Self::over_datagrams), with a configuration. What speaks of addresses is off whatever it
-    /// says (RFC 8261 §6.1): `asconf`, `address_types`; and `ecn`, for a datagram carries no mark. Where the channel is
-    /// DTLS, or protects as well, `zero_checksum=yes` saves the checksum (RFC 9653), if the peer takes that.
+    /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
+    /// `address_types`) are always off (RFC 8261 §6.1). So is `ecn`, because a datagram carries no ECN mark. If the channel
+    /// is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC 9653), provided that the peer
+    /// accepts that.
     ///
     /// ```
     /// # use anabranch_base::Rng;
@@ -78,7 +79,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// Takes in a datagram of the channel: one SCTP packet.
+    /// Handles a datagram received from the channel, which holds one SCTP packet.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Instant, Rng, SendBatch};
@@ -101,7 +102,7 @@ impl Endpoint {
         self.handle_packet(now, packet);
     }
 
-    /// The configuration as far as it fits this endpoint.
+    /// Returns the configuration with the settings removed that this endpoint cannot use.
     pub(super) fn fit(&self, config: Config) -> Config {
         if self.has_addresses { config } else { config.without_addresses() }
     }

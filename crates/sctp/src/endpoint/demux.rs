@@ -1,27 +1,27 @@
-//! Whose packet is it?
+//! Demultiplexing: finds the association that a packet belongs to.
 //!
-//! By our own tag, which is random and known to the peer alone; by addresses
-//! and ports for the packets that carry another tag or none.
+//! Most packets are found by the local tag, which is random and known only to the peer. Packets with another tag or none
+//! are found by addresses and ports.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// The peer's address, and both ports. Made by [`Demux::pair`].
+/// The peer's address and both ports. Made by [`Demux::pair`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Pair {
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
-    /// 0 without UDP, and where it does not count.
+    /// The UDP port. It is 0 without UDP, and if UDP ports do not distinguish peers.
     udp_port: u16,
 }
 
-/// How many associations a report of the network is shown, which does not say of which UDP port it is.
+/// The maximum number of associations that an ICMP message is passed to; it does not tell the UDP port.
 const MAX_LOOKED_AT: usize = 16;
 
-/// Tags are random and chosen by us, so they are their own hash.
+/// Hashes a tag by itself: tags are random and chosen by this side.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TagHasher(u64);
 
@@ -37,37 +37,38 @@ impl Hasher for TagHasher {
     }
 
     fn write_u32(&mut self, tag: u32) {
-        // Both the low and the high bits are used by the table.
+        // The hash table uses both the low and the high bits.
         self.0 = u64::from(tag) | u64::from(tag) << 32;
     }
 }
 
-/// The maps from what a packet carries to a slot.
+/// The maps from a packet's tag, or its addresses and ports, to a slot.
 #[derive(Debug, Default)]
 pub(crate) struct Demux {
-    /// Peers are told apart by their UDP port, too.
+    /// Whether peers with the same address are distinguished by their UDP port.
     udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     pairs: BTreeMap<Pair, u32>,
-    /// The last one found: packets come in runs.
+    /// The tag and slot found last, because packets arrive in runs for one association.
     last: Option<(u32, u32)>,
 }
 
 impl Demux {
-    /// Programs that have SCTP in them share an address with others (RFC 6951 §5.1), on their host or behind their NAT, and
-    /// cannot know what SCTP ports those have taken. With `udp_apart` their UDP ports keep them apart; else the INIT of one
-    /// can restart the association of another, as the lookup of RFC 6951 §5.4 has it.
+    /// Creates an empty demultiplexer. Applications with their own SCTP stack share an address with others on their host or
+    /// behind their NAT (RFC 6951 §5.1). They cannot know which SCTP ports the others use. With `udp_apart`, their UDP
+    /// ports distinguish them. Without it, lookup follows RFC 6951 §5.4, and the INIT of one can restart the association of
+    /// another.
     pub(super) fn new(udp_apart: bool) -> Self {
         Self { udp_apart, ..Self::default() }
     }
 
-    /// By what an association with this address of the peer is found.
+    /// Returns the key under which an association with this address of the peer is stored.
     pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> Pair {
         let udp_port = if self.udp_apart { peer.port() } else { 0 };
         Pair { peer: peer.ip(), peer_port, local_port, udp_port }
     }
 
-    /// The association whose local tag is `tag`.
+    /// Returns the slot of the association whose local tag is `tag`.
     #[inline]
     pub(crate) fn by_tag(&mut self, tag: u32) -> Option<u32> {
         if let Some((last, slot)) = self.last
@@ -89,7 +90,7 @@ impl Demux {
         self.pairs.get(&pair).copied()
     }
 
-    /// Of the associations of an address and these ports, whatever the UDP port is: the first few.
+    /// Returns the slots of the first few associations with this address and these ports, whatever their UDP port.
     pub(super) fn by_address(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> Vec<u32> {
         let pair = |udp_port: u16| Pair { peer, peer_port, local_port, udp_port };
         self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MAX_LOOKED_AT).collect()
@@ -99,7 +100,7 @@ impl Demux {
         self.tags.contains_key(&tag)
     }
 
-    /// How many tags and pairs of ends are known.
+    /// Returns the number of tags and of pairs stored.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.tags.len(), self.pairs.len())
     }
@@ -113,7 +114,7 @@ impl Demux {
         self.last = None;
     }
 
-    /// False when it is somebody's already.
+    /// Stores a pair. Returns false if it already belongs to a slot.
     pub(super) fn add_pair(&mut self, pair: Pair, slot: u32) -> bool {
         let entry = self.pairs.entry(pair);
         let free = matches!(entry, Entry::Vacant(_));
@@ -121,7 +122,7 @@ impl Demux {
         free
     }
 
-    /// False when it is another's.
+    /// Removes a pair. Returns false if it belongs to another slot.
     pub(super) fn remove_pair(&mut self, pair: Pair, slot: u32) -> bool {
         let ours = self.pairs.get(&pair) == Some(&slot);
         if ours {

@@ -1,9 +1,8 @@
 //! UDP encapsulation.
 //!
-//! The sockets add and strip the UDP header; here lies what the protocol must
-//! remember of it: which UDP port a peer's address is reached at. Only packets
-//! that prove to be the peer's, by Verification Tag or by State Cookie, change
-//! that; an INIT from another port is answered there and changes nothing.
+//! The sockets add and remove the UDP header. This module tracks the UDP port at which each address of the peer is reached.
+//! Only packets that are proven to be the peer's, by Verification Tag or by State Cookie, change that port. An INIT from
+//! another port is answered at that port and changes nothing.
 //!
 //! Home of RFC 6951 §5.1, §5.4 and §5.6.
 
@@ -13,19 +12,19 @@ use crate::error::PrimaryError;
 use anabranch_base::Instant;
 use std::net::SocketAddr;
 
-/// A packet that is the peer's came from `source`: replies go to the UDP port it came from.
+/// Sends replies to the UDP port that a packet of the peer came from.
 #[inline]
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
-    // RFC 6951 §5.4: the port of the last valid packet (a NAT may have changed it); one that came
-    // without UDP header ends the encapsulation.
+    // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. A packet without UDP header
+    // ends the encapsulation.
     let address = association.paths().get(path).address();
-    // RFC 5061 §5.2 D2: a packet may have come from an address that is not the path's.
+    // RFC 5061 §5.2 D2: the packet may have come from an address other than the path's.
     if address.port() != source.port() && address.ip() == source.ip() {
         association.set_udp_port(path, source.port());
     }
 }
 
-/// A cookie that was accepted for a living association came from `source`.
+/// Follows the UDP port of a packet whose cookie was accepted for an existing association.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
     if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);
@@ -33,9 +32,8 @@ pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
 }
 
 impl Endpoint {
-    /// Sets the UDP port that packets to a path of the peer go to, 0 for no
-    /// encapsulation (RFC 6951 §6.1). It holds until a packet of the peer
-    /// comes from another.
+    /// Sets the UDP port that packets to a path of the peer are sent to, 0 for no encapsulation (RFC 6951 §6.1). It stays
+    /// in use until a packet from the peer arrives from another port.
     ///
     /// ```
     /// # use anabranch_base::{Engine, SendBatch};

@@ -1,5 +1,5 @@
-//! The endpoint as an [`Engine`]: packets, ICMP and time in; packets and events out.
-//! A packet's association is found by its verification tag.
+//! Implements [`Engine`] for the endpoint: packets, ICMP and time in; packets and events out. A packet's association is
+//! found by its verification tag.
 //!
 //! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
 
@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 impl Endpoint {
-    /// Takes in a packet of one DATA or SACK chunk, if it qualifies ([`fast_path`](crate::association::fast_path)). False
-    /// when it does not, and nothing has been done.
+    /// Handles a packet with a single DATA or SACK chunk, if it qualifies ([`fast_path`](crate::association::fast_path)).
+    /// Returns false, having changed nothing, if it does not.
     #[inline(always)]
     fn handle_on_fast_path(
         &mut self,
@@ -33,7 +33,7 @@ impl Endpoint {
             return false;
         }
         let next = association.timeout_before(place.armed);
-        // The trace wants to know what holds the sender back.
+        // With tracing on, the association is polled even so, to record what limits the sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
         let waits = quiet || std::mem::replace(&mut place.queued, true);
         if !waits {
@@ -45,7 +45,7 @@ impl Endpoint {
         true
     }
 
-    /// A packet for the association in `slot`, its tag checked.
+    /// Handles a packet for the association in `slot`, whose tag it has.
     #[inline]
     pub(super) fn on_own_tag(
         &mut self,
@@ -65,11 +65,12 @@ impl Endpoint {
         let known = association.paths().find(packet.source.ip());
         let known = known.or_else(|| association.path_of_init_ack(view.chunks()));
         let stranger = known.is_none();
-        // RFC 5061 §5.2 D2: an ASCONF may come from an address that is only now becoming the peer's.
+        // RFC 5061 §5.2 D2: an ASCONF may come from an address that it adds to the association.
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
-        // RFC 9260 §8.4: an association is between two ports; RFC 5061 §5.3 F13: what the peer has given up is no address of
-        // it. From an address that was never told of, nothing counts, but the peer may have more than are kept here.
+        // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed no
+        // longer belongs to it. A packet from any other unknown address is discarded without an answer, because the peer
+        // may have more addresses than are stored here.
         if !ports || known.is_none() && association.paths().had(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
@@ -77,14 +78,14 @@ impl Endpoint {
             self.totals.discarded += 1;
             return;
         };
-        // RFC 5061 §5.3 F4: it has been sent to who is not known by that address any more.
+        // RFC 5061 §5.3 F4: the sender of this ABORT no longer knows this side by that address.
         if association.is_leaving(now, packet.target.ip()) && has_abort(view.chunks()) {
             self.totals.discarded += 1;
             return;
         }
         let (mut first, mut rest) = (first, rest);
         if stranger {
-            // Of such a packet only what is authenticated counts.
+            // Only authenticated chunks count in a packet from an unknown address.
             while first.kind != Auth::KIND
                 && let Some(Ok(next)) = rest.next_raw()
             {
@@ -101,7 +102,7 @@ impl Endpoint {
             bytes: packet.payload.len(),
             authenticated: false,
         };
-        // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
+        // RFC 9260 §8.5.1 B, C: the T bit must not be set together with our own tag.
         association.handle_packet(&mut ctx, Some(first), rest, &arrived);
         association.give_up_due(&mut ctx);
         if !was_established && association.was_established() {
@@ -112,21 +113,21 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// What an association that is no more has left to be sent.
+    /// Transmits the next packet that belongs to no existing association.
     #[cold]
     fn transmit_final_packet(&mut self, out: &mut SendBatch) -> bool {
         let Some(packet) = self.final_packets.pop_front() else { return false };
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // Nothing follows it that must not overtake it.
+        // The packet has a lane of its own, because later packets may overtake it.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());
         true
     }
 
-    /// A batch of several packets, or of some that need have no checksum.
+    /// Handles a batch that has several packets, or whose packets may lack a checksum.
     #[inline(never)]
     fn handle_each(&mut self, now: Instant, batch: &RecvBatch) {
         for packet in batch.packets() {
@@ -134,10 +135,10 @@ impl Endpoint {
         }
     }
 
-    /// Takes in a packet on the slow path, `view` if it is one of SCTP with the right checksum.
+    /// Handles a packet on the slow path. `view` is `None` if it is not an SCTP packet with a valid checksum.
     #[inline(never)]
     fn handle_on_slow_path(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
-        // RFC 9260 §6.8: a packet with a wrong checksum never was.
+        // RFC 9260 §6.8: a packet with a wrong checksum is ignored.
         let Some(view) = view else {
             return self.discard(true);
         };
@@ -148,7 +149,8 @@ impl Endpoint {
         }
     }
 
-    /// It came from a group, or from nowhere, or was sent to a group. (What a host was sent to may not be known.)
+    /// Returns whether the packet has a non-unicast source or target address. The target may be unspecified if it is not
+    /// known.
     fn is_of_group(&self, packet: &Packet<'_>) -> bool {
         let target = packet.target.ip();
         let group = !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified();
@@ -161,7 +163,7 @@ impl Endpoint {
         self.totals.unreadable += u64::from(unreadable);
     }
 
-    /// Takes in a packet that begins with `first`, whatever it is; `chunks` come behind it.
+    /// Handles a packet that begins with the chunk `first`; `chunks` are those after it.
     fn take_any(
         &mut self,
         now: Instant,
@@ -171,12 +173,12 @@ impl Endpoint {
         chunks: Chunks<'_>,
     ) {
         match first.kind {
-            // RFC 9260 §8.4 1: nobody sets up associations with a group, or by way of one.
+            // RFC 9260 §8.4 1: no association is set up with a non-unicast address.
             wire::Init::KIND | CookieEcho::KIND | Auth::KIND if self.is_of_group(packet) => {
                 self.totals.discarded += 1;
             }
             wire::Init::KIND => {
-                // RFC 9260 §8.5.1 A: an INIT is alone, and its packet has tag 0.
+                // RFC 9260 §8.5.1 A: an INIT is the only chunk of its packet, which has tag 0.
                 match Chunk::parse(first) {
                     Ok(Chunk::Init(init)) if view.header.tag == 0 && chunks.is_empty() => {
                         self.on_init(now, packet, view.header, &init);
@@ -188,11 +190,11 @@ impl Endpoint {
                 let echo = CookieEcho { cookie: first.value };
                 self.on_cookie_echo(now, packet, view.header, echo, chunks, None);
             }
-            // RFC 4895 §6.3: an authenticated COOKIE ECHO, perhaps for an association that does not exist.
+            // RFC 4895 §6.3: an authenticated COOKIE ECHO may belong to an association that does not exist yet.
             Auth::KIND if out_of_the_blue::leads_cookie_echo(chunks) => {
                 self.on_signed_cookie_echo(now, packet, view.header, first, chunks);
             }
-            // RFC 9260 §8.5.1 A: nothing else has tag 0.
+            // RFC 9260 §8.5.1 A: no other packet has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
                 Some(slot) => self.on_own_tag(now, slot, packet, view, first, chunks),
@@ -202,7 +204,7 @@ impl Endpoint {
     }
 }
 
-/// An ABORT is among them.
+/// Returns whether an ABORT is among the chunks.
 #[cold]
 fn has_abort(chunks: Chunks<'_>) -> bool {
     chunks.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_)))
@@ -213,7 +215,7 @@ impl Engine for Endpoint {
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
         let view = if self.unsummed {
-            // RFC 9653 §5.3: whose packets may come without a checksum says the association's own configuration.
+            // RFC 9653 §5.3: the association's own configuration decides whether its packets may come without a checksum.
             checksum::read(packet.payload, |tag| {
                 let association = self.demux.by_tag(tag).and_then(|slot| self.alive(slot));
                 association
@@ -254,8 +256,8 @@ impl Engine for Endpoint {
         let Some(header) = wire::Header::parse(quoted) else {
             return;
         };
-        // RFC 9260 §10: the quote is of a packet of ours: its ports are the other way round.
-        // Which of them it is about they know by the tag.
+        // RFC 9260 §10: the quoted packet is ours, so its ports are swapped. Several associations may match;
+        // each checks the tag.
         for slot in self.demux.by_address(icmp.target, header.target_port, header.source_port) {
             self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
         }
@@ -274,7 +276,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Most changes of routes mean nothing to anyone here.
+        // Routes change often without any packet waiting for it; then there is nothing to do.
         if std::mem::take(&mut self.unsent) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));
@@ -328,7 +330,7 @@ impl Engine for Endpoint {
             if let Some(association) = place.association.as_deref_mut() {
                 sent = association.poll_transmit(&mut ctx, out, &mut tag);
                 done = !sent || association.sends_nothing() && !ctx.trace.on;
-                // What waits for its pace has set a timer although nothing was sent.
+                // A paced association may have set a timer although nothing was sent.
                 next = association.timeout_before(place.armed);
             }
             place.queued = !done;

@@ -1,24 +1,22 @@
-//! Local ports of associations that this side begins, chosen at random.
+//! Random choice of local ports for associations that this side begins.
 //!
-//! Who does not see an association's packets should not be able to guess its
-//! ports (RFC 5062, RFC 6056 §2): together with the peer's they are what an
-//! INIT, an ABORT or an ICMP message about it has to name. Ports that were given
-//! out lately are left alone, because the peer may still be ending what used
-//! them (RFC 9260 §9.2).
+//! An attacker who does not see an association's packets should not be able to guess its ports (RFC 5062, RFC 6056 §2). An
+//! INIT, ABORT or ICMP message about the association must contain both ports. Recently used ports are avoided, because the
+//! peer may still be shutting down the association that used them (RFC 9260 §9.2).
 //!
 //! Home of RFC 6056 §3.3.2 (simple port randomization).
 
 use anabranch_base::Rng;
 use std::collections::VecDeque;
 
-/// RFC 6335 §6: dynamic ports.
+/// RFC 6335 §6: the range of dynamic ports.
 const FIRST: u16 = 49_152;
 const COUNT: u16 = u16::MAX - FIRST + 1;
 
-/// Ports that were given out last and are not given out again, unless no others are left.
+/// The number of recently chosen ports that are not chosen again unless no others are left.
 const MAX_RECENT: usize = 1_024;
 
-/// Random choices before all ports are looked at in turn.
+/// The number of random attempts before all ports are tried in turn.
 const TRIES: usize = 16;
 
 /// Chooses ephemeral ports.
@@ -33,7 +31,7 @@ impl Ephemeral {
         Self { rng, recent: VecDeque::new() }
     }
 
-    /// A port that is `free`; `None` when none is.
+    /// Returns a port that is `free`, or `None` if there is none.
     pub(super) fn choose(&mut self, free: impl Fn(u16) -> bool) -> Option<u16> {
         let port = self.draw(free)?;
         if self.recent.len() >= MAX_RECENT {
@@ -50,8 +48,8 @@ impl Ephemeral {
                 return Some(port);
             }
         }
-        // RFC 6056 §3.3.1: nearly all are taken: the next that is free behind a random one. One that was used lately
-        // is better than none.
+        // RFC 6056 §3.3.1: nearly all ports are taken, so take the first free one after a random start. A recently used
+        // port is better than none.
         let first = self.rng.below(u64::from(COUNT)) as u16;
         let all = || (0..COUNT).map(|n| FIRST + (first + n) % COUNT).filter(|&port| free(port));
         all().find(|port| !self.recent.contains(port)).or_else(|| all().next())
@@ -67,7 +65,7 @@ mod tests {
         Ephemeral::new(Rng::new(seed))
     }
 
-    /// No port says anything about the next; the same seed gives the same ports.
+    /// Successive ports are unrelated; the same seed gives the same ports.
     #[test]
     fn ports_are_random() {
         let (mut one, mut same) = (ephemeral(1), ephemeral(1));
@@ -84,7 +82,7 @@ mod tests {
         }
     }
 
-    /// A port is given out again after a thousand others at the earliest.
+    /// A port is not chosen again before about a thousand others.
     #[test]
     fn a_port_rests_after_its_use() {
         let mut ephemeral = ephemeral(2);
@@ -94,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Each port once, to the last one; then none.
+    /// Each port is chosen once; after the last one there is none.
     #[test]
     fn all_ports_can_be_had() {
         let mut ephemeral = ephemeral(3);
@@ -104,7 +102,7 @@ mod tests {
             assert!(taken.insert(port));
         }
         assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), None);
-        // What was given up is found at once, lately used or not.
+        // A released port is found at once, even if it was used recently.
         taken.remove(&60_000);
         assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), Some(60_000));
     }

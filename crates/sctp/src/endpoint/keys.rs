@@ -1,10 +1,7 @@
-//! Endpoint pair shared keys, and what authentication means to packets that
-//! come before their association.
+//! Endpoint pair shared keys, and authentication of packets that arrive before their association exists.
 //!
-//! Keys are for the whole endpoint, and then for every association that begins
-//! later, or for one association. An endpoint begins with those of its
-//! configuration. They are changed at run time; which one is active is said
-//! apart from their values.
+//! Keys belong either to the endpoint, for all associations that begin later, or to one association. An endpoint starts
+//! with the keys of its configuration. They can be changed at run time; selecting the active key is a separate call.
 //!
 //! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
 
@@ -18,8 +15,8 @@ use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
 
 impl Endpoint {
-    /// Adds or replaces the shared key `key`: of one association, or of those
-    /// that begin from now on. Key 0 is the empty one unless it is replaced or the configuration has others.
+    /// Adds or replaces the shared key `key`, of one association or of those that begin from now on. Key 0 is the empty key
+    /// unless it is replaced or the configuration sets other keys.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -48,7 +45,7 @@ impl Endpoint {
         })
     }
 
-    /// Signs with the shared key `key` from now on.
+    /// Makes the shared key `key` the active one: chunks are signed with it from now on.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KeyError, Message};
@@ -71,9 +68,9 @@ impl Endpoint {
         self.change_keys(id, |keys| if keys.activate(key) { Ok(None) } else { Err(KeyError::NoSuchKey) })
     }
 
-    /// Says that the shared key `key`, which is not the active one, will not be asked for again:
-    /// `Event::Key` with `KeyChange::Free` follows as soon as nothing waits or is on its way under it
-    /// (RFC 6458 §8.3.4). What the peer signs with it is still taken.
+    /// Stops using the shared key `key`, which must not be the active one. `Event::Key` with `KeyChange::Free` follows once
+    /// no queued or unacknowledged message uses the key (RFC 6458 §8.3.4). Packets that the peer signs with it are still
+    /// accepted.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -103,7 +100,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Forgets the shared key `key`: what the peer signs with it counts no more.
+    /// Deletes the shared key `key`. Packets that the peer signs with it are no longer accepted.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KeyError};
@@ -128,22 +125,22 @@ impl Endpoint {
         })
     }
 
-    /// The shared key that signs: of one association, or of those that begin from now on; `None` when the association
-    /// does not authenticate (RFC 6458 §8.1.18).
+    /// Returns the active shared key of one association, or of those that begin from now on. Returns `None` if the
+    /// association does not authenticate chunks (RFC 6458 §8.1.18).
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;
         association.extensions().auth().map(|auth| auth.keys().active())
     }
 
-    /// What the peer of an association takes only authenticated (RFC 6458 §8.2.3).
+    /// Returns the chunk types that the peer of an association accepts only if authenticated (RFC 6458 §8.2.3).
     pub(crate) fn peer_auth_chunks(&self, id: AssociationId) -> ChunkSet {
         let association = self.find(id).and_then(|slot| self.slots[slot as usize].association.as_ref());
         let auth = association.and_then(|association| association.extensions().auth());
         auth.map(|auth| auth.signed()).unwrap_or_default()
     }
 
-    /// Changes keys; the change names the one whose value is another now.
+    /// Applies a change to the keys. `change` returns the identifier of the key whose value has changed, if any.
     fn change_keys(
         &mut self,
         id: Option<AssociationId>,
@@ -157,7 +154,7 @@ impl Endpoint {
         association.auth_mut().ok_or(KeyError::NotAuthenticated)?.change_keys(change)
     }
 
-    /// A random number for INIT or INIT ACK; drawn only where it is wanted.
+    /// Returns a random number for an INIT or INIT ACK. It is drawn only if the configuration enables authentication.
     pub(super) fn new_random(&mut self, config: &Config) -> [u8; RANDOM] {
         let mut random = [0; RANDOM];
         if config.auth {
@@ -166,20 +163,20 @@ impl Endpoint {
         random
     }
 
-    /// What an association that this side begins says of authentication.
+    /// Returns the authentication parameters of an association that this side begins.
     pub(super) fn new_auth(&mut self, config: &Config) -> Option<Box<Auth>> {
         let random = self.new_random(config);
         config.auth.then(|| Box::new(Auth::new(Said::ours(config, random), self.keys.clone())))
     }
 
-    /// What both sides have said, as a cookie tells it; without what the peer said it does not count yet.
+    /// Restores the authentication state from a cookie. Without the peer's parameters it is not in effect yet.
     pub(super) fn auth_of(&self, cookie: &Cookie) -> Option<Box<Auth>> {
         let sealed: &SealedAuth = cookie.auth.as_ref()?;
         let config = self.config_at(cookie.local_port);
         Some(Box::new(Auth::new(sealed.ours(config), self.keys.clone())))
     }
 
-    /// A packet with an AUTH in front of a COOKIE ECHO.
+    /// Handles a packet with an AUTH chunk in front of a COOKIE ECHO.
     pub(super) fn on_signed_cookie_echo(
         &mut self,
         now: Instant,
@@ -195,8 +192,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 4895 §6.3: whether a COOKIE ECHO is signed as it should be: by the
-    /// keys of its association, or by those that its cookie tells of.
+    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required, by the keys of its association or by those
+    /// derived from its cookie.
     pub(super) fn cookie_is_authentic(
         &mut self,
         now: Instant,
@@ -205,7 +202,7 @@ impl Endpoint {
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) -> bool {
         let Some(sealed) = &cookie.auth else {
-            // Whoever does not speak of AUTH does not know the chunk either.
+            // A peer that did not offer AUTH cannot send an AUTH chunk either.
             return signature.is_none();
         };
         let Some((auth, behind)) = signature else {

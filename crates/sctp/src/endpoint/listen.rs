@@ -1,7 +1,6 @@
 //! The stateless answer to an INIT.
 //!
-//! Nothing is remembered before the cookie comes back: whatever the INIT said
-//! travels in it.
+//! No state is kept before the cookie comes back: the cookie carries everything that the INIT said.
 //!
 //! Home of RFC 9260 §5.1 (the responder).
 
@@ -23,20 +22,21 @@ use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Header, Init, InitAck, Param, Tsn, packet::HEADER};
 use std::net::{IpAddr, SocketAddr};
 
-/// RFC 9260 §12.2.4.1: an INIT with a forged source draws at most so many times its bytes to whoever has the address
-/// (the bound of RFC 9000 §8.1). What is listed only for the peer's convenience is left out beyond it.
+/// RFC 9260 §12.2.4.1: the answer to an INIT is at most this many times as long as the INIT. This limits amplification
+/// toward the victim of a forged source address (the bound of RFC 9000 §8.1). Optional parameters that would exceed it are
+/// left out.
 pub(crate) const MAX_AMPLIFICATION: usize = 3;
 
-/// RFC 9260 §5.2.6: how much a Cookie Preservative may add.
+/// RFC 9260 §5.2.6: the longest time that a Cookie Preservative may add.
 pub(super) const MAX_PRESERVED: Duration = Duration::from_secs(60);
 
 impl Endpoint {
-    /// An INIT, alone in a packet with tag 0.
+    /// Handles an INIT, which is the only chunk of a packet with tag 0.
     pub(super) fn on_init(&mut self, now: Instant, packet: &Packet<'_>, header: Header, init: &Init<'_>) {
         let config = self.config_at(header.target_port).clone();
         let offer = match read(init, Extensions::of(&config), packet.source.ip()) {
             Ok(offer) => offer,
-            // Somebody else may think otherwise.
+            // The INIT may be meant for another SCTP of this host, which may accept it.
             Err(_) if self.has_neighbour(Some(packet.target.ip()), header.target_port) => {
                 self.totals.discarded += 1;
                 return;
@@ -48,7 +48,7 @@ impl Endpoint {
         };
         let fresh = (self.new_tag(), self.rng.next_u32());
         let local_port = header.target_port;
-        // RFC 9260 §5.1.2: any of its addresses may show that the association exists.
+        // RFC 9260 §5.1.2: any listed address may identify an existing association.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
         let listed = listed.map(|peer| SocketAddr::new(peer, packet.source.port()));
         let pairs = listed.map(|peer| self.demux.pair(peer, header.source_port, local_port));
@@ -65,7 +65,7 @@ impl Endpoint {
                         && tag == association.identity().local_tag()
                         && let Some(auth) = association.extensions().auth()
                     {
-                        // RFC 4895 §6.1: with the tag goes the random number.
+                        // RFC 4895 §6.1: an association that keeps its tag also keeps its random number.
                         random = Some(auth.ours().random);
                     }
                     answer
@@ -76,18 +76,18 @@ impl Endpoint {
             None if self.listeners.contains(&local_port) => Some(Answer::InitAck {
                 tag: fresh.0,
                 tsn: fresh.1,
-                // RFC 9260 §3.3.3: not more than the INIT allows.
+                // RFC 9260 §3.3.3: request no more streams than the INIT allows.
                 outbound: config.streams.min(offer.inbound),
                 inbound: config.inbound_streams(),
                 tie_tags: (0, 0),
             }),
-            // Somebody else may.
+            // Another SCTP of this host may be listening.
             None if self.is_overheard(packet, local_port) => {
                 self.totals.discarded += 1;
                 return;
             }
             None => {
-                // RFC 9260 §8.4: nobody listens: ABORT with the INIT's tag.
+                // RFC 9260 §8.4: no listener, so send an ABORT with the INIT's tag.
                 self.abort_init(packet, header, offer.tag, &[]);
                 return;
             }
@@ -118,7 +118,7 @@ impl Endpoint {
         config: &Config,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MAX_PRESERVED);
-        // RFC 4895 §6.1: whoever asks for it is answered.
+        // RFC 4895 §6.1: answer with authentication parameters if the peer has sent its own.
         let auth = offer.auth.clone().map(|peer| {
             let random = reply.random.unwrap_or_else(|| self.sealer.random(now, reply.tag, offer.tag));
             SealedAuth { random, peer }
@@ -133,7 +133,7 @@ impl Endpoint {
             local_tsn: reply.tsn,
             peer_tsn: offer.tsn,
             window: offer.window,
-            // RFC 9260 §5.1.1: no more streams than the other side takes.
+            // RFC 9260 §5.1.1: use no more streams than the other side accepts.
             outbound: reply.outbound.min(offer.inbound),
             inbound: reply.inbound.min(offer.outbound),
             tie_tags: reply.tie_tags,
@@ -146,7 +146,7 @@ impl Endpoint {
         };
         let sealed = self.sealer.seal(now, &cookie);
         let most = MAX_AMPLIFICATION * packet.payload.len();
-        // RFC 9260 §5.1 B: to where the INIT came from.
+        // RFC 9260 §5.1 B: send the answer to the address that the INIT came from.
         let answer = FinalPacket::answer(packet, header, offer.tag, |bytes| {
             let ack = InitAck(Init {
                 tag: reply.tag,
@@ -158,9 +158,10 @@ impl Endpoint {
             });
             let mut chunk = ack.open(bytes);
             Param::StateCookie(&sealed).emit(&mut chunk);
-            // What the INIT asks for, and no more: who sent it may not be who gets the answer.
+            // Answers only what the INIT asks for, because the source address may be forged.
             let mut ours = Extensions::of(config);
-            // RFC 4895 §6.1: who is willing to authenticate sends RANDOM. A peer aborts that is told of AUTH or ASCONF without.
+            // RFC 4895 §6.1: a side that supports authentication sends RANDOM. A peer aborts if AUTH or ASCONF is announced
+            // without it.
             ours.auth &= said.is_some();
             ours.asconf &= said.is_some();
             let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
@@ -181,7 +182,7 @@ impl Endpoint {
                 room -= listed;
                 write_addresses(&mut chunk, addresses);
             } else {
-                // RFC 9260 §5.1.2: where the packet comes from is an address of ours without being listed.
+                // RFC 9260 §5.1.2: the source address of the packet is implied and need not be listed.
                 for address in addresses.filter(|&address| address != packet.target.ip()) {
                     let size = if address.is_ipv6() { 20 } else { 8 };
                     if size <= room {
@@ -190,14 +191,15 @@ impl Endpoint {
                     }
                 }
             }
-            // RFC 5061 §4.2.7: an INIT ACK lists them, too. To who has listed nothing it says nothing of use: it goes last.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions, too. A peer that sent no list hardly needs it, so it must
+            // fit.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
                 adaptation.emit(&mut chunk);
             }
             for param in &offer.unrecognized {
-                // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
+                // RFC 9260 §3.2.2: unrecognized parameters are returned as long as they fit.
                 let after = HEADER + chunk.length().next_multiple_of(4) + 4 + param.len().next_multiple_of(4);
                 if chunk.length() + param.len() < 1200 && after <= most {
                     Param::Unrecognized(param).emit(&mut chunk);
@@ -208,7 +210,7 @@ impl Endpoint {
         self.send_final(answer);
     }
 
-    /// A cookie that is good and belongs to no association: here it begins.
+    /// Begins the association of a valid cookie that belongs to no existing association.
     pub(super) fn accept(&mut self, now: Instant, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
         if !self.listeners.contains(&cookie.local_port) {
             return None;
@@ -217,7 +219,7 @@ impl Endpoint {
         let target = SocketAddr::new(cookie.init_source, packet.source.port());
         let config = self.config_at(cookie.local_port).clone();
         let mut path = Path::new(&config, target, local.address, local.mtu, now);
-        // RFC 9260 §5.4: the address that the INIT ACK was sent to is known to be the peer's.
+        // RFC 9260 §5.4: the address that the INIT ACK was sent to is confirmed as the peer's.
         path.confirm();
         let slot = self.new_slot();
         let id = self.id_of(slot);
@@ -263,7 +265,7 @@ impl Endpoint {
 
     fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &Refusal) {
         match refusal {
-            // RFC 9260 §3.3.2: an INIT with tag 0 cannot even be answered.
+            // RFC 9260 §3.3.2: an INIT with tag 0 cannot be answered, not even with an ABORT.
             Refusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
             Refusal::InvalidMandatory | Refusal::SmallWindow => {
                 self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);
@@ -280,7 +282,7 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9260 §5.1, §8.4: the ABORT that answers an INIT has its tag, and no T bit.
+    /// RFC 9260 §5.1, §8.4: answers an INIT with an ABORT that has the INIT's tag and no T bit.
     fn abort_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, causes: &[Cause<'_>]) {
         let abort = FinalPacket::answer(packet, header, tag, |bytes| {
             let mut chunk = Abort::default().open(bytes);
@@ -293,21 +295,21 @@ impl Endpoint {
     }
 }
 
-/// Bytes of the parameter that says what runs above.
+/// The length of the adaptation layer indication parameter, bytes.
 const ADAPTATION: usize = 8;
 
-/// What an INIT ACK says of us.
+/// The values of this side in an INIT ACK.
 struct Reply {
     tag: u32,
     tsn: u32,
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number of an association that keeps its tag.
+    /// The random number of an existing association, which keeps its tag.
     random: Option<[u8; RANDOM]>,
 }
 
-/// Bytes of these parameters, each padded.
+/// Returns the length of the parameters that `write` appends, each padded, bytes.
 fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
     let mut bytes = Vec::new();
     let mut chunk = ChunkWriter::open(&mut bytes, InitAck::KIND, 0);
@@ -316,7 +318,7 @@ fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
     chunk.length().next_multiple_of(4) - empty
 }
 
-/// Appends an address parameter as a cause quotes it.
+/// Appends an address parameter in the form that an error cause quotes it.
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {

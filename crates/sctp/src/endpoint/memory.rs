@@ -1,8 +1,8 @@
-//! What an endpoint keeps for its peers, in bytes: what a flood could fill.
+//! The number of bytes that an endpoint holds for its peers, which a flood could increase.
 //!
-//! Every field of the endpoint is named here, so that one that is added has to say what it weighs.
+//! Every field of the endpoint is listed here, so that a new field has to be classified, too.
 //!
-//! RFC 9260 §5.1.3, §12.2.4: an INIT leaves nothing behind at the side that is asked.
+//! RFC 9260 §5.1.3, §12.2.4: an INIT leaves no state at the responder.
 
 use super::Endpoint;
 use super::demux::Pair;
@@ -15,9 +15,9 @@ use anabranch_base::Instant;
 use std::mem::size_of;
 
 impl Endpoint {
-    /// Bytes that are kept on account of peers: associations (of each the part that has a fixed size, not its
-    /// buffers), what finds them, cookies that were used, packets and events that wait. Settings do not count. It
-    /// looks at every place for an association.
+    /// Returns the number of bytes held for peers: associations, demultiplexer entries, used cookies, and queued packets
+    /// and events. Associations count with their fixed size, without their buffers. Settings do not count. The call visits
+    /// every slot.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};
@@ -29,7 +29,7 @@ impl Endpoint {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let Self {
-            // Of the application or of fixed size.
+            // Owned by the application, or of fixed size.
             config: _,
             addresses: _,
             locals: _,
@@ -49,7 +49,7 @@ impl Endpoint {
             unsent: _,
             shard: _,
             neighbours: _,
-            // Of peers.
+            // Held for peers.
             used_cookies,
             admission,
             ports,

@@ -1,8 +1,7 @@
-//! The host's SCTP instance: its addresses, local ports and listeners, and
-//! what all its associations share.
+//! The host's SCTP instance: its addresses, local ports and listeners, and the state that all its associations share.
 //!
-//! `api`, `streams` and `status` are what the application may ask of it, `engine` what the network and
-//! the clock tell it, `slots` where the associations are.
+//! `api`, `streams` and `status` hold the calls of the application. `engine` handles packets and timeouts. `slots` stores
+//! the associations.
 
 mod addresses;
 mod admission;
@@ -49,7 +48,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use used_cookies::UsedCookies;
 
-/// A host's SCTP instance (see the crate's documentation).
+/// A host's SCTP instance; see the crate documentation.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<Config>,
@@ -59,22 +58,22 @@ pub struct Endpoint {
     locals: Vec<Local>,
     rng: Rng,
     sealer: Sealer,
-    /// Endpoint pair shared keys that new associations begin with.
+    /// Endpoint pair shared keys that new associations start with.
     keys: SharedKeys,
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
     admission: Admission,
-    /// Listening ports with settings of their own.
+    /// The configurations of listening ports that have their own.
     tuned: BTreeMap<u16, Arc<Config>>,
-    /// Local ports with the number of associations on them.
+    /// The number of associations on each local port.
     ports: BTreeMap<u16, u32>,
     ephemeral: Ephemeral,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
     pub(crate) demux: Demux,
-    /// Associations that may have something to send.
+    /// Slots of associations that may have packets to send.
     pub(crate) ready: VecDeque<u32>,
-    /// Deadlines, some of them outdated: a slot knows which one counts.
+    /// Deadlines with their slots. Some are outdated: the slot's `armed` is the one that counts.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
     final_packets: VecDeque<FinalPacket>,
@@ -83,24 +82,24 @@ pub struct Endpoint {
     totals: Totals,
     path_changes: Vec<PathChange>,
     interruptions: Vec<Interruption>,
-    /// A configuration that is in use takes packets without a checksum.
+    /// At least one configuration in use accepts packets without a checksum.
     unsummed: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
-    /// Whether a peer that restarts on a listening port gets a new association.
+    /// Whether the restart of a peer on a listening port begins a new association.
     replaces_restarted: bool,
-    /// An association has packets that could not be sent, and waits for the host's routes to change.
+    /// An association has packets that it could not send. It waits for the host's routes to change.
     unsent: bool,
-    /// Which of several endpoints this is, and what the others have to know.
+    /// Which of several endpoints this is.
     shard: Shard,
     claims: VecDeque<Claim>,
     neighbours: Option<Arc<dyn Neighbours>>,
 }
 
 impl Endpoint {
-    /// An endpoint on `addresses` (ports: the UDP encapsulation port, or 0).
-    /// All randomness comes from `rng`: `Rng::from_os()`, or in tests a seed. Who carries packets over DTLS, or any
-    /// other channel of datagrams, takes [`over_datagrams`](Self::over_datagrams).
+    /// Creates an endpoint on `addresses`; their ports are the UDP encapsulation port, or 0. All randomness comes from
+    /// `rng`: `Rng::from_os()`, or a seeded one in tests. To run over DTLS or any other channel of datagrams, use
+    /// [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -116,7 +115,8 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
-        // A seed's first number was the first port once; its tags and TSNs stay what they are.
+        // The first number of a seed used to be the first port. It is still drawn, so that tags and TSNs stay the same for
+        // a seed.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let unsummed = config.zero_checksum;
@@ -157,9 +157,8 @@ impl Endpoint {
         }
     }
 
-    /// Tells the largest IP packet that the interface of a local address takes
-    /// (1500 until told; 65,535 at most). Counts for associations that begin
-    /// later.
+    /// Sets the size of the largest IP packet that the interface of a local address takes, bytes. It is 1500 until set, and
+    /// at most 65,535. The setting applies to associations that begin later.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -179,19 +178,19 @@ impl Endpoint {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The local addresses.
+    /// Returns the local addresses.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Accepts associations on `port`: each becomes an `Event::Accepted`.
+    /// Accepts associations on `port`; each is reported as an `Event::Accepted`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, ListenError};
@@ -211,16 +210,16 @@ impl Endpoint {
         if self.listeners.insert(port) { Ok(()) } else { Err(ListenError::InUse) }
     }
 
-    /// Accepts no more associations on `port`; the present ones go on.
+    /// Stops accepting associations on `port`; existing ones continue.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
         self.tuned.remove(&port);
         self.admission.close(port);
     }
 
-    /// Whether a peer that restarts (RFC 9260 §5.2.4 A) and asks for a port that is listened on gets a new association. The
-    /// one before then ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted), and
-    /// [`Event::Accepted`] follows. Otherwise, as by default, the association goes on under its id
+    /// Sets what happens when a peer restarts (RFC 9260 §5.2.4 A) an association on a listening port. If `replace` is true,
+    /// the old association ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted) and a new one begins
+    /// with [`Event::Accepted`]. If it is false, the default, the association continues under its id
     /// ([`Event::Restarted`]).
     ///
     /// ```
@@ -232,7 +231,7 @@ impl Endpoint {
         self.replaces_restarted = replace;
     }
 
-    /// What an association borrows for a call, and the slots beside it.
+    /// Returns the state that an association borrows for a call, together with the slots.
     pub(crate) fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
         let ctx = Ctx {
             now,

@@ -1,4 +1,4 @@
-//! Packets that belong to no association, and tags that are not ours.
+//! Packets out of the blue, and packets with a tag that is not the local one.
 //!
 //! Home of RFC 9260 §8.4 and §8.5.1.
 
@@ -19,12 +19,12 @@ use anabranch_wire::sctp::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// The next chunk is a COOKIE ECHO.
+/// Returns whether the next chunk is a COOKIE ECHO.
 pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
     matches!(chunks.next_raw(), Some(Ok(raw)) if raw.kind == CookieEcho::KIND)
 }
 
-/// By what the association of a cookie can be found.
+/// Returns the keys under which the association of a cookie may be stored.
 fn pairs_of<'a>(
     demux: &'a Demux,
     cookie: &'a Cookie,
@@ -38,16 +38,16 @@ fn pairs_of<'a>(
 }
 
 impl Endpoint {
-    /// Another SCTP of this host is meant, or may be: without UDP each of them hears every packet, and, sent to an address
-    /// of the host, it hears what it has sent itself, too. Who has the port is asked where that can be told. On loopback,
-    /// where sender and target are one, nobody answers for others in any case.
+    /// Returns whether the packet is, or may be, meant for another SCTP of this host. Without UDP every SCTP of the host
+    /// receives each packet, and also its own packets to a local address. The owner of the port is asked where that is
+    /// possible. On loopback with equal source and target address, no SCTP answers for others in any case.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
             || self.has_neighbour(Some(target.ip()), port)
     }
 
-    /// A packet whose tag is no association's own.
+    /// Handles a packet whose tag is not the local tag of any association.
     pub(super) fn on_out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         let header = view.header;
         let pair = self.demux.pair(packet.source, header.source_port, header.target_port);
@@ -64,9 +64,8 @@ impl Endpoint {
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: the association exists, the tag is another: only ABORT
-    /// and SHUTDOWN COMPLETE may reflect the peer's, and SHUTDOWN ACK is
-    /// answered while the handshake is under way.
+    /// RFC 9260 §8.5.1: handles a packet of an existing association that has another tag than the local one. Only ABORT and
+    /// SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the handshake.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;
@@ -77,11 +76,12 @@ impl Endpoint {
             matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))
         });
         match first {
-            // RFC 5061 §5.3.1: the peer does not know the address any more; this side has not heard yet.
+            // RFC 5061 §5.3.1: the peer has already removed this address, but its answer has not arrived yet.
             Some(Chunk::Abort(_)) if association.is_leaving(now, packet.target.ip()) => {
                 self.totals.discarded += 1
             }
-            // RFC 4895 §6.3: one that counts only authenticated cannot come from who has lost the keys.
+            // RFC 4895 §6.3: a peer that has lost its keys cannot send an authenticated ABORT, so an unauthenticated one is
+            // dropped.
             Some(Chunk::Abort(_)) if association.extensions().guards(Abort::KIND) => {
                 self.totals.discarded += 1
             }
@@ -91,16 +91,16 @@ impl Endpoint {
             Some(Chunk::ShutdownComplete(complete)) if complete.reflected && reflected => {
                 self.with(now, slot, |association, ctx| association.on_shutdown_complete(ctx));
             }
-            // RFC 9260 §8.5.1 E: as if there were no association.
+            // RFC 9260 §8.5.1 E: answer as if there were no association.
             Some(Chunk::ShutdownAck(_)) if opening => self.out_of_the_blue(now, packet, view),
             _ => self.totals.discarded += 1,
         }
     }
 
-    /// RFC 9260 §8.4.
+    /// RFC 9260 §8.4: handles a packet that belongs to no association.
     fn out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         self.totals.discarded += 1;
-        // 1: only between unicast addresses. Ours: and not for others.
+        // 1: both addresses must be unicast, and the port must not belong to another SCTP of this host.
         let (source, target) = (packet.source.ip(), packet.target.ip());
         let groups = self.has_addresses && !(is_unicast(source) && is_unicast(target));
         if groups || self.is_overheard(packet, view.header.target_port) {
@@ -118,10 +118,10 @@ impl Endpoint {
         if abort {
             self.withdraw(now, view.header);
         }
-        // 2, 6, 7: never answer what would only be answered in turn. 5 comes before 6 and 7: a SHUTDOWN ACK has its answer,
-        // whatever stands beside it.
+        // 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. 5 precedes 6 and 7: a SHUTDOWN ACK is
+        // answered, whatever other chunks the packet has.
         let silent = abort || silent && !shutdown_ack;
-        // A packet without a readable chunk is not worth an answer.
+        // A packet without a complete chunk header is not answered.
         if silent || view.body().len() < 4 {
             return;
         }
@@ -137,7 +137,7 @@ impl Endpoint {
         self.send_final(answer);
     }
 
-    /// RFC 9260 §5.1.5, §5.2.4: a packet that begins with a COOKIE ECHO.
+    /// RFC 9260 §5.1.5, §5.2.4: handles a packet that begins with a COOKIE ECHO.
     pub(super) fn on_cookie_echo(
         &mut self,
         now: Instant,
@@ -147,7 +147,8 @@ impl Endpoint {
         rest: Chunks<'_>,
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) {
-        // RFC 9260 §5.1.5, 1 to 3: signed by us, for these ports and this tag. The INIT may have come to another address.
+        // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for these ports and this tag. The INIT may have arrived
+        // at another local address.
         let here = packet.target.ip();
         let others = self.locals.iter().map(|local| local.address.ip()).filter(|&local| local != here);
         let locals: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
@@ -180,7 +181,7 @@ impl Endpoint {
             return;
         }
         let slot = match slot {
-            // RFC 9260 §5.2.4 A: the association is treated as if an ABORT had come, followed by a new COOKIE ECHO.
+            // RFC 9260 §5.2.4 A: treat the association as if an ABORT had come, followed by a new COOKIE ECHO.
             Some(slot) if self.is_replaced_by(slot, &cookie) => {
                 self.with(now, slot, |association, ctx| association.close(ctx, CloseReason::PeerRestarted));
                 None
@@ -200,48 +201,48 @@ impl Endpoint {
                     self.pass(now, slot, packet, rest, authenticated);
                 }
             }
-            // Its association has come and gone. To a late copy the ABORT means nothing; a peer
-            // that never had the COOKIE ACK learns from it.
+            // The association of this cookie has already ended. The ABORT has no effect on a delayed copy, and informs a
+            // peer that never received the COOKIE ACK.
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: for an association that another endpoint has, its own tags would be there.
+            // RFC 9260 §5.2.4: another endpoint has the association, and the cookie would carry a tag of that endpoint.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.is_to_be_asked(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
-                // The listener is gone: nobody wants it any more.
+                // The port no longer listens.
                 None => self.refuse_cookie(packet, header, &cookie),
             },
         }
     }
 
-    /// The peer of an association has restarted, and gets a new one.
+    /// Returns whether the cookie restarts this association, and the endpoint replaces restarted associations.
     fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
         self.replaces_restarted
             && self.listeners.contains(&cookie.local_port)
             && self.alive(slot).is_some_and(|association| association.is_restarted_by(cookie))
     }
 
-    /// A good cookie that no association comes of: ABORT.
+    /// Answers a valid cookie that begins no association with an ABORT.
     fn refuse_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
         let abort =
             FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| Abort::default().emit(bytes));
         self.send_final(abort);
     }
 
-    /// The live association that a cookie speaks of.
+    /// Returns the slot of the existing association that a cookie belongs to.
     fn slot_of(&self, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
         let mut slots = pairs_of(&self.demux, cookie, packet).filter_map(|pair| self.demux.by_pair(pair));
         slots.find(|&slot| self.alive(slot).is_some())
     }
 
-    /// Another endpoint behind our port has the association that a cookie speaks of.
+    /// Returns whether another endpoint behind the port has the association that a cookie belongs to.
     fn is_known_elsewhere(&self, cookie: &Cookie, packet: &Packet<'_>) -> bool {
         pairs_of(&self.demux, cookie, packet).any(|pair| self.is_anothers(pair))
     }
 
-    /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds (rounded up, §3.3.10.3).
+    /// RFC 9260 §5.1.5 step 4: sends an ERROR with Stale Cookie. The staleness is in microseconds, rounded up (§3.3.10.3).
     fn send_stale_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
         let micros = over.as_nanos().div_ceil(1000).min(u128::from(u32::MAX)) as u32;
         let error = FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| {
@@ -254,7 +255,7 @@ impl Endpoint {
 
     /// Queues a packet that belongs to no association.
     pub(super) fn send_final(&mut self, packet: FinalPacket) {
-        /// More than this wait only when nobody polls: a flood is not answered in full.
+        /// The maximum number of queued packets. It limits the answers to a flood, and is reached only when nobody polls.
         const MAX_WAITING: usize = 1024;
         if self.final_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;
@@ -262,7 +263,7 @@ impl Endpoint {
         }
     }
 
-    /// Hands chunks to an association.
+    /// Passes the chunks after a COOKIE ECHO to an association.
     pub(super) fn pass(
         &mut self,
         now: Instant,

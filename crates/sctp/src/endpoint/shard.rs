@@ -1,12 +1,11 @@
-//! One of several endpoints behind the same addresses and port: a thread each.
+//! Several endpoints behind the same addresses and port, one per thread.
 //!
-//! Which of them an association belongs to is written in its local
-//! verification tag, which stands in every packet of the peer from its COOKIE
-//! ECHO on, whatever address or UDP port it comes from and goes to. A hash of
-//! addresses would lose an association that is multi-homed, or whose NAT
-//! forgets it. What else must be found, an INIT or an ABORT that reflects the
-//! peer's tag, is found by addresses and ports: which of those are whose, the
-//! endpoints tell by their [`Claim`]s, and learn from their [`Neighbours`].
+//! The local verification tag of an association encodes the endpoint (shard) that owns it. Every packet of the peer from
+//! its COOKIE ECHO on carries this tag, whatever address or UDP port it comes from and goes to. A hash of addresses would
+//! not find an association that is multi-homed, or whose NAT mapping has changed.
+//!
+//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint publishes
+//! the addresses and ports that it owns as [`Claim`]s, and looks up those of others through [`Neighbours`].
 //!
 //! Home of RFC 9260 §5.3.1 as far as tags are not random.
 
@@ -16,33 +15,33 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Which endpoint of how many.
+/// The index of an endpoint, and the number of endpoints that share the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,
     count: u32,
 }
 
-/// An endpoint has an association with an address and ports of the peer, or has it no more.
+/// A notice that an endpoint has gained or lost the association with an address and ports of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
-    /// The address.
+    /// The peer's address.
     pub peer: IpAddr,
     /// The peer's SCTP port.
     pub peer_port: u16,
-    /// Our SCTP port.
+    /// The local SCTP port.
     pub local_port: u16,
-    /// It has it.
+    /// True if the endpoint has gained the association, false if it has lost it.
     pub held: bool,
 }
 
-/// What an endpoint may ask of the others behind its port.
+/// Queries to the other endpoints that share the port.
 pub trait Neighbours: Send + Sync + fmt::Debug {
-    /// Another one than `shard` has the association of these ports with an address of the peer.
+    /// Returns whether an endpoint other than `shard` has the association of these ports with this address of the peer.
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
-    /// Another SCTP of this host has our port at this address, or, without one, at any of ours: what comes there is
-    /// not this endpoint's to answer, and the port not its to choose.
+    /// Returns whether another SCTP of this host uses the port at this local address, or at any if there is no `address`.
+    /// This endpoint then neither answers packets to the port nor chooses it for an association.
     fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
         let _ = (address, port);
         false
@@ -50,39 +49,39 @@ pub trait Neighbours: Send + Sync + fmt::Debug {
 }
 
 impl Shard {
-    /// So many at most: a tag keeps 26 random bits then, and 28 where there are 16.
+    /// The maximum number of shards. A tag then keeps 26 random bits; with 16 shards it keeps 28.
     pub const MAX: u32 = 64;
 
-    /// Endpoint `index`, from 0, of `count`; `None` where there is no such one, or there are too many.
+    /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too large.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count && count <= Self::MAX).then_some(Self { index, count })
     }
 
-    /// Which endpoint it is.
+    /// Returns the index of this shard.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How many there are.
+    /// Returns the number of shards.
     #[must_use]
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// The endpoint of `count` that a packet with this verification tag is for.
+    /// Returns the index of the shard, of `count`, that a packet with this verification tag belongs to.
     #[must_use]
     pub fn of_tag(tag: u32, count: u32) -> u32 {
         tag % count.max(1)
     }
 
-    /// The port is this endpoint's to choose.
+    /// Returns whether this shard may choose the port as an ephemeral port.
     pub(super) fn owns_port(self, port: u16) -> bool {
         u32::from(port) % self.count == self.index
     }
 
-    /// The tag of this endpoint next to `tag`; `None` at the very end of the numbers.
+    /// Returns the tag of this shard that is closest to `tag` in its block of `count` tags; `None` on overflow.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
     }
@@ -95,10 +94,9 @@ impl Default for Shard {
 }
 
 impl Endpoint {
-    /// Makes this one of several endpoints behind the same addresses, before
-    /// the first association: its local tags, and the local ports that it
-    /// chooses, are its own among them. A local port that the application
-    /// chooses must be, too.
+    /// Makes this one of several endpoints behind the same addresses. Call it before the first association. The endpoint
+    /// then chooses only local tags and local ports that belong to its shard. A local port that the application chooses
+    /// must belong to the shard, too.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Rng, SendBatch};
@@ -130,34 +128,35 @@ impl Endpoint {
         self.neighbours = Some(neighbours);
     }
 
-    /// Which of several endpoints this is.
+    /// Returns the shard of this endpoint.
     #[must_use]
     pub fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// What the other endpoints have to know, next after the last; always `None` where this is the only one.
+    /// Returns the next claim that the other endpoints have to know of. Always `None` if there is only one shard.
     pub fn poll_claim(&mut self) -> Option<Claim> {
         self.claims.pop_front()
     }
 
-    /// RFC 9260 §5.3.1: random, not 0, and nobody else's.
+    /// RFC 9260 §5.3.1: returns a random tag that is not 0 and not in use.
     pub(super) fn new_tag(&mut self) -> u32 {
         loop {
             let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
-            // Nor one whose cookie has been used up: the new one would be taken for its late copy.
+            // Excludes tags of used cookies: a new association with such a tag would be taken for a delayed copy of the old
+            // one.
             if tag != 0 && !self.demux.has_tag(tag) && !self.used_cookies.has(tag) {
                 return tag;
             }
         }
     }
 
-    /// Another SCTP of this host has the port.
+    /// Returns whether another SCTP of this host uses the port.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
         self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
     }
 
-    /// Another endpoint has the association.
+    /// Returns whether another endpoint has the association.
     pub(super) fn is_anothers(&self, pair: Pair) -> bool {
         let Pair { peer, peer_port, local_port, .. } = pair;
         let others = self.neighbours.as_ref();
@@ -181,7 +180,7 @@ mod tests {
     use anabranch_wire::sctp::{ShutdownAck, packet};
     use std::net::SocketAddr;
 
-    /// All of a certain address is another's.
+    /// Claims all associations with a certain address for another endpoint.
     #[derive(Debug)]
     struct Theirs(IpAddr);
 
@@ -206,7 +205,7 @@ mod tests {
                 let mut endpoint = endpoint(shard);
                 let tags: Vec<u32> = (0..2000).map(|_| endpoint.new_tag()).collect();
                 assert!(tags.iter().all(|&tag| tag != 0 && Shard::of_tag(tag, count) == index));
-                // The upper bits are as random as they were.
+                // The upper bits stay fully random.
                 for bit in 8..32 {
                     let ones = tags.iter().filter(|&&tag| tag >> bit & 1 == 1).count();
                     assert!((850..1150).contains(&ones), "bit {bit} of {count}: {ones}");
@@ -236,7 +235,7 @@ mod tests {
         alone.associate(Instant::ZERO, ask).expect("begun");
         assert_eq!(alone.poll_claim(), None);
     }
-    /// RFC 9260 §8.5 and §8.4: nothing is answered that belongs to an association, wherever that is.
+    /// RFC 9260 §8.5 and §8.4: a packet of an association is not answered, even if another endpoint has the association.
     #[test]
     fn what_is_a_neighbours_is_not_out_of_the_blue() {
         let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));

@@ -1,5 +1,5 @@
-//! The places of associations, and what is derived from each: its entries in
-//! the demultiplexer, its deadline, its turn to send.
+//! Slots that hold the associations, and the state derived from each: its entries in the demultiplexer, its deadline, its
+//! position in the send queue.
 
 use super::demux::Pair;
 use super::{AssociationId, Endpoint, listen};
@@ -7,19 +7,19 @@ use crate::association::{Association, Ctx};
 use anabranch_base::Instant;
 use std::cmp::Reverse;
 
-/// A place for an association.
+/// A slot for an association.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(super) generation: u32,
     pub(crate) association: Option<Box<Association>>,
-    /// It is in `ready`.
+    /// Whether the slot is in `ready`.
     pub(crate) queued: bool,
-    /// The deadline in the heap that counts.
+    /// The deadline in the heap that is in effect.
     pub(crate) armed: Instant,
-    /// What the demultiplexer knows of it.
+    /// The local tag under which the demultiplexer knows the association.
     pub(super) tag: Option<u32>,
     pub(super) pairs: Vec<Pair>,
-    /// The count of address changes that `pairs` takes account of.
+    /// The value of the path set's change counter when `pairs` was last updated.
     pub(super) changes: u32,
 }
 
@@ -33,7 +33,7 @@ impl Endpoint {
         (slot.generation == id.generation && slot.association.is_some()).then_some(id.slot)
     }
 
-    /// It was an association once.
+    /// Returns whether this id once named an association.
     pub(super) fn is_past(&self, id: AssociationId) -> bool {
         self.slots
             .get(id.slot as usize)
@@ -44,7 +44,7 @@ impl Endpoint {
         self.find(id).and_then(|slot| self.slots[slot as usize].association.as_deref())
     }
 
-    /// The association in a slot that has not ended.
+    /// Returns the association in a slot, unless it has ended.
     pub(super) fn alive(&self, slot: u32) -> Option<&Association> {
         let association = self.slots.get(slot as usize)?.association.as_deref()?;
         (!association.is_closed()).then_some(association)
@@ -66,7 +66,7 @@ impl Endpoint {
         (self.slots.len() - 1) as u32
     }
 
-    /// Lets an association change, then takes note of what follows.
+    /// Runs `change` on an association, then updates the state derived from it.
     pub(super) fn with<R>(
         &mut self,
         now: Instant,
@@ -86,8 +86,8 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Keeps what is derived from an association in step with it: its place in
-    /// the demultiplexer, its deadline, its turn to send.
+    /// Updates the state derived from an association: its entries in the demultiplexer, its deadline, its position in the
+    /// send queue.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, slot: u32) {
         let Some(place) = self.slots.get_mut(slot as usize) else {
@@ -121,25 +121,25 @@ impl Endpoint {
         let Some(association) = &mut place.association else {
             return;
         };
-        // A later deadline is found out when the earlier one comes.
+        // A later deadline needs no entry now: it is found when the earlier one expires.
         if let Some(next) = association.timeout_before(place.armed) {
             self.arm_at(slot, next);
         }
     }
 
-    /// Rare: most packets only move deadlines further away.
+    /// Called rarely, because most packets only move deadlines further away.
     #[cold]
     pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;
         self.deadlines.push(Reverse((next, slot)));
-        // What associations that come and go leave behind would lie here until its time comes.
+        // Removes outdated entries, which short-lived associations would otherwise leave here until their time comes.
         if self.deadlines.len() > MAX_OUTDATED + 2 * self.slots.len() {
             let slots = &self.slots;
             self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].armed == *at);
         }
     }
 
-    /// Enters tag, addresses and port of an association.
+    /// Registers the tag, addresses and port of an association.
     #[cold]
     pub(super) fn index(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -161,7 +161,7 @@ impl Endpoint {
         }
         place.changes = association.paths().changes();
         let present = association.paths().iter().filter(|path| !path.is_removed());
-        // Mostly it is one, of very many associations.
+        // Usually there is one path, and there may be very many associations, so this allocates no more than needed.
         let mut pairs = Vec::with_capacity(association.paths().len());
         pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
         let before = std::mem::take(&mut place.pairs);
@@ -178,8 +178,7 @@ impl Endpoint {
         self.slots[slot as usize].pairs = pairs;
     }
 
-    /// An association has ended: nobody finds it any more. It is forgotten
-    /// when everything has been read.
+    /// Removes an ended association from the demultiplexer. It is forgotten once everything has been read.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -220,5 +219,5 @@ impl Endpoint {
     }
 }
 
-/// Outdated deadlines that may stand beside those that count.
+/// The number of outdated deadlines that may stay in the heap.
 const MAX_OUTDATED: usize = 1024;

@@ -1,8 +1,8 @@
-//! An association without a handshake: both INIT chunks travel with the signalling that sets up the channel.
+//! An association without a handshake: the signalling that sets up the channel carries both INIT chunks.
 //!
-//! Home of draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). Its attribute of SDP, `sctp-init`, is the
-//! application's; the chunk in it is made and read here. Only for channels in which nobody can be who he is not, such as
-//! DTLS: the cookie, which shows that the peer is where it says, is left out.
+//! Home of draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP attribute
+//! `sctp-init`; this module makes and reads the chunk in it. Use it only over channels that authenticate the peer, such as
+//! DTLS, because there is no cookie that proves the peer's address.
 
 use super::datagrams::NOWHERE;
 use super::{Associate, AssociationId, Endpoint};
@@ -14,13 +14,13 @@ use anabranch_base::Instant;
 use anabranch_wire::sctp::{Chunk, Chunks, Init, Param, Tsn};
 use std::sync::Arc;
 
-/// No INIT that has a use here is larger; what comes by signalling is not to be trusted.
+/// The largest INIT chunk accepted, bytes. No useful one is larger, and signalling is not trusted.
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {
-    /// An INIT chunk for the signalling to carry: a tag and an initial TSN of this endpoint, its window, streams and
-    /// extensions. Nothing is remembered of it, and no timer runs: it comes back with
-    /// [`associate_by_init`](Self::associate_by_init).
+    /// Makes an INIT chunk for the signalling to carry. It holds a tag, an initial TSN, the window, streams and extensions
+    /// of this endpoint. The endpoint keeps no state for it and starts no timer; the caller passes it to
+    /// [`associate_by_init`](Self::associate_by_init) later.
     ///
     /// ```
     /// # use anabranch_base::Rng;
@@ -52,8 +52,8 @@ impl Endpoint {
         bytes
     }
 
-    /// Begins an association that is established at once: by the chunk that [`init_chunk`](Self::init_chunk) of this side
-    /// has made, and that of the peer. Both sides call it, as soon as the channel is up. `Event::Established` follows.
+    /// Begins an association that is established at once, from the local chunk made by [`init_chunk`](Self::init_chunk) and
+    /// the peer's chunk. Both sides call this as soon as the channel is up. `Event::Established` follows.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng};
@@ -61,7 +61,7 @@ impl Endpoint {
     ///
     /// let mut endpoint = || Endpoint::over_datagrams(1200, Rng::from_os().expect("randomness"));
     /// let (mut a, mut b) = (endpoint(), endpoint());
-    /// // By SDP, or whatever sets up the channel.
+    /// // Exchanged by SDP, or whatever signalling sets up the channel.
     /// let (offer, answer) = (a.init_chunk(), b.init_chunk());
     /// let ask = Associate { local_port: Some(5000), ..Associate::to_port(5000) };
     /// a.associate_by_init(Instant::ZERO, ask.clone(), &offer, &answer)?;
@@ -71,7 +71,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`SnapError`]; there is no association.
+    /// [`SnapError`]; no association is begun.
     pub fn associate_by_init(
         &mut self,
         now: Instant,
@@ -89,7 +89,7 @@ impl Endpoint {
         if self.demux.has_tag(local.tag) {
             return Err(SnapError::TagInUse);
         }
-        // What the peer was told counts, were the configuration another one by now.
+        // The extensions sent to the peer count, even if the configuration has changed since.
         let said = ours.and(local.extensions);
         config.partial_reliability = said.partial_reliability;
         config.interleaving = said.interleaving;
@@ -98,7 +98,7 @@ impl Endpoint {
         config.nr_sack = said.nr_sack;
         config.inbound = Some(local.inbound);
         let ask = Associate { streams: Some(local.outbound), ..ask };
-        // Whose ports name it in traces: both must say the same.
+        // Traces name the association by the initiator's port, so both sides must choose the same initiator.
         let initiator = local.tag > peer.tag;
         let told = Some((local.tag, local.tsn, initiator));
         let slot = self.add_association(now, &ask, Arc::new(config), told)?;
@@ -107,19 +107,20 @@ impl Endpoint {
     }
 }
 
-/// What an INIT can say that nobody answers: without authentication, whose keys hang on more than it has.
+/// Returns the configuration for an INIT that nobody answers. Authentication is off, because its keys depend on more than
+/// the INIT.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;
     config
 }
 
-/// The one INIT chunk in `bytes`, if it is one that may begin an association.
+/// Parses `bytes` as exactly one INIT chunk that may begin an association.
 fn read_chunk(bytes: &[u8], ours: Extensions) -> Option<Offer> {
     if bytes.len() > MAX_CHUNK {
         return None;
     }
-    // RFC 9260 §3.2: a chunk's length leaves its padding out, and so do those who send one alone.
+    // RFC 9260 §3.2: the length of a chunk excludes its padding, and a chunk sent alone may lack the padding.
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().next_multiple_of(4), 0);
     let mut chunks = Chunks::new(&padded);

@@ -1,6 +1,6 @@
-//! What the application may look at: associations as they stand, and what they have done.
+//! Status and counters of associations.
 //!
-//! Home of RFC 9260 §11.1.8 (Status) and §11.1.11 (of paths).
+//! Home of RFC 9260 §11.1.8 (Status) and §11.1.11 (status of paths).
 
 use super::{AssociationId, Endpoint};
 use crate::association::Association;
@@ -8,7 +8,7 @@ use crate::recv::Upcoming;
 use crate::stats::{AssociationInfo, AssociationStats, Totals};
 
 impl Endpoint {
-    /// The association as it stands.
+    /// Returns the current status of an association.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, AssociationState, Config};
@@ -22,7 +22,7 @@ impl Endpoint {
         self.association(id).map(Association::info)
     }
 
-    /// What the association has done.
+    /// Returns the counters of an association.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -37,13 +37,13 @@ impl Endpoint {
         self.association(id).map(Association::stats)
     }
 
-    /// How many associations there are, in whatever state.
+    /// Returns the number of associations, in whatever state.
     #[must_use]
     pub fn associations(&self) -> usize {
         self.slots.iter().filter(|slot| slot.association.is_some()).count()
     }
 
-    /// What all associations have done, ended ones included.
+    /// Returns the counters of all associations, including those that have ended.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};
@@ -63,7 +63,7 @@ impl Endpoint {
         totals
     }
 
-    /// Room in the send buffer, bytes.
+    /// Returns the free space in the send buffer, bytes.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -78,8 +78,8 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().writable_bytes() as usize)
     }
 
-    /// Bytes that were given on `stream` and are neither acknowledged nor given up: the `bufferedAmount` of a data
-    /// channel, with what is on its way. 0 where there is nothing.
+    /// Returns the number of bytes sent on `stream` that are neither acknowledged nor abandoned, those in flight included.
+    /// This is the `bufferedAmount` of a data channel. Returns 0 if there is no such association or stream.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -95,18 +95,18 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().buffered_on(stream) as usize)
     }
 
-    /// Bytes of `stream` that a `recv` would return now.
+    /// Returns the number of bytes of `stream` that a `recv` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
         self.association(id).map_or(0, |association| association.receiving().readable_bytes(stream))
     }
 
-    /// The message that [`recv_next`](Self::recv_next) would return now, or begin to return.
+    /// Returns the message that [`recv_next`](Self::recv_next) would read from now.
     pub(crate) fn upcoming(&self, id: AssociationId) -> Option<Upcoming> {
         self.association(id)?.receiving().upcoming()
     }
 
-    /// The largest message that is not fragmented, bytes.
+    /// Returns the size of the largest message that is not fragmented, bytes.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};
@@ -118,8 +118,8 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().largest() as usize)
     }
 
-    /// A large message does not hold up those of other streams: both ends know
-    /// I-DATA (RFC 8260). False until the peer has said so.
+    /// Returns whether both sides use I-DATA (RFC 8260), so that a large message does not hold up messages on other
+    /// streams. False until the peer has agreed to it.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KnobError};
@@ -134,12 +134,13 @@ impl Endpoint {
         self.association(id).is_some_and(|association| association.extensions().agreed().interleaving)
     }
 
-    /// The highest TSN up to which everything has arrived; 0 when nothing is known of the association.
+    /// Returns the cumulative TSN received: the highest TSN up to which everything has arrived. 0 for an unknown
+    /// association.
     pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
         self.association(id).map_or(0, |association| association.receiving().cumulative().0)
     }
 
-    /// The `connection` of this association's trace records: the initiator's port.
+    /// Returns the `connection` value in this association's trace records: the initiator's port.
     #[must_use]
     pub fn trace_key(&self, id: AssociationId) -> Option<u64> {
         self.association(id).map(Association::trace_key)

@@ -1,8 +1,6 @@
-//! What the application may ask of an association's streams: to begin anew, to
-//! become more, to give up what is on them, and in which order they take turns.
+//! The calls of the application on streams: reset them, add more, cancel their messages, and set the scheduler.
 //!
-//! Home of RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3
-//! as far as the engine goes.
+//! Home of RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3 as far as they concern the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::{Association, Ctx};
@@ -13,8 +11,8 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 
 impl Endpoint {
-    /// How many messages were given up: on one stream or on all, by one policy
-    /// or by any (RFC 7496 §4.3, §4.4). `None` when there is no such association.
+    /// Returns how many messages were abandoned, on one stream or on all, by one policy or by any (RFC 7496 §4.3, §4.4).
+    /// Returns `None` if there is no such association.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;
@@ -40,10 +38,10 @@ impl Endpoint {
         self.association(id).map(|association| association.abandoned(stream, policy))
     }
 
-    /// Gives up everything on `stream` that is not acknowledged: what has not been sent is dropped,
-    /// what has is abandoned where both sides support partial reliability (RFC 3758), else finished.
-    /// `Event::Abandoned` tells of each message. With [`reset_streams`](Self::reset_streams) behind
-    /// it the stream can be used anew, as if nothing had been on it.
+    /// Cancels all messages on `stream` that are not acknowledged. Unsent messages are dropped. Messages already sent in
+    /// part are abandoned if both sides support partial reliability (RFC 3758), and are otherwise delivered. Each cancelled
+    /// message is reported as an `Event::Abandoned`. A [`reset_streams`](Self::reset_streams) after this call makes the
+    /// stream usable as if nothing had been sent on it.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -60,9 +58,9 @@ impl Endpoint {
         self.with(now, slot, |association, _| association.cancel(stream));
     }
 
-    /// Has `Event::BufferedAmountLow` tell each time that the [buffered amount](Self::buffered_amount) of `stream` falls
-    /// from more than `low` bytes to so many or fewer; `None`: no more. False when there is no such stream or
-    /// association.
+    /// Sets the threshold for `Event::BufferedAmountLow`. The event comes each time the [buffered
+    /// amount](Self::buffered_amount) of `stream` falls from more than `low` bytes to `low` or fewer; `None` turns it off.
+    /// Returns false if there is no such stream or association.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -81,10 +79,9 @@ impl Endpoint {
         association.is_some_and(|association| association.set_low(stream, low))
     }
 
-    /// Lets `streams` (none: all) begin anew: their next ordered message has
-    /// number 0. What was given to `send` before goes out first; what is given
-    /// from now on waits until the peer has agreed. `Event::StreamsReset` or
-    /// `Event::ResetFailed` follows, one a direction, several for long lists
+    /// Resets `streams`, or all streams if the list is empty: their next ordered message has sequence number 0. Messages
+    /// given to `send` before are sent first. Messages given from now on wait until the peer has agreed.
+    /// `Event::StreamsReset` or `Event::ResetFailed` follows for each direction, several times for long lists
     /// (RFC 6525 §6.3.2).
     ///
     /// ```
@@ -101,7 +98,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ResetError`]; nothing was asked.
+    /// [`ResetError`]; no request is made.
     pub fn reset_streams(
         &mut self,
         now: Instant,
@@ -112,9 +109,8 @@ impl Endpoint {
         self.reconfigure(now, id, |association, ctx| association.reset_streams(ctx, direction, streams))
     }
 
-    /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
-    /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
-    /// follows (RFC 6525 §6.3.3). Once in 30 s.
+    /// Resets all TSNs and SSNs of both sides, once everything sent is acknowledged. `Event::AssociationReset` or
+    /// `Event::ResetFailed` follows (RFC 6525 §6.3.3). Allowed once in 30 s.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -130,13 +126,13 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ResetError`]; nothing was asked.
+    /// [`ResetError`]; no request is made.
     pub fn reset_association(&mut self, now: Instant, id: AssociationId) -> Result<(), ResetError> {
         self.reconfigure(now, id, |association, ctx| association.reset_association(ctx))
     }
 
-    /// Asks for more streams: to send on, and for the peer to send on.
-    /// `Event::StreamsAdded` or `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
+    /// Requests more streams, `outgoing` for this side and `incoming` for the peer. `Event::StreamsAdded` or
+    /// `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;
@@ -147,7 +143,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ResetError`]; nothing was asked.
+    /// [`ResetError`]; no request is made.
     pub fn add_streams(
         &mut self,
         now: Instant,
@@ -170,9 +166,9 @@ impl Endpoint {
         self.with(now, slot, ask).unwrap_or(Err(ResetError::Unknown))
     }
 
-    /// Changes the order in which streams with something to send take turns
-    /// (RFC 8260 §4.3.2): from the next message on, or from the next chunk on
-    /// with interleaving. The configuration says how an association begins.
+    /// Sets the scheduler that chooses among streams with data to send (RFC 8260 §4.3.2). It takes effect from the next
+    /// message on, or, with interleaving, from the next chunk on. A new association starts with the scheduler of its
+    /// configuration.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SchedulerKind};
@@ -200,9 +196,8 @@ impl Endpoint {
         set.ok_or(SchedulerError::Unknown)
     }
 
-    /// A stream's priority (0 goes first) or its weight (0 counts as 1), for
-    /// the schedulers that know one (RFC 8260 §4.3.3). It is kept when the
-    /// scheduler changes.
+    /// Sets a stream's priority (0 is the highest) or weight (0 counts as 1), for the schedulers that use one
+    /// (RFC 8260 §4.3.3). The value is kept when the scheduler changes.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

@@ -1,7 +1,7 @@
-//! Settings that differ between ports and associations of one endpoint.
+//! Settings that differ between the ports and associations of one endpoint.
 //!
-//! A listening port and an association that is begun can have a configuration
-//! of their own, and that of a living association can be changed.
+//! A listening port and a new association can each have their own configuration. The configuration of an existing
+//! association can be changed.
 //!
 //! Home of RFC 9260 §11.1.13 (Set Protocol Parameters).
 
@@ -12,7 +12,7 @@ use anabranch_base::Instant;
 use std::sync::Arc;
 
 impl Endpoint {
-    /// As [`listen`](Self::listen), with a configuration for the associations of this port.
+    /// Like [`listen`](Self::listen), with a configuration for the associations of this port.
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;
@@ -34,7 +34,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// As [`associate`](Self::associate), with a configuration for this association.
+    /// Like [`associate`](Self::associate), with a configuration for this association.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -61,14 +61,15 @@ impl Endpoint {
         self.associate_as(now, ask, Arc::new(config))
     }
 
-    /// The configuration of an association, until it has ended.
+    /// Returns the configuration of an association; `None` once it is forgotten.
     #[must_use]
     pub fn config_of(&self, id: AssociationId) -> Option<&Config> {
         self.association(id).map(|association| &**association.config())
     }
 
-    /// Changes the configuration of a living association (RFC 9260 §11.1.13). False, and nothing is changed, when
-    /// there is none, or when the change does not pass [`Config::check`]. What the handshake has settled (streams, extensions, windows) stays.
+    /// Changes the configuration of an existing association (RFC 9260 §11.1.13). Returns false and changes nothing if there
+    /// is no such association, or if the result does not pass [`Config::check`]. Values settled in the handshake (streams,
+    /// extensions, windows) stay the same.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;
@@ -76,7 +77,7 @@ impl Endpoint {
     /// # let (mut pair, id, _) = Pair::associated(&Config::default());
     /// assert!(pair.a.tune(pair.now, id, |config| config.rto_min = Duration::from_millis(200)));
     /// assert_eq!(pair.a.config_of(id).map(|config| config.rto_min), Some(Duration::from_millis(200)));
-    /// // More than RTO.Max.
+    /// // This is more than RTO.Max.
     /// assert!(!pair.a.tune(pair.now, id, |config| config.rto_min = Duration::from_secs(61)));
     /// assert_eq!(pair.a.config_of(id).map(|config| config.rto_min), Some(Duration::from_millis(200)));
     /// ```
@@ -87,13 +88,13 @@ impl Endpoint {
         self.with(now, slot, |association, ctx| association.tune(ctx, change)) == Some(true)
     }
 
-    /// The configuration that counts for associations of a listening port.
+    /// Returns the configuration for associations of a listening port.
     pub(super) fn config_at(&self, port: u16) -> &Arc<Config> {
         self.tuned.get(&port).unwrap_or(&self.config)
     }
 
-    /// Whether associations may take the fast path. They may until told otherwise. Off, every
-    /// packet takes the slow path and comes out the same: for tests and measurements.
+    /// Enables or disables the fast path; it is enabled by default. If it is disabled, every packet takes the slow path,
+    /// with the same results. Meant for tests and measurements.
     ///
     /// ```
     /// # let mut endpoint = anabranch_sctp::testing::Pair::new(Default::default(), Default::default(), 1, 1).a;

@@ -1,28 +1,27 @@
-//! Cookies that have done their work.
+//! Cookies that have been used.
 //!
-//! An accepted association that has ended leaves its tag here until its cookie
-//! is stale: a copy of the COOKIE ECHO that the network has kept back would
-//! otherwise set the association up again and deliver the DATA beside it twice.
+//! When an accepted association ends, its tag is kept here until its cookie is stale. Otherwise a delayed copy of the
+//! COOKIE ECHO would set up the association again and deliver the DATA in the same packet twice.
 //!
-//! RFC 9260 §5.1.5 judges a cookie by its age alone and leaves this open.
+//! RFC 9260 §5.1.5 judges a cookie only by its age and does not cover this case.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most tags kept; beyond that the oldest is forgotten.
+/// The maximum number of tags kept. When it is reached, the oldest is dropped.
 const MAX_TAGS: usize = 65_536;
 
 /// The local tags of accepted associations that have ended.
 #[derive(Debug, Default)]
 pub(super) struct UsedCookies {
     tags: BTreeSet<u32>,
-    /// Until when each counts, oldest first.
+    /// The expiry time of each tag, oldest first.
     until: VecDeque<(Instant, u32)>,
 }
 
 impl UsedCookies {
-    /// The association with this tag has ended; its cookie lives `life` at most.
+    /// Records that the association with this tag has ended. Its cookie is valid for at most `life`.
     pub(super) fn add(&mut self, now: Instant, life: Duration, tag: u32) {
         self.expire(now);
         if self.until.len() >= MAX_TAGS
@@ -35,18 +34,18 @@ impl UsedCookies {
         }
     }
 
-    /// The cookie with this local tag has been used up.
+    /// Returns whether the cookie with this local tag has been used.
     pub(super) fn contains(&mut self, now: Instant, tag: u32) -> bool {
         self.expire(now);
         self.tags.contains(&tag)
     }
 
-    /// How many stand here.
+    /// Returns the number of tags kept.
     pub(super) fn count(&self) -> usize {
         self.until.len()
     }
 
-    /// The tag stands here; it may have been forgotten by the next look.
+    /// Returns whether the tag is kept. Does not expire old tags first, so the tag may be outdated.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }

@@ -1,7 +1,7 @@
-//! Addresses that come and go: what the peer asks for.
+//! Address changes that the peer requests.
 //!
-//! Requests are done in order; the answers are kept, so that an ASCONF that
-//! comes again is answered as before and not done again.
+//! Requests are carried out in order. The answers are kept, so that a repeated ASCONF is answered as before and not carried
+//! out again.
 //!
 //! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
 
@@ -18,27 +18,27 @@ use anabranch_wire::sctp::{
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Requests that are done in one ASCONF: nobody has more addresses to change.
+/// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// Bytes of answers to one ASCONF; where they end nothing more is done.
+/// The maximum length of the answer to one ASCONF, bytes. When it is reached, no further requests are carried out.
 const MAX_BYTES: usize = 1_000;
-/// Answers that are kept, and that wait to be sent.
+/// The maximum number of answers that are kept, and of those queued for sending.
 const KEPT: usize = 8;
 
 /// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
 const ADD_OR_DELETE: [u16; 2] = [0xc001, 0xc002];
 
-/// Chunks that wait to be sent, with their targets.
+/// Queued answers, each with its path and destination.
 type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
 
-/// What is remembered of the peer's ASCONFs.
+/// The state of the peer's ASCONFs.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// RFC 5061 §5.2: the Peer-Sequence-Number.
     last: u32,
     kept: VecDeque<(u32, Vec<u8>)>,
     waiting: Waiting,
-    /// The peer wants this address to be the primary, which is not verified yet.
+    /// The address that the peer wants as primary, while it is unverified.
     wish: Option<IpAddr>,
 }
 
@@ -47,12 +47,12 @@ impl Answers {
         Self { last: peer_tsn.wrapping_sub(1), kept: VecDeque::new(), waiting: VecDeque::new(), wish: None }
     }
 
-    /// The path on which an answer waits.
+    /// Returns the path of the next queued answer.
     pub(super) fn due(&self) -> Option<usize> {
         self.waiting.front().map(|(path, ..)| *path)
     }
 
-    /// RFC 5061 §5.2 E1: an ASCONF is the next one, and is to be done.
+    /// RFC 5061 §5.2 E1: returns whether an ASCONF is the next one in sequence and has to be carried out.
     fn takes(&mut self, serial: u32) -> bool {
         let next = serial == self.last.wrapping_add(1);
         if next {
@@ -61,7 +61,7 @@ impl Answers {
         next
     }
 
-    /// Answers an ASCONF that was `done` now, or before, to a path and an address.
+    /// Answers an ASCONF to a path and an address. `done` is the answer if it was carried out now.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
             if self.kept.len() == KEPT {
@@ -69,7 +69,7 @@ impl Answers {
             }
             self.kept.push_back((serial, answer));
         }
-        // E2: done before, answered again. E5: neither the next nor one that was.
+        // E2: an ASCONF carried out before gets its old answer. E5: any other one is ignored.
         if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
             && self.waiting.len() < KEPT
         {
@@ -77,21 +77,21 @@ impl Answers {
         }
     }
 
-    /// Appends the answer that is due; where it goes.
+    /// Appends the next queued answer. Returns its destination.
     fn write(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
         let (_, target, answer) = self.waiting.pop_front()?;
         buffer.extend_from_slice(&answer);
         Some(target)
     }
 
-    /// Where that answer goes.
+    /// Returns the destination of the next queued answer.
     pub(super) fn target(&self) -> Option<SocketAddr> {
         self.waiting.front().map(|(_, target, _)| *target)
     }
 }
 
 impl Association {
-    /// RFC 5061 §5.2 D2: the path that an ASCONF from an unknown address speaks of.
+    /// RFC 5061 §5.2 D2: returns the path that an ASCONF from an unknown source address refers to.
     #[cold]
     pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !self.extensions.agreed.asconf {
@@ -102,7 +102,7 @@ impl Association {
             signed |= raw.kind == Auth::KIND;
             if raw.kind == Chunk::KIND && signed {
                 let address = Chunk::parse(raw).ok()?.address;
-                // RFC 5061 §4.1.1: with the wildcard the tag alone has to tell.
+                // RFC 5061 §4.1.1: with the wildcard address, only the verification tag identifies the association.
                 let wildcard = address.is_unspecified().then_some(self.paths.current());
                 return wildcard.or_else(|| self.paths.find(address));
             }
@@ -110,14 +110,14 @@ impl Association {
         None
     }
 
-    /// RFC 5061 §5.2 E1 to E6. It was authenticated, or it would not be here.
+    /// RFC 5061 §5.2 E1 to E6: handles an ASCONF, which has been authenticated.
     pub(in crate::association) fn on_asconf(
         &mut self,
         ctx: &mut Ctx<'_>,
         chunk: &Chunk<'_>,
         arrived: &Arrived,
     ) {
-        // RFC 5061 §5.1.1 C4.
+        // RFC 5061 §5.1.1 C4: ignore it in these states.
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
             return;
         }
@@ -126,7 +126,7 @@ impl Association {
         };
         let new = asconf.answers.takes(chunk.serial);
         let done = new.then(|| self.do_requests(ctx, chunk, arrived));
-        // E6: to where it came from, be it part of the association or not.
+        // E6: answer the address that the ASCONF came from, even if it is not part of the association.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
             let path = arrived.path;
             (!self.paths.get(path).is_removed()).then_some(path)
@@ -137,7 +137,7 @@ impl Association {
         }
     }
 
-    /// Writes an answer. RFC 5061 §5.3 F1: to an unverified address with a HEARTBEAT.
+    /// Writes an answer. RFC 5061 §5.3 F1: adds a HEARTBEAT if the address is unverified.
     #[cold]
     pub(in crate::association) fn write_asconf_ack(
         &mut self,
@@ -155,11 +155,11 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.2 V1 to V4: does what is asked, in order, and writes the answer.
+    /// RFC 5061 §5.2 V1 to V4: carries out the requests in order and writes the answer.
     fn do_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut answer = AsconfAck { serial: chunk.serial, params: Params::default() }.open(&mut bytes);
-        // RFC 5061 §5.3 F11: once an address could not come or go, no other does.
+        // RFC 5061 §5.3 F11: once an addition or deletion fails, all later ones fail.
         let mut closed = false;
         let mut failed = false;
         for (n, raw) in Tlvs::new(chunk.params.rest()).flatten().enumerate() {
@@ -174,7 +174,7 @@ impl Association {
                     (id, self.on_set_primary(ctx, address, raw, arrived))
                 }
                 Ok(Param::Unknown(_)) => {
-                    // V2: the two high bits say what to do.
+                    // V2: the two high bits of the type determine the action.
                     let Unrecognized { stop, report } = Unrecognized::param(raw.kind);
                     if report {
                         failed |= fail(&mut answer, correlation(raw), &Cause::UnrecognizedParams(raw.bytes));
@@ -184,12 +184,12 @@ impl Association {
                     }
                     continue;
                 }
-                // RFC 5061 §4.2: what has no place here is passed over.
+                // RFC 5061 §4.2: parameters that are not allowed here are skipped.
                 Ok(_) => continue,
                 Err(_) => (correlation(raw), Err(Cause::InvalidMandatoryParam)),
             };
             match result {
-                // RFC 5061 §5.1 A7: behind a failure silence would mean another.
+                // RFC 5061 §5.1 A7: after a failure, success must be reported explicitly.
                 Ok(()) if failed => _ = Param::RequestDone(id).emit(&mut answer),
                 Ok(()) => {}
                 Err(cause) => {
@@ -197,7 +197,7 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // By A7 whatever is not answered now has failed.
+            // By A7 all requests that are not answered now count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -216,7 +216,7 @@ impl Association {
         let target = if address.is_unspecified() || address == arrived.source.ip() {
             arrived.source
         } else {
-            // RFC 6951 §5.4: until a packet comes from there, the port is the one that is known.
+            // RFC 6951 §5.4: use the known UDP port until a packet arrives from that address.
             SocketAddr::new(address, self.paths.get(arrived.path).address().port())
         };
         if !is_unicast(target.ip()) || !in_scope(target.ip(), self.peer()) {
@@ -228,7 +228,7 @@ impl Association {
         let place =
             self.paths.free_place(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
         let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
-        // RFC 5061 §5.3 F14: nothing goes there before it is verified.
+        // RFC 5061 §5.3 F14: no other packet is sent to the address before it is verified.
         self.paths.put(place, path);
         self.paths.at(place).ask_heartbeat();
         self.choose_sources(ctx);
@@ -245,7 +245,7 @@ impl Association {
     ) -> Result<(), Cause<'a>> {
         let source = arrived.source.ip();
         if address.is_unspecified() {
-            // RFC 5061 §4.2.2: all but the one it came from.
+            // RFC 5061 §4.2.2: deletes all addresses except the source of the ASCONF.
             let stays = self.paths.find(source).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
             for index in (0..self.paths.len()).filter(|&index| index != stays) {
                 self.remove_path(ctx, index, stays);
@@ -254,7 +254,7 @@ impl Association {
         }
         let index = self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         let present = |&other: &usize| other != index && !self.paths.get(other).is_removed();
-        // F7, F8: neither the last one nor the one it came from.
+        // F7, F8: neither the last address nor the source of the ASCONF may be deleted.
         let other = (0..self.paths.len()).find(present).ok_or(Cause::DeleteLastAddress(raw.bytes))?;
         if address == source {
             return Err(Cause::DeleteSourceAddress(raw.bytes));
@@ -264,7 +264,7 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.3 F13: it is no longer part of the association.
+    /// RFC 5061 §5.3 F13: removes an address from the association. `heir` is the path that takes over its pending packets.
     fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
         if self.paths.get(index).is_removed() {
             return;
@@ -280,7 +280,7 @@ impl Association {
             self.aim_asconf(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // The HEARTBEATs that were to verify it stopped with the SHUTDOWN.
+            // HEARTBEATs stopped with the SHUTDOWN, but one is needed to verify this address.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();
@@ -295,7 +295,7 @@ impl Association {
         arrived: &Arrived,
     ) -> Result<(), Cause<'a>> {
         let address = if address.is_unspecified() { arrived.source.ip() } else { address };
-        // RFC 5061 §5.4: only what is part of the association.
+        // RFC 5061 §5.4: the address must be part of the association.
         self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.answers.wish = Some(address);
@@ -304,7 +304,7 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.4: the peer's advice is taken as soon as the address is verified.
+    /// RFC 5061 §5.4: follows the peer's choice of primary address once that address is verified.
     pub(in crate::association) fn grant_primary(&mut self, ctx: &mut Ctx<'_>) {
         let Some(address) = self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
             return;
@@ -321,12 +321,12 @@ impl Association {
     }
 }
 
-/// The correlation id of a request that cannot be read, as far as there is one.
+/// Returns the correlation id of a malformed request, or 0 if it is too short.
 fn correlation(raw: RawTlv<'_>) -> u32 {
     raw.value.first_chunk::<4>().map_or(0, |id| u32::from_be_bytes(*id))
 }
 
-/// Answers a request with why it was not done. Always true.
+/// Appends a failure with its cause for a request. Always returns true.
 fn fail(answer: &mut ChunkWriter<'_>, id: u32, cause: &Cause<'_>) -> bool {
     let mut bytes = Vec::new();
     let mut scratch = ChunkWriter::open(&mut bytes, AsconfAck::KIND, 0);

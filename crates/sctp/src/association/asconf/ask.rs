@@ -1,8 +1,7 @@
-//! What this side asks of the peer.
+//! Address changes that this side requests.
 //!
-//! There is no queue of changes. What the peer knows of this side is compared
-//! with what this side has, and the difference asked for in one ASCONF at a
-//! time; whatever changes meanwhile is part of the next difference.
+//! There is no queue of changes. The addresses that the peer knows are compared with the present ones, and the difference
+//! is requested in one ASCONF at a time. Changes made in the meantime are part of the next difference.
 //!
 //! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
 
@@ -19,38 +18,38 @@ use anabranch_wire::sctp::{Asconf as Chunk, AsconfAck, Param, Params, cause::Cau
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses remembered that the peer has let go of.
+/// The maximum number of deleted addresses that are remembered.
 const MAX_GONE: usize = 32;
 
-/// How long a packet and its answer may be under way.
+/// The longest time that a packet and its answer may be in flight.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
-/// Requests in one ASCONF; the rest waits for the next.
+/// The maximum number of requests in one ASCONF. Further ones go into the next.
 const MAX_REQUESTS: usize = 12;
 
 /// Dynamic addresses of one association.
 #[derive(Debug)]
 pub(crate) struct Asconf {
-    /// Sequence number of the next ASCONF.
+    /// The sequence number of the next ASCONF.
     serial: u32,
-    /// Correlation id of the next request.
+    /// The correlation id of the next request.
     next_id: u32,
-    /// This side's addresses as the peer knows them.
+    /// The local addresses that the peer knows.
     known: Vec<IpAddr>,
-    /// Addresses that this association leaves alone: by the application's wish or the peer's.
+    /// Local addresses that this association does not use, because the application excluded them or the peer refused them.
     withheld: Vec<IpAddr>,
-    /// Addresses that the peer does not let go of.
+    /// Addresses that the peer refused to delete.
     stuck: Vec<IpAddr>,
-    /// Addresses that the peer has let go of, the last ones, and since when each is back.
+    /// The most recently deleted addresses, and when each was added again.
     gone: VecDeque<(IpAddr, Option<Instant>)>,
-    /// Where this side wants to be reached.
+    /// The local address that the peer should use as its primary destination.
     wish: Option<IpAddr>,
     outstanding: Option<Outstanding>,
-    /// The peer does not do such things.
+    /// Whether the peer does not support adding and deleting addresses.
     refused: bool,
-    /// It knows no Set Primary Address.
+    /// Whether the peer does not support Set Primary Address.
     primary_refused: bool,
-    /// What the peer has asked for.
+    /// The answers to the peer's requests.
     pub(super) answers: Answers,
 }
 
@@ -62,9 +61,9 @@ struct Outstanding {
     requests: Vec<(u32, Request)>,
     path: usize,
     ends: (SocketAddr, SocketAddr),
-    /// It is to be sent with the next poll.
+    /// Whether it has to be sent at the next poll.
     wanted: bool,
-    /// The host knew no way when it was last to be sent.
+    /// Whether the host had no route when it was last to be sent.
     unsent: bool,
 }
 
@@ -75,19 +74,19 @@ enum Request {
     Primary(IpAddr),
 }
 
-/// What an ASCONF ACK answers.
+/// What an ASCONF-ACK refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answered {
-    /// What was answered before.
+    /// An ASCONF that was answered before.
     Old,
-    /// What was never asked.
+    /// An ASCONF that was never sent.
     NeverAsked,
-    /// The outstanding ASCONF, which went to this path last.
+    /// The outstanding ASCONF, which was last sent on this path.
     By(usize),
 }
 
 impl Asconf {
-    /// RFC 5061 §5.1 A2: the sequence numbers begin with the first TSNs.
+    /// RFC 5061 §5.1 A2: the sequence numbers start at the initial TSNs.
     pub(in crate::association) fn new(local_tsn: u32, peer_tsn: u32, known: Vec<IpAddr>) -> Self {
         Self {
             serial: local_tsn,
@@ -104,19 +103,19 @@ impl Asconf {
         }
     }
 
-    /// The local addresses that an association with this peer should have.
+    /// Returns the local addresses that an association with this peer should have.
     pub(super) fn wanted(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from. Not one that has come
-    /// back before the peer has answered that it gives it up: it may have done so.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted addresses that the peer knows, from which packets may be sent. An
+    /// address whose deletion is still unanswered is excluded even if it is back, because the peer may have deleted it.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
         self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
     }
 
-    /// The application wants or does not want a local address. False when there are too many that it does not.
+    /// Sets whether a local address is used. Returns false if too many addresses are excluded.
     pub(super) fn want(&mut self, address: IpAddr, wanted: bool) -> bool {
         self.withheld.retain(|other| *other != address);
         self.stuck.retain(|other| *other != address);
@@ -129,8 +128,8 @@ impl Asconf {
         true
     }
 
-    /// The application wants the peer to send to `address` first. RFC 5061 §5.3 F3b: who does not know the request is not
-    /// asked again.
+    /// Sets the local address that the peer should use as its primary destination. RFC 5061 §5.3 F3b: a peer that did not
+    /// recognize the request is not asked again.
     pub(super) fn wish_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.wish = Some(address);
@@ -138,13 +137,13 @@ impl Asconf {
         !self.primary_refused
     }
 
-    /// The path that the outstanding ASCONF goes to, and from where.
+    /// Returns the path and the source address of the outstanding ASCONF.
     pub(super) fn under_way(&self) -> Option<(usize, SocketAddr)> {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is, by `path`; `prefer`: and to be
-    /// reached at the address that is added last.
+    /// RFC 5061 §5.1 A1 to A3: requests the difference between the addresses that the peer knows and the present ones, on
+    /// `path`. With `prefer`, also requests that the peer use the address added last as primary.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,
@@ -157,7 +156,7 @@ impl Asconf {
         if self.outstanding.is_some() || self.refused || wanted.is_empty() {
             return;
         }
-        // RFC 5061 §5.3 F5: what is added stands before what is deleted, so that something is left.
+        // RFC 5061 §5.3 F5: additions precede deletions, so that an address is always left.
         let added = || wanted.iter().copied().filter(|address| !self.known.contains(address));
         let wish = added().next_back().filter(|_| prefer).or(self.wish);
         let adds = added().map(Request::Add);
@@ -174,7 +173,7 @@ impl Asconf {
         }
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
-        // RFC 5061 §5.3.2: an address that the peer knows, be it one that goes.
+        // RFC 5061 §5.3.2: an address that the peer knows, even if it is being deleted.
         let stays = self.known.iter().find(|address| wanted.contains(address));
         let Some(&address) = stays.or(self.known.first()) else {
             return;
@@ -199,10 +198,10 @@ impl Asconf {
         self.aim(ctx, paths, timers, path);
     }
 
-    /// From where to where the outstanding ASCONF goes next.
+    /// Sets source and destination of the outstanding ASCONF.
     pub(super) fn aim(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
         let target = paths.get(path).address();
-        // RFC 5061 §5.3 F1, F6: a new address may carry it, one that goes may not.
+        // RFC 5061 §5.3 F1, F6: it may be sent from a new address, but not from one that is being deleted.
         let source = [self.usable(ctx, paths.peer()), self.wanted(ctx, paths.peer())]
             .iter()
             .find_map(|locals| source_for(locals, target.ip(), path));
@@ -218,27 +217,27 @@ impl Asconf {
         }
     }
 
-    /// A packet from `source` to `target` could not be sent.
+    /// Records that a packet from `source` to `target` could not be sent.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.unsent |= (outstanding.ends.0.ip(), outstanding.ends.1.ip()) == (source, target);
         }
     }
 
-    /// What could not be sent is sent now.
+    /// Sends the ASCONF again if it could not be sent.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
         }
     }
 
-    /// An answer or an ASCONF that is to be sent.
+    /// Returns the pending answer or ASCONF, if there is one.
     pub(super) fn job(&self) -> Option<Job> {
         let ask = || self.outstanding.as_ref().filter(|outstanding| outstanding.wanted);
         self.answers.due().map(Job::AsconfAck).or_else(|| ask().map(|ask| Job::Asconf(ask.path)))
     }
 
-    /// Source and target of an ASCONF or its answer.
+    /// Returns source and destination of an ASCONF or its answer.
     pub(super) fn ends(&self, job: Job, paths: &Paths) -> Option<(SocketAddr, SocketAddr)> {
         match job {
             Job::Asconf(_) => self.outstanding.as_ref().map(|outstanding| outstanding.ends),
@@ -255,11 +254,11 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A5 to A8: tells the application what has become of the requests.
+    /// RFC 5061 §5.1 A5 to A8: reports the results of the requests to the application.
     pub(super) fn on_ack(&mut self, ctx: &mut Ctx<'_>, id: AssociationId, ack: &AsconfAck<'_>) -> Answered {
         let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
         else {
-            // RFC 5061 §5.3 F0: the answer to what was never asked.
+            // RFC 5061 §5.3 F0: an answer to an ASCONF that was never sent.
             let never = self.outstanding.is_none() && ack.serial.wrapping_sub(self.serial) < 1 << 31;
             return if never { Answered::NeverAsked } else { Answered::Old };
         };
@@ -282,7 +281,7 @@ impl Asconf {
         }
         let mut failed = false;
         for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
-            // RFC 5061 §5.1 A7, A8: silence is consent, until something was refused.
+            // RFC 5061 §5.1 A7, A8: a request without a result succeeded, unless an earlier one failed.
             let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
             let (address, change) = self.on_result(ctx.now, request, result, failed);
             ctx.events.push_back(Event::LocalAddress { id, address, change });
@@ -291,7 +290,8 @@ impl Asconf {
         Answered::By(outstanding.path)
     }
 
-    /// What has become of one request; a failure with its cause code. `behind`: one before it in the same ASCONF has failed.
+    /// Applies the result of one request; a failure has a cause code. `behind` is true if an earlier request in the same
+    /// ASCONF failed.
     fn on_result(
         &mut self,
         now: Instant,
@@ -299,9 +299,9 @@ impl Asconf {
         result: Result<(), u16>,
         behind: bool,
     ) -> (IpAddr, AddressChange) {
-        /// RFC 9260 §3.3.10.8: unrecognized parameters.
+        /// RFC 9260 §3.3.10.8: the cause code of Unrecognized Parameters.
         const UNRECOGNIZED: u16 = 8;
-        // RFC 5061 §5.3 F3a: who does not know the request is not asked again.
+        // RFC 5061 §5.3 F3a: a peer that did not recognize the request is not asked again.
         match request {
             Request::Primary(_) => self.primary_refused |= result == Err(UNRECOGNIZED),
             Request::Add(_) | Request::Delete(_) => self.refused |= result == Err(UNRECOGNIZED),
@@ -325,12 +325,12 @@ impl Asconf {
             }
             (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
             (Request::Add(address), Err(cause)) => {
-                // RFC 5061 §5.3 F10: it is not part of the association.
+                // RFC 5061 §5.3 F10: a refused address is not part of the association, and is not requested again.
                 self.withheld.push(address);
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: behind one that failed it had to fail, and may be asked for again.
+                // RFC 5061 §5.3 F11: a request after a failed one had to fail, so it may be repeated.
                 if !behind {
                     self.stuck.push(address);
                 }
@@ -340,7 +340,8 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A9: the peer knows no chunk like `chunk`: whether that is an ASCONF. Nothing is asked again.
+    /// RFC 5061 §5.1 A9: returns whether a chunk that the peer does not recognize is an ASCONF. If so, no further one is
+    /// sent.
     pub(super) fn is_refused_by(&mut self, chunk: &[u8]) -> bool {
         let refused = chunk.first() == Some(&Chunk::KIND);
         if refused {
@@ -350,14 +351,14 @@ impl Asconf {
         refused
     }
 
-    /// The peer lets go of an address, or has lately: what it says to that means nothing.
+    /// Returns whether the peer is deleting an address or has recently deleted it. ABORTs to that address are then ignored.
     pub(super) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
         let gone = self.gone.iter().any(|&(other, back)| other == address && late(back));
         self.is_deleting(address) || gone
     }
 
-    /// The peer has been asked to let go of it, and has not answered.
+    /// Returns whether the deletion of an address is requested and not answered yet.
     fn is_deleting(&self, address: IpAddr) -> bool {
         let asked = |(_, request): &(u32, Request)| *request == Request::Delete(address);
         self.outstanding.as_ref().is_some_and(|outstanding| outstanding.requests.iter().any(asked))

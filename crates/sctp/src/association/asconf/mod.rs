@@ -1,12 +1,12 @@
-//! Addresses that come and go.
+//! Dynamic address reconfiguration.
 //!
-//! [`ask`] owns what this side asks of the peer, [`answer`] what the peer has asked for. Here both meet paths, timers
-//! and what is on its way.
+//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module connects both with paths,
+//! timers and outstanding data.
 //!
-//! An address that the peer does not know yet carries nothing but ASCONFs. When
-//! no other is left, the association stands still until the peer has agreed.
+//! Only ASCONFs may be sent from an address that the peer does not know yet. If no other address is left, the association
+//! sends nothing else until the peer has agreed.
 //!
-//! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (what may be sent).
+//! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
 
 mod answer;
 mod ask;
@@ -25,7 +25,7 @@ use ask::Answered;
 use std::net::{IpAddr, SocketAddr};
 
 impl Association {
-    /// The endpoint has other addresses than before, or the peer knows others.
+    /// Responds to a change of the endpoint's addresses, or of those that the peer knows.
     pub(crate) fn locals_changed(&mut self, ctx: &mut Ctx<'_>) {
         if self.extensions.asconf.is_none() || !self.state.is_up() {
             return;
@@ -40,13 +40,13 @@ impl Association {
         if let Some((sent_by, source)) = asconf.under_way()
             && !wanted.contains(&source)
         {
-            // It was sent from an address that is gone: at once again, from another.
+            // The ASCONF was sent from an address that is gone, so it is sent again from another at once.
             asconf.aim(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));
     }
 
-    /// The application wants or does not want a local address in this association.
+    /// Sets whether the association uses a local address. Returns false if the address cannot be changed.
     pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, wanted: bool) -> bool {
         let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.want(address, wanted));
         if taken {
@@ -55,7 +55,7 @@ impl Association {
         taken
     }
 
-    /// The application wants the peer to send to `address` first.
+    /// Asks the peer to use `address` as its primary destination. Returns false if that is not supported.
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
         let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.wish_primary(address));
         if taken {
@@ -64,7 +64,7 @@ impl Association {
         taken
     }
 
-    /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is.
+    /// RFC 5061 §5.1 A1 to A3: requests the difference between the addresses that the peer knows and the present ones.
     fn plan_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         if self.state.is_up()
             && !matches!(self.state, State::ShutdownAckSent)
@@ -74,20 +74,20 @@ impl Association {
         }
     }
 
-    /// From where to where the outstanding ASCONF goes next.
+    /// Sets source and destination of the outstanding ASCONF.
     fn aim_asconf(&mut self, ctx: &Ctx<'_>, path: usize) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.aim(ctx, &self.paths, &mut self.timers, path);
         }
     }
 
-    /// Gives every path a source that the peer knows; a path without one stands still.
+    /// Gives every path a source address that the peer knows. A path for which there is none is suspended.
     fn choose_sources(&mut self, ctx: &mut Ctx<'_>) {
         let Some(asconf) = &self.extensions.asconf else {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // A path that has just come has its timers from here on.
+        // Allocates the timers of a path that was just added.
         self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -113,13 +113,13 @@ impl Association {
         self.measure();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // Every wait ends: what counts errors while nothing can be sent.
+            // The timer counts errors while nothing can be sent, so that the wait ends.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
     }
 
-    /// What is in flight on a path that is no more is lost; its timers stop.
+    /// Marks everything in flight on a removed or suspended path as lost, and stops its timers.
     fn give_up_flight(&mut self, index: usize) {
         self.send.lose_path(index, SendCause::Timeout);
         self.paths.at(index).stand_still();
@@ -129,32 +129,32 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Where data goes nothing may be sent: the peer has not verified it, or there is no source.
+    /// Returns whether nothing may be sent on the current path, because it is unverified or has no source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
 
-    /// A packet from `source` to `target` could not be sent.
+    /// Records that a packet from `source` to `target` could not be sent.
     pub(super) fn asconf_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.on_unsent(source, target);
         }
     }
 
-    /// What could not be sent is sent now; T4 starts with it.
+    /// Sends an ASCONF again that could not be sent. T4 starts with it.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();
         }
     }
 
-    /// What goes before everything else.
+    /// Returns the ASCONF packet that has to be sent before everything else, if there is one.
     #[cold]
     pub(super) fn asconf_turn(&self) -> ControlJob {
         let Some(asconf) = &self.extensions.asconf else {
             return ControlJob::Go;
         };
-        // RFC 5061 §5.1.1 C4.
+        // RFC 5061 §5.1.1 C4: no ASCONF in SHUTDOWN-ACK-SENT.
         if matches!(self.state, State::ShutdownAckSent) {
             return ControlJob::Go;
         }
@@ -164,20 +164,20 @@ impl Association {
         if !self.is_stranded() {
             return ControlJob::Go;
         }
-        // RFC 5061 §5.3 F1, F14: nothing but what verifies.
+        // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent, to verify an address.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
         let answers = self.outbox.heartbeat_ack_path().filter(reachable);
         let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
         answers.or(asks).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
-    /// Source and target of an ASCONF or its answer.
+    /// Returns source and destination of an ASCONF or its answer.
     #[cold]
     pub(super) fn asconf_ends(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
         self.extensions.asconf.as_ref()?.ends(job, &self.paths)
     }
 
-    /// Writes the outstanding ASCONF. RFC 5061 §5.1 A4: T4 runs.
+    /// Writes the outstanding ASCONF. RFC 5061 §5.1 A4: starts T4.
     #[cold]
     pub(super) fn write_asconf(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         if let Some(asconf) = &mut self.extensions.asconf {
@@ -217,7 +217,7 @@ impl Association {
         self.aim_asconf(ctx, next);
     }
 
-    /// RFC 5061 §5.1 A5 to A8.
+    /// RFC 5061 §5.1 A5 to A8: handles an ASCONF-ACK.
     pub(super) fn on_asconf_ack(&mut self, ctx: &mut Ctx<'_>, ack: &AsconfAck<'_>) {
         let Some(asconf) = &mut self.extensions.asconf else {
             return;
@@ -239,7 +239,7 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.1 A9: the peer has reported a chunk that it does not know.
+    /// RFC 5061 §5.1 A9: handles a report of the peer that it does not recognize a chunk.
     pub(super) fn on_unrecognized(&mut self, chunk: &[u8]) {
         if let Some(asconf) = &mut self.extensions.asconf
             && asconf.is_refused_by(chunk)
@@ -248,9 +248,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing; nor, by the end of §5.3, does one
-    /// to an address that the peer has let go of: it answers what left from there before. It may still be under way when
-    /// the address is back.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored, because the address is being
+    /// deleted. By the end of §5.3 this also holds for an address that the peer has deleted, because the ABORT answers
+    /// packets sent from there before. It may still be in flight when the address is added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

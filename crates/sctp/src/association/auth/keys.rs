@@ -1,5 +1,5 @@
-//! Keys: what the handshake said, and what an association makes of that and of
-//! what both ends agreed on beforehand (`config::shared_keys`).
+//! Authentication parameters of the handshake, and the association key. The key is derived from those parameters and the
+//! endpoint pair shared key (`config::shared_keys`).
 //!
 //! Home of RFC 4895 §6.1.
 
@@ -10,38 +10,38 @@ use std::cmp::Ordering;
 
 use super::mac::Algorithm;
 
-/// RFC 4895 §3.1: a RANDOM has this size.
+/// RFC 4895 §3.1: the size of the random number, bytes.
 pub(crate) const RANDOM: usize = 32;
 
-/// What one side says of authentication in INIT or INIT ACK.
+/// The authentication parameters of one side in INIT or INIT ACK.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Said {
     pub(crate) random: [u8; RANDOM],
-    /// Chunk types that it takes only authenticated, if it sent a list.
+    /// The chunk types that it accepts only if authenticated, if it sent a list.
     pub(crate) chunks: Option<Vec<u8>>,
-    /// HMAC identifiers, two bytes each, the best liked first.
+    /// HMAC identifiers, two bytes each, in order of preference.
     pub(crate) hmacs: Vec<u8>,
 }
 
 impl Said {
-    /// What this side says.
+    /// Returns the parameters of this side.
     pub(crate) fn ours(config: &Config, random: [u8; RANDOM]) -> Self {
         let chunks = config.guarded_chunks().kinds();
         let hmacs: &[u8] = match config.auth_hmac {
             Hmacs::Sha256First => &[0, 3, 0, 1],
             Hmacs::Sha1Only => &[0, 1],
         };
-        // RFC 4895 §6.1: the list may be left out when it is empty.
+        // RFC 4895 §6.1: an empty list may be left out.
         Self { random, chunks: (!chunks.is_empty()).then_some(chunks), hmacs: hmacs.to_vec() }
     }
 
-    /// What the parameters say; `None` when the side does not speak of it.
+    /// Reads the parameters of the peer. Returns `None` if the peer does not support authentication.
     pub(crate) fn read(
         random: Option<&[u8]>,
         chunks: Option<&[u8]>,
         hmacs: Option<&[u8]>,
     ) -> Result<Option<Self>, &'static str> {
-        /// Nobody has more HMACs; what travels in the cookie is bounded.
+        /// The maximum number of HMAC identifiers, because they are stored in the cookie. No known peer has more.
         const MAX_HMACS: usize = 64;
         let (Some(random), Some(hmacs)) = (random, hmacs) else {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Said {
         Param::HmacAlgos(&self.hmacs).emit(chunk);
     }
 
-    /// RFC 4895 §6.1: the key vector: the parameters with their headers, without padding.
+    /// RFC 4895 §6.1: returns the key vector, which consists of the parameters with their headers, without padding.
     pub(crate) fn vector(&self) -> Vec<u8> {
         let mut vector = Vec::new();
         let parts = [
@@ -87,30 +87,30 @@ impl Said {
         vector
     }
 
-    /// Chunk types that must not be sent to it unless they are authenticated.
+    /// Returns the chunk types that must be authenticated when sent to this side.
     pub(crate) fn guarded(&self) -> ChunkSet {
         self.chunks.iter().flatten().copied().collect()
     }
 
-    /// It asked for this HMAC.
+    /// Returns whether this side listed the HMAC.
     pub(crate) fn takes(&self, hmac: u16) -> bool {
         hmacs(&self.hmacs).any(|id| id == hmac)
     }
 
-    /// RFC 4895 §6.1: of those it asks for the first that is known here.
+    /// RFC 4895 §6.1: returns the first of the listed algorithms that is supported here.
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         hmacs(&self.hmacs).find_map(Algorithm::of)
     }
 }
 
-/// RFC 4895 §6.1: the order of two key vectors: as numbers, and of equal ones the shorter first.
+/// RFC 4895 §6.1: compares two key vectors as numbers. If they are equal, the shorter one comes first.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     let digits = |vector: &[u8]| vector.iter().position(|&byte| byte != 0).unwrap_or(vector.len());
     let (x, y) = (&a[digits(a)..], &b[digits(b)..]);
     x.len().cmp(&y.len()).then_with(|| x.cmp(y)).then_with(|| a.len().cmp(&b.len()))
 }
 
-/// RFC 4895 §6.1: the association shared key.
+/// RFC 4895 §6.1: returns the association shared key.
 pub(crate) fn association_key(shared: &[u8], one: &[u8], other: &[u8]) -> Vec<u8> {
     let (first, second) = if order(one, other) == Ordering::Greater { (other, one) } else { (one, other) };
     [shared, first, second].concat()
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(order(&[5], &[5]), Ordering::Equal);
     }
 
-    /// Made by hand: RANDOM of 1s with a list of three, RANDOM of 0s without a list; key `secret`.
+    /// A hand-made example: RANDOM of 1s with a list of three chunk types, RANDOM of 0s without a list; key `secret`.
     /// The HMACs were computed with another implementation.
     #[test]
     fn a_key_from_two_handshakes() {

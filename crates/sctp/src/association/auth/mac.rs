@@ -7,18 +7,18 @@ use hmac::{Hmac, Mac};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// Which hash an HMAC is made of.
+/// The hash function of an HMAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Algorithm {
     Sha1,
     Sha256,
 }
 
-/// The longest HMAC.
+/// The size of the longest HMAC, bytes.
 pub(crate) const LONGEST: usize = 32;
 
 impl Algorithm {
-    /// RFC 4895 §3.3: its identifier.
+    /// RFC 4895 §3.3: returns the identifier.
     pub(crate) const fn id(self) -> u16 {
         match self {
             Self::Sha1 => 1,
@@ -26,7 +26,7 @@ impl Algorithm {
         }
     }
 
-    /// By its identifier.
+    /// Returns the algorithm with this identifier, if it is supported.
     pub(crate) const fn of(id: u16) -> Option<Self> {
         match id {
             1 => Some(Self::Sha1),
@@ -35,7 +35,7 @@ impl Algorithm {
         }
     }
 
-    /// Bytes of its HMAC.
+    /// Returns the size of the HMAC, bytes.
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -44,14 +44,14 @@ impl Algorithm {
     }
 }
 
-/// An HMAC that has taken in its key: a copy of it begins where the data does.
+/// An HMAC state that has absorbed its key. A copy of it is used for each message.
 #[derive(Clone, Debug)]
 pub(crate) enum Keyed {
     Sha1(Hmac<Sha1>),
     Sha256(Hmac<Sha256>),
 }
 
-/// RFC 2104 §2: both hashes work on blocks of 64 bytes; a longer key is hashed, a shorter one padded.
+/// RFC 2104 §2: pads a key to a block of 64 bytes, the block size of both hashes. A longer key is hashed first.
 fn block<H: Digest>(key: &[u8]) -> [u8; 64] {
     let mut block = [0; 64];
     if key.len() > block.len() {
@@ -71,7 +71,7 @@ impl Keyed {
         }
     }
 
-    /// Puts the HMAC of `parts`, one after the other, into `out`, which has its size.
+    /// Writes the HMAC of the concatenated `parts` to `out`, which must have the size of the HMAC.
     pub(crate) fn compute(&self, parts: &[&[u8]], out: &mut [u8]) {
         match self.clone() {
             Self::Sha1(mac) => out.copy_from_slice(&fed(mac, parts).finalize().into_bytes()),
@@ -79,7 +79,7 @@ impl Keyed {
         }
     }
 
-    /// `mac` is the HMAC of `parts`; compared in constant time.
+    /// Returns whether `mac` is the HMAC of `parts`. The comparison takes constant time.
     pub(crate) fn verify(&self, parts: &[&[u8]], mac: &[u8]) -> bool {
         match self.clone() {
             Self::Sha1(keyed) => fed(keyed, parts).verify_slice(mac).is_ok(),

@@ -1,10 +1,9 @@
-//! Chunk authentication: what is signed, what is taken only signed, and with which key.
+//! Chunk authentication: which chunks are signed, which must be authenticated, and with which key.
 //!
-//! A packet is built as ever; when one of its chunks is on the peer's list, an
-//! AUTH is put in front of the first such chunk. Received chunks on our own
-//! list are passed over unless a good AUTH stands before them. Each key is
-//! derived, and its HMAC keyed, when it is first used. [`keys`] derives,
-//! [`mac`] computes.
+//! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted before
+//! the first such chunk. Received chunks that this side requires to be authenticated are ignored unless a valid AUTH
+//! precedes them. Each key is derived, and its HMAC keyed, at its first use. [`keys`] derives keys, and [`mac`] computes
+//! the HMACs.
 //!
 //! Home of RFC 4895 §6.2 and §6.3.
 
@@ -21,31 +20,31 @@ use keys::{Said, association_key};
 use mac::{Keyed, LONGEST};
 use std::collections::VecDeque;
 
-/// Authentication of one association.
+/// The authentication state of one association.
 #[derive(Clone, Debug)]
 pub(crate) struct Auth {
-    /// What this side has said.
+    /// The parameters of this side.
     ours: Said,
-    /// What the peer has said; until then nothing can be signed or checked.
+    /// The parameters of the peer. Until they are known, nothing can be signed or verified.
     peer: Option<Said>,
-    /// Chunks that the peer takes only signed.
+    /// Chunk types that the peer accepts only if authenticated.
     signed: ChunkSet,
-    /// Chunks that this side takes only signed.
+    /// Chunk types that this side accepts only if authenticated.
     guarded: ChunkSet,
-    /// Which HMAC the peer likes best.
+    /// The HMAC algorithm that the peer prefers among those supported here.
     algorithm: mac::Algorithm,
-    /// Bytes that an AUTH takes off any packet; 0 when only ASCONFs are signed.
+    /// The number of bytes that an AUTH takes in any packet; 0 if only ASCONF and ASCONF-ACK are signed.
     room: usize,
     keys: SharedKeys,
-    /// HMACs that were used already, by key and algorithm.
+    /// Keyed HMACs that have been used, by key and algorithm.
     keyed: Vec<(u16, mac::Algorithm, Keyed)>,
     /// The key that the peer used last.
     peer_uses: u16,
-    /// The last unknown key that the application was told of.
+    /// The last unknown key that was reported to the application.
     reported: Option<u16>,
-    /// The key of the packet that is being written, once a message says which.
+    /// The key of the packet that is being written, once a message determines it.
     packet: Option<u16>,
-    /// Keys that are no longer signed with, as soon as what was sent is acknowledged.
+    /// Deactivated keys that unacknowledged or queued messages still use.
     leaving: Vec<Leaving>,
 }
 
@@ -53,26 +52,26 @@ pub(crate) struct Auth {
 #[derive(Clone, Debug)]
 struct Leaving {
     key: u16,
-    /// Below this offset something may be on its way under it.
+    /// Messages sent below this offset may still be in flight with the key.
     until: u64,
-    /// Messages that ask for it, by their numbers in the queue.
+    /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,
 }
 
-/// What an AUTH is worth.
+/// The result of verifying an AUTH chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is good, by this key.
+    /// It is valid, with this key.
     Good(u16),
-    /// It is not, or not one at all.
+    /// It is invalid or malformed.
     Bad,
-    /// There is no such key.
+    /// Its key is not known.
     UnknownKey(u16),
-    /// This HMAC was not asked for.
+    /// This side did not offer its HMAC algorithm.
     UnknownHmac(u16),
 }
 
-/// Whether a chunk is to be looked at.
+/// Whether a chunk is processed, skipped, or ends the packet.
 pub(super) enum Admission {
     Take,
     Skip,
@@ -98,7 +97,7 @@ impl Auth {
         }
     }
 
-    /// Takes over what the peer says. False when there is no HMAC for both.
+    /// Applies the peer's parameters. Returns false if there is no common HMAC algorithm.
     pub(crate) fn meet(&mut self, peer: &Said) -> bool {
         let Some(algorithm) = peer.algorithm() else {
             return false;
@@ -114,63 +113,63 @@ impl Auth {
         true
     }
 
-    /// Bytes of an AUTH.
+    /// Returns the size of an AUTH chunk, bytes.
     pub(crate) fn size(&self) -> usize {
         AuthChunk::HEADER + self.algorithm.size()
     }
 
-    /// This side takes this chunk only signed.
+    /// Returns whether this side accepts chunks of this type only if authenticated.
     #[inline]
     pub(crate) fn guards(&self, kind: u8) -> bool {
         self.guarded.has(kind)
     }
 
-    /// Messages can be signed with this shared key.
+    /// Returns whether messages can be signed with this shared key.
     #[cold]
     pub(super) fn has_key(&self, key: u16) -> bool {
         self.keys.find(key).is_some()
     }
 
-    /// Bytes of the AUTH that a packet of these chunks gets.
+    /// Returns the size of the AUTH chunk for a packet of these chunks, bytes.
     pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
         if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
     }
 
-    /// Bytes to leave free in any packet for an AUTH.
+    /// Returns the number of bytes to reserve in any packet for an AUTH chunk.
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.room
     }
 
-    /// What the peer takes only signed.
+    /// Returns the chunk types that the peer accepts only if authenticated.
     pub(crate) fn signed(&self) -> ChunkSet {
         self.signed
     }
 
-    /// Keys that were deactivated and are not free yet.
+    /// Returns the deactivated keys that are not free yet.
     pub(super) fn leaving(&self) -> impl Iterator<Item = u16> {
         self.leaving.iter().map(|leaving| leaving.key)
     }
 
-    /// These are free with the next change.
+    /// Marks keys as free; the next change reports them.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
         self.leaving.extend(keys.map(|key| Leaving { key, until: 0, messages: Vec::new() }));
     }
 
-    /// Nothing more is signed with a key; what was sent, or waits to be, may still need it.
+    /// Stops signing with a key. Messages that are queued or in flight may still need it.
     fn deactivate(&mut self, key: u16, send: &SendHalf) {
         self.leaving.retain(|leaving| leaving.key != key);
         self.leaving.push(Leaving { key, until: send.end(), messages: send.messages_of(key) });
     }
 
-    /// Tells which of the keys that were deactivated nothing needs any more.
+    /// Reports the deactivated keys that no message needs any more.
     #[cold]
     fn free_keys(&mut self, id: AssociationId, send: &SendHalf, events: &mut VecDeque<Event>) {
         let (active, keys) = (self.keys.active(), &self.keys);
         self.leaving.retain_mut(|leaving| {
             let Leaving { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {
-                // Taken into use again, or deleted.
+                // The key was activated again, or deleted.
                 return false;
             }
             while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}
@@ -182,7 +181,7 @@ impl Auth {
         });
     }
 
-    /// What this side has said.
+    /// Returns the parameters of this side.
     pub(crate) fn ours(&self) -> &Said {
         &self.ours
     }
@@ -191,7 +190,8 @@ impl Auth {
         &self.keys
     }
 
-    /// Changes the keys; the change names the one whose value is another now, or gone: what was made of it is forgotten.
+    /// Applies a change to the keys. `change` returns the key whose value was changed or removed, if any; the HMACs made of
+    /// it are dropped.
     pub(crate) fn change_keys<E>(
         &mut self,
         change: impl FnOnce(&mut SharedKeys) -> Result<Option<u16>, E>,
@@ -203,7 +203,7 @@ impl Auth {
         Ok(())
     }
 
-    /// The HMAC with this key. RFC 4895 §6.1; made at its first use.
+    /// RFC 4895 §6.1: returns the HMAC with this key. It is made at its first use.
     fn keyed(&mut self, key: u16, algorithm: mac::Algorithm) -> Option<&Keyed> {
         let found = self.keyed.iter().position(|(id, other, _)| (*id, *other) == (key, algorithm));
         let at = match found {
@@ -218,7 +218,8 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: checks an AUTH with everything `behind` it, and tells what is news of keys.
+    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` it. Emits an event if the peer's key changes or is
+    /// unknown.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,
@@ -251,7 +252,7 @@ impl Auth {
             Some(algorithm) if self.ours.takes(chunk.hmac) => algorithm,
             _ => return Verdict::UnknownHmac(chunk.hmac),
         };
-        // An HMAC of the right size is a multiple of four: there is no padding to count.
+        // A valid HMAC has a multiple of four bytes, so there is no padding.
         if chunk.mac.len() != algorithm.size() {
             return Verdict::Bad;
         }
@@ -265,15 +266,15 @@ impl Auth {
         Verdict::Good(chunk.key)
     }
 
-    /// RFC 6458 §5.3.8: messages of different keys are not bundled. Whether one that wants `key` can go
-    /// with those that are in the packet; what wants none takes the active one.
+    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` can join those
+    /// in the packet. A message without a key uses the active key.
     fn shares(&mut self, key: Option<u16>) -> bool {
         let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
         *self.packet.get_or_insert(key) == key
     }
 
-    /// RFC 4895 §6.2: puts an AUTH in front of the first chunk from `start` on
-    /// that the peer takes only signed, if there is one.
+    /// RFC 4895 §6.2: inserts an AUTH before the first chunk from `start` on that the peer requires to be authenticated, if
+    /// there is one.
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
@@ -305,7 +306,7 @@ impl Auth {
 }
 
 impl Association {
-    /// RFC 4895 §6.3: whether a chunk counts, in a packet of which `behind` follows it.
+    /// RFC 4895 §6.3: decides whether a chunk is processed. `behind` is the part of the packet after it.
     #[inline(never)]
     pub(super) fn admit(
         &mut self,
@@ -323,10 +324,10 @@ impl Association {
                 return Admission::Take;
             }
             self.stats.seldom().auth_refused += 1;
-            // RFC 5061 §5.2 D5: with an ASCONF goes the rest of the packet.
+            // RFC 5061 §5.2 D5: the rest of the packet is dropped together with an unauthenticated ASCONF.
             return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
         }
-        // RFC 4895 §5.1: once in a packet.
+        // RFC 4895 §5.1: one AUTH is allowed per packet.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
             self.stats.seldom().auth_refused += 1;
             return Admission::Stop;
@@ -335,7 +336,7 @@ impl Association {
         Admission::Skip
     }
 
-    /// Checks an AUTH and tells who should know what came of it.
+    /// Verifies an AUTH chunk, emits events about keys, and reports an unsupported HMAC to the peer.
     pub(crate) fn verify(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -347,15 +348,15 @@ impl Association {
             return false;
         };
         let verdict = auth.check(self.id, raw, behind, ctx.events);
-        // RFC 4895 §6.3: the one mistake that the peer hears of.
+        // RFC 4895 §6.3: an unsupported HMAC is the only failure that is reported to the peer.
         if let Verdict::UnknownHmac(hmac) = verdict {
             self.report(path, &Cause::UnsupportedHmac(hmac));
         }
         matches!(verdict, Verdict::Good(_))
     }
 
-    /// RFC 6458 §8.3.4: the application signs nothing more with this key. It is told when nothing that was
-    /// sent before needs it: the peer must not forget it until then.
+    /// RFC 6458 §8.3.4: stops signing with this key. The application is told once no earlier message needs it; until then
+    /// the peer must keep it.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
         if let Some(auth) = &mut self.extensions.auth {
             auth.deactivate(key, &self.send);
@@ -363,7 +364,7 @@ impl Association {
         self.free_keys(ctx);
     }
 
-    /// RFC 6458 §6.1.8: after any change: keys that are not used any more are free.
+    /// RFC 6458 §6.1.8: reports keys that are no longer used. Runs after every change.
     #[inline]
     pub(super) fn free_keys(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(auth) = &mut self.extensions.auth
@@ -373,7 +374,7 @@ impl Association {
         }
     }
 
-    /// A chunk of this message can go into the packet that is being written, as far as keys go.
+    /// Returns whether the key of this message allows its chunks in the packet that is being written.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

@@ -1,37 +1,36 @@
-//! Whether an association may take the fast path, and whether it has anything to send.
+//! Decides whether an association may take the fast path, and whether it has anything to send.
 
 use crate::association::{Association, State};
 use crate::path::Path;
 
-/// Whether an association may take the fast path. Cached; found out anew after
+/// Whether an association may take the fast path. The value is cached and determined again after
 /// [`invalidate_fast_path`](Association::invalidate_fast_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
-    /// Not known: the next packet that is to be sent finds out.
+    /// Unknown; determined when the next packet has to be sent.
     #[default]
     Unknown,
-    /// No: but the association is established and no control chunk waits to be sent.
+    /// No, but the association is established and no control chunk is pending.
     NoControl,
-    /// Yes: moreover no extension is in use that has more to say on DATA and SACK chunks.
+    /// Yes: in addition, no extension in use affects DATA and SACK chunks.
     Eligible,
 }
 
 impl Association {
-    /// Drops the cached eligibility. To be called after any change of state, extensions, paths or queued
-    /// control chunks.
+    /// Drops the cached value. Must be called after any change of state, extensions, paths or pending control chunks.
     #[inline]
     pub(crate) fn invalidate_fast_path(&mut self) {
         self.fast_path = FastPath::Unknown;
     }
 
-    /// Whether no control chunk waits: nothing has changed since that was found out.
+    /// Returns whether the cached value is valid. If it is, no control chunk is pending.
     #[inline]
     pub(crate) fn is_eligibility_known(&self) -> bool {
         self.fast_path != FastPath::Unknown
     }
 
-    /// Finds the eligibility out, given that no control chunk waits; `on` as [`Endpoint::set_fast_path`](crate::Endpoint::set_fast_path)
-    /// has it.
+    /// Determines the eligibility, given that no control chunk is pending. `on` is the setting of
+    /// [`Endpoint::set_fast_path`](crate::Endpoint::set_fast_path).
     #[cold]
     pub(crate) fn find_eligibility(&mut self, on: bool) {
         let no_control = matches!(self.state, State::Established)
@@ -45,7 +44,7 @@ impl Association {
         };
     }
 
-    /// Whether there is certainly nothing to send now, as far as a glance tells.
+    /// Returns true if there is certainly nothing to send now. The check is quick and may return false even so.
     #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
         if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.has_lost() {

@@ -1,5 +1,5 @@
-//! Packets that arrive on the fast path: one DATA chunk with the message that comes next, or one SACK that only
-//! advances the cumulative TSN, for an association that is found by its tag, from the address that is expected.
+//! Receives packets on the fast path. The packet holds either one DATA chunk with the next message in order, or one SACK
+//! that only advances the cumulative TSN. Its association is found by its tag, and it comes from the expected address.
 
 use super::FastPath;
 use crate::association::{Association, Ctx};
@@ -12,19 +12,19 @@ use anabranch_wire::sctp::packet::HEADER;
 use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
 
-/// The one chunk of a packet, a SACK or DATA with a whole ordered message, and where it lies. Without a reference: the
-/// packet's buffer may be kept.
+/// The single chunk of a packet: a SACK, or DATA with a whole ordered message. It holds an offset instead of a reference,
+/// because the packet's buffer may be kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleChunk {
     header: Header,
     kind: u8,
     flags: u8,
-    /// Where in the packet the chunk ends, without padding.
+    /// The offset in the packet at which the chunk ends, without padding.
     end: usize,
 }
 
 impl SoleChunk {
-    /// `None` where a packet has another chunk, or more than one.
+    /// Returns `None` if the packet has another kind of chunk, or more than one.
     #[inline(always)]
     pub(crate) fn of(packet: &PacketView<'_>) -> Option<Self> {
         let chunks = packet.chunks().rest();
@@ -43,7 +43,7 @@ impl SoleChunk {
         Some(Self { header: packet.header, kind, flags, end: HEADER + length })
     }
 
-    /// The verification tag of the packet.
+    /// Returns the verification tag of the packet.
     #[inline(always)]
     pub(crate) fn tag(self) -> u32 {
         self.header.tag
@@ -57,7 +57,8 @@ impl SoleChunk {
 }
 
 impl Association {
-    /// Takes in a packet of one DATA or SACK chunk, if it qualifies. False when it does not, and nothing has been done.
+    /// Handles a packet with a single DATA or SACK chunk, if it qualifies. Returns false, having changed nothing, if it
+    /// does not.
     #[inline(always)]
     pub(crate) fn handle_sole_chunk(
         &mut self,
@@ -83,8 +84,8 @@ impl Association {
         }
     }
 
-    /// Takes in a packet from `path` that is one DATA chunk and nothing else; its buffer may be kept. False when its
-    /// message is not the one that comes next.
+    /// Handles a packet from `path` with a single DATA chunk. Its buffer may be kept. Returns false if its message is not
+    /// the next one in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,
@@ -120,8 +121,8 @@ impl Association {
         true
     }
 
-    /// Takes in a packet from the path `from` that is one SACK and nothing else. False when it says more than that the
-    /// next chunks have arrived.
+    /// Handles a packet from the path `from` with a single SACK. Returns false if the SACK does more than acknowledge the
+    /// next chunks.
     #[inline(always)]
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();

@@ -1,16 +1,15 @@
-//! The fast path: the two packets that a transfer without loss consists of.
+//! The fast path: the two kinds of packet that make up a transfer without loss.
 //!
-//! While nothing is lost and no control chunk waits, an association receives and sends packets of
-//! DATA whose message comes next, and of one SACK that only advances the cumulative TSN. For these
-//! the slow path ([`inbound`](super::inbound), `acknowledge`, `outbound` and the two
-//! halves) asks on each packet after all that they are not; here that is asked once for many
-//! packets ([`FastPath`]). What a packet does is the same on both ways: `tests/fast_path.rs` holds
-//! them against each other. A packet that does not qualify changes nothing here and takes the slow
-//! path.
+//! While nothing is lost and no control chunk is pending, an association exchanges two kinds of packet: DATA with the next
+//! message in order, and a SACK that only advances the cumulative TSN.
 //!
-//! [`eligibility`] says when, [`input`] takes packets in, [`output`] writes them.
+//! The slow path ([`inbound`](super::inbound), `acknowledge`, `outbound` and the two halves) checks for every special case
+//! on each packet. The fast path checks them once for many packets ([`FastPath`]). Both have the same effects;
+//! `tests/fast_path.rs` compares them. A packet that does not qualify changes nothing here and takes the slow path.
 //!
-//! Home of no rule: each has its own.
+//! [`eligibility`] decides whether the fast path may be taken, [`input`] receives packets, and [`output`] writes them.
+//!
+//! Home of no rule: each rule has its home on the slow path.
 
 mod eligibility;
 mod input;

@@ -1,5 +1,5 @@
-//! Packets that leave on the fast path: new DATA alone, or one SACK alone. They are what the choice among all jobs
-//! (`association/outbound`) would have come to.
+//! Writes packets on the fast path: new DATA alone, or one SACK alone. The general selection in `association/outbound`
+//! would produce the same packets.
 
 use super::FastPath;
 use crate::association::outbound::packet::OpenPacket;
@@ -8,7 +8,7 @@ use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{crc32c, packet::HEADER};
 
 impl Association {
-    /// Writes the next packet into `out`, which is empty and takes but one, if the packet qualifies.
+    /// Writes the next packet into `out`, if the packet qualifies. `out` is empty and takes only one packet.
     #[inline(always)]
     pub(crate) fn transmit_on_fast_path(
         &mut self,
@@ -40,13 +40,13 @@ impl Association {
         true
     }
 
-    /// Whether packets of DATA hold new DATA chunks and nothing beside them.
+    /// Returns whether DATA packets hold only new DATA chunks.
     #[inline]
     pub(crate) fn sends_new_data_alone(&self) -> bool {
         self.fast_path == FastPath::Eligible && !self.recv.sack_pending()
     }
 
-    /// A SACK that is due goes alone when there is no data to ride with.
+    /// Writes a packet with only a SACK, if one is due and there is no data to bundle it with.
     #[inline]
     fn transmit_sack_alone(&mut self, out: &mut SendBatch, tag: &mut u64) -> bool {
         let alone = self.recv.sack_due() && self.send.unsent_bytes() == 0;
@@ -65,7 +65,7 @@ impl Association {
         true
     }
 
-    /// From where to where the packets in `out` go, and how large one may be.
+    /// Sets the addresses of the packets in `out`. Returns the maximum size of one packet.
     #[inline(always)]
     fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);

@@ -1,7 +1,6 @@
-//! Which packet next, where to, and what holds one back.
+//! Selects the next packet and its path, and decides whether it may be sent.
 //!
-//! Owns the order of jobs and the permissions: windows, bursts, Nagle. Decides
-//! and writes nothing.
+//! Implements the order of jobs and the send permissions: windows, bursts, Nagle. It writes nothing.
 //!
 //! Home of RFC 9260 §6.1 (rules B and C; A and D are `send/permission.rs`); the choice of a path (§6.4) is `path/select.rs`.
 
@@ -28,14 +27,14 @@ impl Association {
         if let Some((path, allowed)) = self.data_path(ctx.now) {
             return Some(Job::Data(path, allowed));
         }
-        // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
+        // A SHUTDOWN also acknowledges data, so it is sent before a SACK that may then be unnecessary.
         if self.outbox.wants_shutdown() {
             return Some(Job::Shutdown(self.shutdown_path()));
         }
         self.recv.sack_due().then(|| Job::Sack(self.sack_path()))
     }
 
-    /// What goes before DATA.
+    /// Returns the control packet that has to be sent before DATA, if there is one.
     #[cold]
     fn control_job(&mut self) -> ControlJob {
         let now_or_wait = |job: Option<Job>| job.map_or(ControlJob::Wait, ControlJob::Job);
@@ -46,8 +45,8 @@ impl Association {
                 );
             }
             State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered. §8.3: and HEARTBEAT ACK: who sends a
-                // HEARTBEAT has taken the cookie, and waits for that.
+                // RFC 9260 §5.1 C: only COOKIE ECHO may be sent until it is answered. §8.3: a HEARTBEAT ACK is an
+                // exception, because a peer that sends HEARTBEATs has accepted the cookie and waits for the answer.
                 let echo = self.outbox.wants_handshake().then_some(Job::CookieEcho(self.handshake_path()));
                 let answer = self.outbox.heartbeat_ack_path().map(Job::Control);
                 return now_or_wait(echo.or(answer));
@@ -84,15 +83,15 @@ impl Association {
         ControlJob::Go
     }
 
-    /// RFC 9260 §6.4: where SACKs go.
+    /// RFC 9260 §6.4: returns the path that SACKs are sent on.
     #[inline]
     pub(crate) fn sack_path(&self) -> usize {
-        // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
+        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost on its path.
         let elsewhere = self.config.sack_path == SackPath::Other && !self.recv.has_duplicates();
         self.paths.for_sack(elsewhere)
     }
 
-    /// RFC 9260 §6.4, §6.4.1: where a chunk that is marked goes.
+    /// RFC 9260 §6.4, §6.4.1: returns the path on which a chunk is retransmitted.
     #[cold]
     fn retransmission_path(&self, last: usize, cause: SendCause, length: u32) -> usize {
         let path = self.paths.for_retransmission(self.config.rtx_path, last, cause);
@@ -103,14 +102,14 @@ impl Association {
         self.paths.wide_enough(path, size)
     }
 
-    /// The path that DATA can go to now, and which.
+    /// Returns the path that DATA can be sent on now, and the kinds of DATA allowed.
     #[inline]
     pub(super) fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         let found = self.open_path(now)?;
         if self.paths.get(found.0).is_paced() && self.is_held(now, found.0) { None } else { Some(found) }
     }
 
-    /// By its pace the next packet to a path has to wait.
+    /// Returns whether pacing delays the next packet of a path. If so, the pacing timer is set.
     #[cold]
     fn is_held(&mut self, now: Instant, index: usize) -> bool {
         let end = self.send.end();
@@ -119,7 +118,7 @@ impl Association {
         true
     }
 
-    /// RFC 8985 §7.3: new data may go to this path, but for the congestion window.
+    /// RFC 8985 §7.3: returns whether new data may be sent on this path, apart from the congestion window.
     pub(in crate::association) fn takes_new_on(&mut self, now: Instant, index: usize) -> bool {
         index == self.data_target() && self.send.unsent_bytes() > 0 && self.new_allowed(now)
     }
@@ -140,7 +139,7 @@ impl Association {
         new.then_some((current, Allowed { again: false, new }))
     }
 
-    /// As [`data_path`](Self::data_path), with something marked for retransmission.
+    /// Like [`data_path`](Self::data_path), when chunks are marked for retransmission.
     #[cold]
     fn data_path_again(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if let Some((.., path)) = self.next_again() {
@@ -157,13 +156,13 @@ impl Association {
         allowed.new.then_some((current, allowed))
     }
 
-    /// The congestion window of a path is open.
+    /// Returns whether the congestion window of a path allows sending.
     #[inline(always)]
     pub(crate) fn is_open(&self, index: usize) -> bool {
         self.paths.get(index).is_open(|| self.send.is_recovering())
     }
 
-    /// The lowest chunk to be retransmitted, and where to.
+    /// Returns the lowest chunk to be retransmitted, and its path.
     #[inline]
     pub(super) fn next_again(&mut self) -> Option<(u64, Entry, usize)> {
         let (offset, entry) = self.send.next_lost()?;
@@ -174,24 +173,24 @@ impl Association {
         Some((offset, entry, path))
     }
 
-    /// What may start a packet with DATA to `index`.
+    /// Returns the kinds of DATA that may begin a packet on path `index`.
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
         let marked = self.next_again().is_some_and(|(.., path)| path == index);
         let open = self.is_open(index);
-        // RFC 9260 §7.2.4: fast retransmit has one packet regardless of the window.
+        // RFC 9260 §7.2.4: fast retransmit may send one packet regardless of the window.
         let again = marked && (open || self.send.has_free_packet());
-        // RFC 9260 §6.1 C: what is marked goes first.
+        // RFC 9260 §6.1 C: chunks marked for retransmission are sent first.
         let new = open && !marked && self.new_allowed(now);
         Allowed { again, new }
     }
 
-    /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
+    /// Returns whether the peer's window, Nagle and the burst limit allow new DATA.
     #[inline(always)]
     pub(crate) fn new_allowed(&mut self, now: Instant) -> bool {
         self.send.new_allowed(&self.config, matches!(self.state, State::Established), now)
     }
 
-    /// The first chunk of a packet with the DATA that is allowed fits into `room` bytes.
+    /// Returns whether the first chunk of the allowed DATA fits into `room` bytes.
     pub(super) fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
         if allowed.again {
             return self.send.next_lost().is_some_and(|(_, entry)| entry.size() as usize <= room);
@@ -203,7 +202,7 @@ impl Association {
         self.send.next_new_fits(usize::MAX) && !self.send.has_lost()
     }
 
-    /// The path new data goes to: the one of the handshake until it is over.
+    /// Returns the path for new data. During the handshake it is the path of the handshake.
     pub(super) fn data_target(&self) -> usize {
         if matches!(self.state, State::CookieEchoed(_)) {
             self.handshake_path()
@@ -212,13 +211,13 @@ impl Association {
         }
     }
 
-    /// New DATA may fill up a packet of retransmissions.
+    /// Returns whether new DATA may fill up a packet of retransmissions.
     pub(super) fn follows_new(&mut self, now: Instant, index: usize) -> bool {
         let path = self.paths.get(index);
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
-    /// Nothing is left to be sent: a controller that models the path learns that it is not the path that holds back.
+    /// Tells a congestion controller that models the path that the application, not the path, limits the rate.
     pub(super) fn record_rest(&mut self) {
         let index = self.data_target();
         if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {
@@ -226,7 +225,7 @@ impl Association {
         }
     }
 
-    /// Tells the trace what holds the sender back, and its congestion window, when that has changed.
+    /// Records in the trace what limits the sender, and its congestion window, when they have changed.
     pub(super) fn record_limit(&mut self, ctx: &mut Ctx<'_>) {
         if !ctx.trace.on || !self.state.is_up() {
             return;

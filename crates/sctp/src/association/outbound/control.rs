@@ -1,10 +1,8 @@
-//! Control chunks, alone or in front of DATA.
+//! Writing of control chunks, alone or in front of DATA.
 //!
-//! Which of those that are wanted go into a packet, and in which order. None is
-//! on the path of bulk data.
+//! Decides which pending control chunks go into a packet, and in which order. None is written during bulk transfer.
 //!
-//! Home of RFC 9260 §5.1 C and D (what rides with COOKIE ECHO and COOKIE ACK),
-//! and of the order of §6.10.
+//! Home of RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and of the order of §6.10.
 
 use super::Allowed;
 use crate::association::timers::Timer;
@@ -24,14 +22,14 @@ impl Association {
         if let State::CookieEchoed(echo) = &self.state {
             CookieEcho { cookie: &echo.cookie }.emit(buffer);
         }
-        // RFC 9260 §5.4: to an unverified address only with a HEARTBEAT.
+        // RFC 9260 §5.4: to an unverified address it is sent only with a HEARTBEAT.
         if !self.paths.get(index).is_confirmed() {
             self.write_heartbeat(ctx, index, buffer);
         }
-        // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
+        // RFC 9260 §3.3.10 allows an ERROR in this packet: it reports unrecognized parameters of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: but where nobody has shown yet that packets of
-        // this size pass, it does so once. A cookie that has to wait until its packet shrinks grows stale.
+        // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets of this size pass,
+        // bundle it only once. Otherwise the cookie could become stale before the packet shrinks.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
@@ -52,7 +50,7 @@ impl Association {
         if matches!(self.state, State::ShutdownAckSent) {
             ShutdownAck.emit(buffer);
         } else {
-            // RFC 9260 §9.2: gaps need a SACK beside it.
+            // RFC 9260 §9.2: if there are gaps, a SACK is sent with it.
             if self.recv.needs_sack_beside_shutdown() {
                 self.emit_sack(end.saturating_sub(8), buffer);
             }
@@ -63,7 +61,7 @@ impl Association {
         self.shutdown_sent(ctx, index);
     }
 
-    /// Control chunks for `index`, in front of all others.
+    /// Writes the control chunks for path `index`, in front of all other chunks.
     #[cold]
     pub(super) fn write_control(
         &mut self,
@@ -74,15 +72,15 @@ impl Association {
     ) {
         let begin = buffer.len();
         if self.outbox.take_cookie_ack(index) {
-            // RFC 9260 §5.1 D: COOKIE ACK is the first chunk.
+            // RFC 9260 §5.1 D: COOKIE ACK must be the first chunk.
             CookieAck.emit(buffer);
             if !self.paths.get(index).is_confirmed() {
-                // RFC 9260 §5.4: never without it.
+                // RFC 9260 §5.4: to an unverified address it is sent only with a HEARTBEAT.
                 self.write_heartbeat(ctx, index, buffer);
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // It came in a packet, so it fits one, unless the way back is narrower.
+        // The HEARTBEAT came in one packet, so its answer fits into one, unless the reverse path has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

@@ -1,9 +1,9 @@
-//! The only builder of an association's packets.
+//! Builds all packets of an association.
 //!
-//! Handlers have marked what is wanted; here it becomes packets when polled:
-//! which chunks in which order, how much fits ([`choice`] says what is next
-//! and whether it may go). The one place that counts, times and traces what is
-//! sent. [`packet`] frames every packet, those that leave without an association, too.
+//! Handlers only mark what has to be sent; when polled, this module turns it into packets. It decides which chunks go into
+//! a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it may be sent. All
+//! counters, timers and trace records of sent data are updated here. [`packet`] adds the frame of every packet, including
+//! those of no association.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
@@ -21,17 +21,17 @@ use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{Asconf, Chunks, Data, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
-/// What there is to do before DATA is sent.
+/// The result of checking for control chunks before DATA.
 pub(super) enum ControlJob {
-    /// This.
+    /// This packet has to be sent first.
     Job(Job),
-    /// Nothing: no address can be used now.
+    /// Nothing can be sent now, because no address is usable.
     Wait,
-    /// Anything.
+    /// No control chunk is pending; DATA may be sent.
     Go,
 }
 
-/// What the next packet is for, and its path.
+/// The kind of the next packet, and its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Job {
     Init(usize),
@@ -61,14 +61,14 @@ impl Job {
     }
 }
 
-/// RFC 9653 §5.2 (1) to (3): the packets that have a checksum although the peer can do without.
+/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum although the peer accepts packets without one.
 #[cold]
 fn needs_checksum(job: Job, packet: &[u8]) -> bool {
     let carries_asconf = Chunks::new(&packet[HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
     matches!(job, Job::Init(_) | Job::CookieEcho(_)) || carries_asconf
 }
 
-/// Which DATA may go to a path now.
+/// The kinds of DATA that may be sent to a path now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Allowed {
     again: bool,
@@ -76,14 +76,14 @@ pub(super) struct Allowed {
 }
 
 impl Association {
-    /// Appends packets to `out`; false when nothing is to be sent.
+    /// Appends packets to `out`. Returns false if there is nothing to send.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         self.paths.count_poll();
         self.transmit_on_fast_path(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 
-    /// As [`poll_transmit`](Self::poll_transmit), whatever is to be sent.
+    /// Like [`poll_transmit`](Self::poll_transmit), for all kinds of packets.
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
@@ -121,8 +121,8 @@ impl Association {
                 buffer.len() - before
             });
             assert!(bytes > HEADER, "a packet without chunks");
-            // RFC 9260 §6.9: a chunk that has its TSN cannot be cut any more. When the path MTU has
-            // shrunk since, IP cuts the packet.
+            // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If the path MTU has shrunk since, IP fragments
+            // the packet.
             out.may_fragment = bytes > limit;
             *tag += 1;
             self.stats.packets_sent += 1;
@@ -131,8 +131,8 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // More of the same: DATA to the same path that fits the size of the batch. A first packet of control
-            // chunks may be smaller than an AUTH chunk.
+            // The batch may take further DATA packets for the same path that are not larger. If the first packet holds
+            // control chunks, it may be even smaller than an AUTH chunk.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -150,10 +150,9 @@ impl Association {
         }
     }
 
-    /// Writes one packet of at most `limit` bytes (more only for a chunk that
-    /// cannot be cut again).
+    /// Writes one packet of at most `limit` bytes. Only a chunk that cannot be split again may exceed the limit.
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
-        // RFC 9260 §8.5, §8.5.1 A, D: the tag that INIT or INIT ACK of the peer has told; 0 with an INIT.
+        // RFC 9260 §8.5, §8.5.1 A, D: use the tag from the peer's INIT or INIT ACK; 0 for an INIT.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
         let packet = OpenPacket::begin(buffer, self.identity.header(verification));
         let start = packet.start();
@@ -169,11 +168,11 @@ impl Association {
             Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                // RFC 9260 §5.4: neither SACK nor DATA to what is not verified, were it all there is. RFC 5061 §5.3 F14: nor
-                // elsewhere, as long as all else waits for that (an answer that a SACK is to follow does).
+                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other.
+                // RFC 5061 §5.3 F14: nor to another one while the association waits for the verification.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
-                    // A HEARTBEAT that is to show that small packets pass stays small.
+                    // A HEARTBEAT that tests whether small packets pass must stay small.
                     let small = self.paths.get(path).is_searching();
                     let allowed = self
                         .data_path(ctx.now)
@@ -194,7 +193,7 @@ impl Association {
         }
     }
 
-    /// As [`write_packet`](Self::write_packet), for one that is to hold new DATA chunks alone.
+    /// Like [`write_packet`](Self::write_packet), for a packet that holds only new DATA chunks.
     #[inline(always)]
     pub(crate) fn write_new_data(
         &mut self,
@@ -217,8 +216,8 @@ impl Association {
         }
     }
 
-    /// New DATA chunks behind others. A copy out of line, so that the packet of new data alone can have
-    /// its own in line.
+    /// Writes new DATA chunks after other chunks. Not inlined, so that the packet with only new data can have its own
+    /// inlined copy.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -231,7 +230,7 @@ impl Association {
         self.write_fresh(ctx, index, end, buffer, tag)
     }
 
-    /// New DATA chunks, as many as may go and fit; how many.
+    /// Writes as many new DATA chunks as are allowed and fit. Returns their number.
     #[inline(always)]
     fn write_fresh(
         &mut self,
@@ -259,7 +258,7 @@ impl Association {
         written
     }
 
-    /// A SACK alone, and what belongs to it.
+    /// Writes a SACK without DATA, with the ECN chunks that accompany it.
     fn write_sack(&mut self, end: usize, buffer: &mut Vec<u8>) {
         self.extensions.ecn.write(buffer);
         self.emit_sack(end, buffer);
@@ -273,7 +272,7 @@ impl Association {
         self.stats.sacks_sent += 1;
     }
 
-    /// A SACK if one is due, or one that rides with DATA; then DATA.
+    /// Writes a SACK if one is due or can be bundled with DATA, then DATA.
     fn write_sack_and_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -283,7 +282,7 @@ impl Association {
         tag: u64,
         allowed: Option<Allowed>,
     ) {
-        // A SACK must leave room for the DATA it rides with; one that is due goes first, alone.
+        // A bundled SACK must leave room for the DATA. If it does not, a SACK that is due is sent first, alone.
         if self.recv.sack_pending() && self.sack_path() == index {
             let ecn = self.extensions.ecn.size();
             let size = self.recv.sack_size() + ecn;
@@ -311,7 +310,7 @@ impl Association {
         }
     }
 
-    /// DATA chunks: what is marked first, then new.
+    /// Writes DATA chunks: those marked for retransmission first, then new ones.
     fn write_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -332,7 +331,7 @@ impl Association {
         if allowed.again {
             while let Some((offset, entry, path)) = self.next_again() {
                 let fits = buffer.len() + entry.size() as usize <= end;
-                // A chunk cut for a larger MTU goes out whole, alone (RFC 9260 §6.9).
+                // A chunk that was cut for a larger MTU is sent whole and alone (RFC 9260 §6.9).
                 let alone = buffer.len() == begin
                     && end - begin + self.extensions.auth_room() >= self.paths.get(index).chunk_limit();
                 let oversize = alone && !fits;
@@ -378,7 +377,7 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, false);
     }
 
-    /// Retransmits a chunk that is marked.
+    /// Retransmits a chunk that is marked for it.
     #[cold]
     fn write_again(
         &mut self,
@@ -392,7 +391,7 @@ impl Association {
         let Some(written) = self.send.write_again(ctx.now, index, marked, interleaving, buffer) else {
             return;
         };
-        // RFC 9260 §6.3.1 C5 (Karn).
+        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk gives no measurement.
         self.paths.end_measurements_from(written.offset);
         match written.cause {
             SendCause::Fast => self.stats.seldom().retransmitted_fast += 1,
@@ -403,15 +402,16 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, same_path);
     }
 
-    /// Timer, counters and trace of a chunk that was written; `again`: to the path that it was sent to before.
+    /// Updates timer, counters and trace for a chunk that was written. `again` is true for a retransmission on the same
+    /// path.
     #[inline(always)]
     fn count_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, written: &Written, packet: u64, again: bool) {
         let Written { offset, length, size, stream, from, cause } = *written;
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start it, or restart it when the earliest that was sent to this
-        // address is sent there again; not for a chunk that moves here from another address.
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer, or restart it if the earliest chunk sent to this address is
+        // sent there again. A chunk that moves here from another address does not restart it.
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

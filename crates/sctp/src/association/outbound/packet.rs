@@ -1,16 +1,16 @@
-//! The frame of every packet: common header in front, checksum in it at the end.
+//! The frame of every packet: the common header at its start, and the checksum.
 //!
-//! No other file begins or ends a packet. Those of an association are written where its batch has them; a
-//! [`FinalPacket`] stands alone and waits at the endpoint, since its association may have ended, or never been.
+//! No other file begins or ends a packet. Packets of an association are written in place in a batch. A [`FinalPacket`] has
+//! its own buffer and waits at the endpoint, because its association may have ended or never existed.
 //!
-//! Home of no rule: RFC 9260 §3.1 is `wire`'s, and who builds a packet says which tag it has.
+//! Home of no rule: RFC 9260 §3.1 belongs to `wire`, and the caller chooses the tag of a packet.
 
 use crate::association::{Association, Ctx};
 use anabranch_base::Packet;
 use anabranch_wire::sctp::{Header, packet};
 use std::net::SocketAddr;
 
-/// A packet that is being written at the end of a buffer.
+/// A packet that is being written to the end of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenPacket {
     start: usize,
@@ -22,26 +22,26 @@ impl OpenPacket {
         Self { start: packet::begin(buffer, header.source_port, header.target_port, header.tag) }
     }
 
-    /// Where in the buffer it begins.
+    /// Returns the offset of the packet in the buffer.
     #[inline(always)]
     pub(crate) fn start(self) -> usize {
         self.start
     }
 
-    /// Ends it with its checksum; one that is not ended has none (RFC 9653).
+    /// Completes the packet with its checksum. A packet that is not completed has none (RFC 9653).
     #[inline(always)]
     pub(crate) fn finish(self, buffer: &mut [u8]) {
         packet::finish(buffer, self.start);
     }
 
-    /// As [`finish`](Self::finish), of a packet with nothing but free room in front of it.
+    /// Like [`finish`](Self::finish), for a packet with only unused space in front of it.
     #[inline(always)]
     pub(crate) fn finish_alone(self, buffer: &mut [u8]) {
         packet::finish_alone(buffer, self.start);
     }
 }
 
-/// A packet that is sent whatever becomes of its association: what ends one, and what answers without one.
+/// A packet that is sent independently of an association: it ends one, or answers without one.
 #[derive(Debug)]
 pub(crate) struct FinalPacket {
     source: SocketAddr,
@@ -50,7 +50,7 @@ pub(crate) struct FinalPacket {
 }
 
 impl FinalPacket {
-    /// From `source` to `target`, of the chunks that `write` appends.
+    /// Makes a packet from `source` to `target` of the chunks that `write` appends.
     pub(crate) fn new(
         (source, target): (SocketAddr, SocketAddr),
         header: Header,
@@ -63,7 +63,7 @@ impl FinalPacket {
         Self { source, target, bytes }
     }
 
-    /// Back to where `packet` with `header` came from, under `tag`, of the chunks that `write` appends.
+    /// Makes an answer to `packet`, which has `header`. It has `tag` and the chunks that `write` appends.
     pub(crate) fn answer(
         packet: &Packet<'_>,
         header: Header,
@@ -88,13 +88,13 @@ impl FinalPacket {
 }
 
 impl Association {
-    /// The local and the peer's address of a path.
+    /// Returns the local and the peer's address of a path.
     pub(in crate::association) fn ends(&self, path: usize) -> (SocketAddr, SocketAddr) {
         let path = self.paths.get(path);
         (path.source(), path.address())
     }
 
-    /// Queues a packet that leaves even if the association ends now, and counts it.
+    /// Queues and counts a packet that is sent even if the association ends now.
     pub(in crate::association) fn send_final(&mut self, ctx: &mut Ctx<'_>, packet: FinalPacket) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += packet.bytes.len() as u64;

@@ -1,12 +1,11 @@
-//! Streams begin anew, or become more.
+//! Stream re-configuration: resetting and adding streams.
 //!
-//! Owns what this side asks of the peer ([`request`]) and what the peer asks of
-//! it ([`response`]), with the sequence numbers of both. One request is under
-//! way at a time, which may carry one of the pairs that RFC 6525 §3.1 allows;
-//! others wait in a bounded queue. The association hands it the siblings that
-//! a request concerns, and sees to what an answer says of paths.
+//! [`request`] implements the requests of this side, [`response`] those of the peer; both use the sequence numbers kept
+//! here. One request chunk is outstanding at a time, which may hold a pair of requests that RFC 6525 §3.1 allows. Others
+//! wait in a bounded queue. The association passes in the parts that a request affects ([`Siblings`]), and handles the
+//! effects of an answer on paths.
 //!
-//! Home of RFC 6525 §5.1.1 and of the application's wishes (§6.3).
+//! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
 
 mod request;
 mod response;
@@ -30,10 +29,10 @@ use request::{Ask, Flying};
 use response::{Answer, Asked, Deferred};
 use std::collections::VecDeque;
 
-/// RFC 6525 §5.1.4: a TSN reset within this time of the last would meet old packets.
+/// RFC 6525 §5.1.4: the minimum time between TSN resets, within which packets with the old TSNs may still arrive.
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// RFC 6525 §4.4, Table 3.
+/// RFC 6525 §4.4, Table 3: the result codes.
 mod result {
     pub(super) const NOTHING: u32 = 0;
     pub(super) const PERFORMED: u32 = 1;
@@ -44,32 +43,32 @@ mod result {
     pub(super) const IN_PROGRESS: u32 = 6;
 }
 
-/// Everything of an association that concerns RE-CONFIG.
+/// The RE-CONFIG state of an association.
 #[derive(Debug)]
 pub(crate) struct Reconfig {
-    /// RFC 6525 §4.1: number of this side's next request; the first is the initial TSN.
+    /// RFC 6525 §4.1: the sequence number of this side's next request; the first is the initial TSN.
     next: u32,
-    /// Number of the peer's next request.
+    /// The sequence number of the peer's next request.
     expected: u32,
     tickets: Ticket,
-    /// What is to be asked, in order.
+    /// Queued requests, in order.
     wanted: VecDeque<Ask>,
-    /// What has been asked.
+    /// The outstanding request.
     flying: Option<Flying>,
-    /// Streams that the peer has said it will reset, and the request that asked for it.
+    /// Incoming streams that the peer has agreed to reset, and the number of the request for it.
     parked: Option<(u32, Vec<u16>)>,
-    /// The request is to be written.
+    /// Whether the outstanding request has to be written.
     send: bool,
-    /// What the peer was answered to the requests of its last chunk.
+    /// The answers given to the requests in the peer's last chunk.
     answered: Vec<Answer>,
-    /// Responses to be written.
+    /// Responses that have to be written.
     replies: Vec<ReConfigParam<'static>>,
     reply_path: usize,
-    /// A reset by the peer whose last TSN has not arrived.
+    /// A reset by the peer whose last TSN has not arrived yet.
     deferred: Option<Deferred>,
-    /// Streams that the peer wants reset.
+    /// Outgoing streams that the peer wants to be reset.
     asked: Option<Asked>,
-    /// When TSNs were last renumbered, or that was asked for.
+    /// When the TSNs were last reset, or a reset of them was last requested.
     renumbered: Option<Instant>,
 }
 
@@ -97,7 +96,7 @@ impl Reconfig {
         self.tickets
     }
 
-    /// What has been asked, and what is to be.
+    /// Returns the outstanding and the queued requests.
     fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.flying.iter().map(|flying| &flying.ask).chain(&self.wanted)
     }
@@ -107,12 +106,12 @@ impl Reconfig {
     }
 }
 
-/// What a re-configuration concerns beside its own state.
+/// The parts of an association that a re-configuration affects.
 struct Siblings<'a> {
     id: AssociationId,
     now: Instant,
     config: &'a Config,
-    /// DATA may be sent, and requests may be made.
+    /// Whether DATA and requests may be sent.
     may_send: bool,
     send: &'a mut SendHalf,
     recv: &'a mut RecvHalf,
@@ -120,12 +119,12 @@ struct Siblings<'a> {
     paths: &'a mut Paths,
     timers: &'a mut Timers,
     events: &'a mut VecDeque<Event>,
-    /// A request has been answered for good, and what was kept back for it may go.
+    /// Set when a request was answered finally, so that messages held back for it may be sent.
     finished: bool,
 }
 
 impl Siblings<'_> {
-    /// Hands the streams that became readable to the application.
+    /// Emits an event for each stream that became readable.
     fn emit_readable(&mut self) {
         let id = self.id;
         self.events.extend(self.recv.news().drain(..).map(|stream| Event::Readable { id, stream }));
@@ -133,7 +132,7 @@ impl Siblings<'_> {
 }
 
 impl Association {
-    /// The state of re-configuration, begun with the first chunk or wish, and what it concerns.
+    /// Returns the re-configuration state, which is created at its first use, and the parts that it affects.
     fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
@@ -157,13 +156,13 @@ impl Association {
         if !matches!(self.state, State::Established) || self.closing.is_asked() {
             return Err(ResetError::Closing);
         }
-        // RFC 6525 §5.1.1: nothing is asked of a peer that does not know it.
+        // RFC 6525 §5.1.1: no request is sent to a peer that does not support it.
         if self.extensions.agreed.reconfig { Ok(()) } else { Err(ResetError::Unsupported) }
     }
 
-    // What the application asks for.
+    // Calls of the application.
 
-    /// RFC 6525 §6.3.2.
+    /// RFC 6525 §6.3.2: resets streams.
     pub(crate) fn reset_streams(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -183,14 +182,14 @@ impl Association {
         reconfig.ask_reset(siblings.send, siblings.paths, &streams, (outgoing, incoming))
     }
 
-    /// RFC 6525 §6.3.3.
+    /// RFC 6525 §6.3.3: resets all TSNs and SSNs.
     pub(crate) fn reset_association(&mut self, ctx: &mut Ctx<'_>) -> Result<(), ResetError> {
         self.may_ask()?;
         let (reconfig, siblings) = self.reconfig(ctx);
         reconfig.ask_renumbering(siblings.now, siblings.send)
     }
 
-    /// RFC 6525 §6.3.4.
+    /// RFC 6525 §6.3.4: adds streams.
     pub(crate) fn add_streams(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -208,9 +207,9 @@ impl Association {
         self.reconfig(ctx).0.ask_more(outgoing, incoming)
     }
 
-    // What is to be sent.
+    // Sending.
 
-    /// The path that a RE-CONFIG is wanted to, if one is.
+    /// Returns the path that a RE-CONFIG has to be sent on, if there is one.
     #[inline]
     pub(super) fn reconfig_path(&mut self) -> Option<usize> {
         let reconfig = self.extensions.reconfig.as_deref_mut()?;
@@ -220,7 +219,7 @@ impl Association {
         reconfig.wanted_path()
     }
 
-    /// Writes what is wanted to `index`, as far as it fits behind what is there.
+    /// Writes the pending RE-CONFIG chunks for path `index`, if they fit.
     pub(super) fn write_reconfig(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -234,13 +233,13 @@ impl Association {
         };
         let room = if alone { usize::MAX } else { end.saturating_sub(buffer.len()) };
         if reconfig.write(ctx.now, index, room, buffer) {
-            // RFC 6525 §5.1.1: the timer runs as long as a request is not answered.
+            // RFC 6525 §5.1.1: the timer runs while a request is unanswered.
             let rto = self.paths.get(index).rto();
             self.timers.set(Timer::Reconfig, ctx.now + rto);
         }
     }
 
-    /// RFC 6525 §5.1.1: the request is retransmitted, to another address if there is one.
+    /// RFC 6525 §5.1.1: retransmits the request, to another address if there is one.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
         let Some(flying) =
@@ -251,8 +250,8 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: what is in progress takes its time. And where data is on its way, its
-        // T3-rtx says of the path what is to be said: one lost packet is not two.
+        // RFC 6525 §5.2.7 H2: a request in progress at the peer is no error. If data is in flight on the path, its T3-rtx
+        // counts the errors, so that one lost packet is not counted twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {
@@ -272,7 +271,7 @@ impl Association {
         }
     }
 
-    // What the peer says.
+    // Receiving.
 
     pub(super) fn on_re_config(&mut self, ctx: &mut Ctx<'_>, chunk: &ReConfig<'_>, arrived: &Arrived) {
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
@@ -283,7 +282,8 @@ impl Association {
             return;
         }
         if !params.iter().all(|param| matches!(param, ReConfigParam::Response { .. })) {
-            // RFC 6525 §5.2.1: with the response a SACK, so that what it waits for is retransmitted soon.
+            // RFC 6525 §5.2.1: a SACK accompanies the response, so that data for which the request waits is retransmitted
+            // soon.
             self.recv.sack_now();
         }
         let mut first = true;
@@ -303,22 +303,22 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // What was kept back may find the peer's window closed, and nothing outstanding.
+                // The messages held back may now find the peer's window closed and nothing outstanding.
                 self.check_probe(ctx.now);
             }
         }
     }
 
-    /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says. False when it is none: RFC 6525
-    /// §5.2.7 H1: what is not waited for means nothing.
+    /// RFC 9260 §8.1, §8.2: any answer proves the path to work, like acknowledged DATA. Returns false if it answers no
+    /// outstanding request (RFC 6525 §5.2.7 H1).
     fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
         let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
         let Some(flying) = flying.filter(|flying| flying.kind_of(number).is_some()) else {
             return false;
         };
         let index = flying.path;
-        // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
-        // waits for may never arrive, and it would be answered so for ever.
+        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding. The
+        // data that the request waits for may never arrive, and the peer would answer so forever.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -329,33 +329,33 @@ impl Association {
         true
     }
 
-    /// A packet has been read: what waited for a TSN may go on.
+    /// Continues a deferred reset after a packet was processed.
     #[cold]
     pub(super) fn advance_reconfig(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let (reconfig, mut siblings) = self.reconfig(ctx);
         reconfig.advance_deferred(&mut siblings, path);
     }
 
-    /// A chunk that may be of the numbering to come: it is not taken yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset, so that it is not accepted yet.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
     }
 
-    /// The peer may have renumbered its TSNs already, and its answer be lost or late.
+    /// Returns whether the peer may have reset its TSNs already, with its answer lost or delayed.
     #[cold]
     pub(super) fn may_be_renumbered(&self) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
     }
 
-    /// Refuses such a chunk. It shows that our request or its answer has not arrived: the request is
-    /// repeated where the chunk came from, once a round trip, or the peer might lose patience with
-    /// its data before our timer (RFC 6525 §5.1.1) runs out.
+    /// Refuses a chunk that may belong to a new numbering. The chunk shows that our request or its answer was lost. The
+    /// request is repeated to the chunk's source, once per round trip. Otherwise the peer might give up on its data before
+    /// our timer (RFC 6525 §5.1.1) expires.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // The peer's timer may be far shorter than ours where nothing has been measured yet.
+        // Before a measurement, the peer's timer may be much shorter than ours.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)
@@ -364,14 +364,14 @@ impl Association {
         }
     }
 
-    /// Whether TSNs were renumbered so lately that packets from before may still come.
+    /// Returns whether the TSNs were reset so recently that older packets may still arrive.
     pub(super) fn renumbered_lately(&self, now: Instant) -> bool {
         let at = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.renumbered);
         at.is_some_and(|at| now < at + LIFETIME.saturating_mul(2))
     }
 }
 
-/// The list of streams as it is written.
+/// Encodes a list of streams for a request.
 fn encode(streams: &[u16]) -> Vec<u8> {
     streams.iter().flat_map(|stream| stream.to_be_bytes()).collect()
 }
@@ -383,12 +383,12 @@ fn decode(list: StreamList<'_>) -> Vec<u16> {
     streams
 }
 
-/// Two lists (none: all) have a stream in common.
+/// Returns whether two lists have a stream in common. An empty list means all streams.
 fn meets(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 
-/// `streams` (none: all) are among `of` (none: all).
+/// Returns whether `of` contains all of `streams`. An empty list means all streams.
 fn covers(of: &[u16], streams: &[u16]) -> bool {
     of.is_empty() || !streams.is_empty() && streams.iter().all(|stream| of.binary_search(stream).is_ok())
 }

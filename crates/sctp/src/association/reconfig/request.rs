@@ -1,4 +1,4 @@
-//! What this side asks of the peer, and what it does when that is answered.
+//! Requests of this side, and what it does when they are answered.
 //!
 //! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
@@ -13,28 +13,28 @@ use crate::send::queue::Ticket;
 use anabranch_base::Instant;
 use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList, Tsn};
 
-/// Most requests that wait.
+/// The maximum number of queued requests.
 pub(super) const MAX_WAITING: usize = 256;
 
-/// A wish. Lists of streams are ascending; an empty one means all.
+/// A request. Lists of streams are ascending; an empty one means all streams.
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// Streams begin anew.
+    /// Resets streams.
     Reset {
         outgoing: Option<Vec<u16>>,
         incoming: Option<Vec<u16>>,
         ticket: Ticket,
-        /// The peer's request that asked for it.
+        /// The number of the peer's request that asked for this reset.
         answers: Option<u32>,
     },
-    /// All SSNs and TSNs begin anew.
+    /// Resets all SSNs and TSNs.
     Association { ticket: Ticket },
-    /// More streams.
+    /// Adds streams.
     Add { outgoing: u16, incoming: u16, answers: Option<u32> },
 }
 
 impl Ask {
-    /// It asks the peer to reset one of `streams` (none: any).
+    /// Returns whether it asks the peer to reset one of `streams`. An empty list means any.
     pub(super) fn wants_incoming(&self, streams: &[u16]) -> bool {
         let Self::Reset { incoming: Some(asked), .. } = self else {
             return false;
@@ -42,7 +42,7 @@ impl Ask {
         super::meets(asked, streams)
     }
 
-    /// The peer's request that this answers.
+    /// Returns the number of the peer's request that this answers.
     pub(super) fn answers(&self) -> Option<u32> {
         match self {
             Self::Reset { answers, .. } | Self::Add { answers, .. } => *answers,
@@ -51,7 +51,7 @@ impl Ask {
     }
 }
 
-/// Which request parameter.
+/// The type of a request parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     ResetOutgoing,
@@ -61,31 +61,31 @@ pub(super) enum Kind {
     AddIncoming,
 }
 
-/// A request under way.
+/// The outstanding request.
 #[derive(Debug)]
 pub(super) struct Flying {
     pub(super) ask: Ask,
-    /// Its lists of streams as they are written: outgoing, incoming.
+    /// Its encoded lists of streams: outgoing, incoming.
     lists: [Vec<u8>; 2],
-    /// Number, kind, and whether it has been answered.
+    /// The number and kind of each parameter, and whether it has been answered.
     pub(super) parts: Vec<(u32, Kind, bool)>,
-    /// The last TSN assigned when it was made.
+    /// The last TSN assigned when the request was made.
     last: u32,
-    /// What its reset of outgoing streams says it responds to.
+    /// The number of the peer's request that its reset of outgoing streams responds to.
     response: u32,
     pub(super) path: usize,
     /// When it was last sent.
     pub(super) said: Instant,
-    /// The peer is at it.
+    /// Whether the peer answered that the request is in progress, since the timer last expired.
     pub(super) patient: bool,
-    /// It has said so once: what it was asked for comes as a request of its own.
+    /// Whether the peer has ever answered so. It then carries out the request by one of its own.
     accepted: bool,
-    /// The peer has reset the streams that were asked for.
+    /// Whether the peer has reset the requested streams.
     pub(super) performed: bool,
 }
 
 impl Flying {
-    /// Its parameters. RFC 6525 §5.1.1: the same whenever it is repeated, whatever has been answered.
+    /// Returns its parameters. RFC 6525 §5.1.1: a repetition has the same parameters, even if some have been answered.
     pub(super) fn params(&self) -> Vec<ReConfigParam<'_>> {
         let lists = &self.lists;
         let (more_out, more_in) = match self.ask {
@@ -109,27 +109,27 @@ impl Flying {
         self.parts.iter().map(param).collect()
     }
 
-    /// Nothing of it is left but what the peer has said it will do by a request of its own.
+    /// Returns whether all unanswered parameters are ones that the peer will carry out by its own request.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.parts.iter().filter(|part| !part.2);
         self.accepted && left.all(|part| matches!(part.1, Kind::ResetIncoming | Kind::AddIncoming))
     }
 
-    /// Which of its parts has this number, unless that has been answered.
+    /// Returns the kind of the parameter with this number, unless it has been answered.
     pub(super) fn kind_of(&self, number: u32) -> Option<Kind> {
         self.parts.iter().find(|part| part.0 == number && !part.2).map(|part| part.1)
     }
 
-    /// It has an unanswered part of this kind.
+    /// Returns the number of the unanswered parameter of this kind, if there is one.
     pub(super) fn awaits(&self, kind: Kind) -> Option<u32> {
         self.parts.iter().find(|&&(_, k, done)| k == kind && !done).map(|part| part.0)
     }
 }
 
 impl Reconfig {
-    // What the application asks for.
+    // Calls of the application.
 
-    /// RFC 6525 §6.3.2: `streams` (none: all) are to begin anew, those going out, those coming in, or both.
+    /// RFC 6525 §6.3.2: requests a reset of `streams` (an empty list means all), outgoing, incoming or both.
     pub(super) fn ask_reset(
         &mut self,
         send: &mut SendHalf,
@@ -157,9 +157,9 @@ impl Reconfig {
         Ok(())
     }
 
-    /// RFC 6525 §6.3.3: all SSNs and TSNs are to begin anew.
+    /// RFC 6525 §6.3.3: requests a reset of all SSNs and TSNs.
     pub(super) fn ask_renumbering(&mut self, now: Instant, send: &mut SendHalf) -> Result<(), ResetError> {
-        // RFC 6525 §5.1.4: one in 30 s.
+        // RFC 6525 §5.1.4: at most once in 30 s.
         let lately = self.renumbered.is_some_and(|at| now < at + LIFETIME);
         let busy = self.wanted.len() >= MAX_WAITING || self.resets_association();
         if busy || lately || send.is_held(&[]) {
@@ -172,7 +172,7 @@ impl Reconfig {
         Ok(())
     }
 
-    /// RFC 6525 §6.3.4: more streams are wanted.
+    /// RFC 6525 §6.3.4: requests more streams.
     pub(super) fn ask_more(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
         let adds = self.asks().any(|ask| matches!(ask, Ask::Add { .. }));
         if adds || self.wanted.len() >= MAX_WAITING {
@@ -182,20 +182,21 @@ impl Reconfig {
         Ok(())
     }
 
-    // What is sent.
+    // Sending.
 
-    /// The path that a RE-CONFIG is wanted to, if one is.
+    /// Returns the path that a RE-CONFIG has to be sent on, if there is one.
     pub(super) fn wanted_path(&self) -> Option<usize> {
         let request = self.flying.as_ref().filter(|_| self.send).map(|flying| flying.path);
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
-    /// Appends what is wanted to `index`, if it takes no more than `room` bytes. True when a request is among it.
+    /// Appends the pending chunks for path `index` if they take at most `room` bytes. Returns true if they include a
+    /// request.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
         let flying = self.flying.as_ref().filter(|flying| self.send && flying.path == index);
         let mut requests = flying.map(Flying::params).unwrap_or_default();
-        // RFC 6525 §3.1: a response may share the chunk with a reset of outgoing streams, and
-        // §5.2.1: what answers one chunk should be in one chunk.
+        // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one chunk
+        // should be in one chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -227,7 +228,7 @@ impl Reconfig {
         asked
     }
 
-    /// The request is sent again, by another path if one is named.
+    /// Sends the request again, on another path if one is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send = true;
         if let Some(flying) = &mut self.flying {
@@ -235,11 +236,11 @@ impl Reconfig {
         }
     }
 
-    /// Makes the next request, if none is under way and its time has come; it goes to `path`.
+    /// Makes the next request on `path`, if none is outstanding and the next one is ready.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request at a time. Where both sides wait for the other's request, that
-        // would be for ever: what the peer is at already need not be waited for (§5.2.7 H1). Nor may a
-        // wish of our own, which has to go first because it is about the same streams.
+        // RFC 6525 §5.1.1: one request at a time. If both sides waited for a request of the other, neither would ever send
+        // one. So a request that the peer already has in progress is no longer waited for (§5.2.7 H1). The same applies to
+        // a request of our own that must go first because it concerns the same streams.
         if let Some(flying) = &self.flying {
             let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();
@@ -255,7 +256,7 @@ impl Reconfig {
             self.send = false;
             timers.stop(Timer::Reconfig);
         }
-        // RFC 6525 §5.1.2 A3: what was given before has a TSN; §5.1.4 C2: nothing is outstanding.
+        // RFC 6525 §5.1.2 A3: all earlier messages must have TSNs; §5.1.4 C2: nothing may be outstanding.
         let ready = match self.wanted.front() {
             None => false,
             Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || send.is_clear(*ticket),
@@ -283,7 +284,8 @@ impl Reconfig {
         let number = |(i, &kind): (usize, &Kind)| (first.wrapping_add(i as u32), kind, false);
         let parts: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(parts.len() as u32);
-        // RFC 6525 §5.1.2 A4: what it responds to; what is still to be responded to is left out.
+        // RFC 6525 §5.1.2 A4: the number of the request that it responds to. A request of the peer that still waits for its
+        // response does not count.
         let response = ask.answers().unwrap_or_else(|| {
             self.asked.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
         });
@@ -312,9 +314,9 @@ impl Reconfig {
         }
     }
 
-    // What the peer answers.
+    // Receiving responses.
 
-    /// The peer answers request `number`, which is waited for.
+    /// Handles the peer's answer to request `number`.
     pub(super) fn on_response(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -329,7 +331,7 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the timer begins again, and does not count.
+            // RFC 6525 §5.2.7 H2: restart the timer; its next expiration does not count as an error.
             flying.patient = true;
             flying.accepted = true;
             let rto = siblings.paths.get(flying.path).rto();
@@ -339,7 +341,7 @@ impl Reconfig {
         self.finish(siblings, number, kind, result, next);
     }
 
-    /// A part of the request has been answered for good.
+    /// Completes a part of the request that was answered finally.
     pub(super) fn finish(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -376,7 +378,7 @@ impl Reconfig {
 }
 
 impl Flying {
-    /// RFC 6525 §5.2.7 H3 to H6.
+    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application.
     fn conclude(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -399,7 +401,7 @@ impl Flying {
             (Ask::Reset { incoming, .. }, Kind::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The peer's own request tells, or has told.
+                    // The peer's own request reports the reset, or has reported it.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;
@@ -413,7 +415,7 @@ impl Flying {
             (Ask::Association { ticket }, _) => {
                 let ticket = *ticket;
                 match (failed, next) {
-                    // RFC 6525 §5.2.7 H5.
+                    // RFC 6525 §5.2.7 H5: both sides continue with the TSNs in the answer.
                     (None, Some((peer, ours))) if !siblings.send.has_outstanding() => {
                         siblings.send.renumber(ours.0);
                         siblings.send.resume(ticket, true);
@@ -432,7 +434,7 @@ impl Flying {
                     siblings.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
-                // The peer's own request adds them.
+                // The peer's own request adds the streams.
                 None => return None,
                 Some(result) => {
                     let (outgoing, incoming) =
@@ -446,10 +448,10 @@ impl Flying {
     }
 }
 
-/// As many requests as it takes so that each fits a packet.
+/// Splits the streams into lists of which each fits into one request.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // Two headers of parameters, and that of the chunk; two bytes a stream, once or twice.
+    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes, once or twice.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! What the peer asks of this side, and how it is answered.
+//! Requests of the peer, and how they are answered.
 //!
 //! Home of RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
 
@@ -11,7 +11,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{ReConfigParam, Tsn};
 
-/// What a request was answered.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) number: u32,
@@ -19,7 +19,7 @@ pub(super) struct Answer {
     next: Option<(Tsn, Tsn)>,
 }
 
-/// A reset by the peer that waits for its last TSN.
+/// A reset by the peer that waits until its last TSN arrives.
 #[derive(Debug)]
 pub(super) struct Deferred {
     number: u32,
@@ -27,14 +27,14 @@ pub(super) struct Deferred {
     streams: Vec<u16>,
 }
 
-/// Streams that the peer wants reset, while some of them are being reset already.
+/// Outgoing streams that the peer wants to be reset, while some of them are being reset already.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) number: u32,
     streams: Vec<u16>,
 }
 
-/// What to say to a request: a result, or nothing because a request of ours says it.
+/// The answer to a request: a result, or `None` if a request of this side serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -42,7 +42,7 @@ const fn outcome(result: u32) -> Outcome {
 }
 
 impl Reconfig {
-    /// A request: new, repeated, or out of turn.
+    /// Handles a request that is new, repeated, or out of sequence.
     pub(super) fn on_request(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -68,7 +68,7 @@ impl Reconfig {
         let answer = self.answered.iter().copied().find(|answer| answer.number == number);
         match answer {
             Some(answer) => {
-                // RFC 6525 §5.2.1: what is repeated is answered as it was.
+                // RFC 6525 §5.2.1: a repeated request gets the same answer.
                 let asked = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
                 self.send |= asked;
                 if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
@@ -80,7 +80,7 @@ impl Reconfig {
     }
 
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {
-        /// RFC 6525 §3.1: two responses fit a chunk.
+        /// RFC 6525 §3.1: a chunk holds at most two responses.
         const MAX_REPLIES: usize = 2;
         self.replies
             .retain(|said| !matches!(said, ReConfigParam::Response { response, .. } if *response == number));
@@ -109,8 +109,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.1, §6.3.1: whether the application lets the peer ask for this. What it has itself asked the peer to
-    /// ask for, it lets it (§5.2.2 E1, §5.2.6).
+    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. A request that carries out
+    /// one of our own is always allowed (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, config: &Config, param: &ReConfigParam<'_>) -> bool {
         let granted = config.reconfig_requests;
         let flying = self.flying.as_ref();
@@ -130,7 +130,7 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2 E1: the peer's request is the answer to ours.
+    /// RFC 6525 §5.2.2 E1: handles a request of the peer that answers one of ours.
     fn acknowledged_by(&mut self, siblings: &mut Siblings<'_>, response: u32) {
         self.parked.take_if(|(number, _)| *number == response);
         let Some(flying) = &mut self.flying else {
@@ -142,7 +142,7 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2: the peer's streams begin anew.
+    /// RFC 6525 §5.2.2: handles a reset of the peer's streams.
     fn reset_incoming(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -156,7 +156,7 @@ impl Reconfig {
         if self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.2 E2: not before everything up to the last TSN has arrived.
+        // RFC 6525 §5.2.2 E2: wait until everything up to the last TSN has arrived.
         if siblings.recv.beyond(last) > 0 {
             self.deferred = Some(Deferred { number, last, streams });
             return outcome(result::IN_PROGRESS);
@@ -164,9 +164,9 @@ impl Reconfig {
         outcome(self.perform_incoming_reset(siblings, streams))
     }
 
-    /// RFC 6525 §5.2.2 E3.
+    /// RFC 6525 §5.2.2 E3: resets the streams.
     fn perform_incoming_reset(&mut self, siblings: &mut Siblings<'_>, streams: Vec<u16>) -> u32 {
-        // In the middle of a message there is no number to begin anew with.
+        // A stream cannot be reset in the middle of a message.
         if siblings.recv.is_inside(&streams) {
             return result::DENIED;
         }
@@ -183,45 +183,45 @@ impl Reconfig {
         result::PERFORMED
     }
 
-    /// A packet has been read: what waited for a TSN may go on.
+    /// Continues a deferred reset after a packet was processed.
     pub(super) fn advance_deferred(&mut self, siblings: &mut Siblings<'_>, path: usize) {
         let arrived = |deferred: &mut Deferred| siblings.recv.beyond(deferred.last) <= 0;
         let Some(Deferred { number, streams, .. }) = self.deferred.take_if(arrived) else {
             return;
         };
-        // RFC 6525 §5.2.2 E4 to E6: what was in progress is done, and said.
+        // RFC 6525 §5.2.2 E4 to E6: carry out the deferred reset and report its result.
         let result = self.perform_incoming_reset(siblings, streams);
         self.answered.iter_mut().filter(|answer| answer.number == number).for_each(|a| a.result = result);
         self.reply(siblings.paths.confirmed_or_current(path), number, result, None);
         siblings.recv.sack_now();
     }
 
-    /// A chunk that may be of the numbering to come: it is not taken yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset, so that it is not accepted yet.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
-        // RFC 6525 §5.2.2 E2: held back until the reset is done; the peer holds it for us.
+        // RFC 6525 §5.2.2 E2: not accepted until the reset is done. The peer keeps the chunk and retransmits it.
         let held =
             |deferred: &Deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last));
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
     }
 
-    /// The peer may have renumbered its TSNs already, and its answer be lost or late.
+    /// Returns whether the peer may have reset its TSNs already, with its answer lost or delayed.
     pub(super) fn may_be_renumbered(&self) -> bool {
         let flying = self.flying.as_ref();
         flying.is_some_and(|flying| !flying.patient && flying.awaits(Kind::ResetTsn).is_some())
     }
 
-    /// The peer was asked to renumber them a round trip ago or more.
+    /// Returns whether the request for a TSN reset was last sent at least a round trip ago.
     pub(super) fn is_renumbering_since(&self, now: Instant, round_trip: Duration) -> bool {
         let flying = self.flying.as_ref().filter(|flying| flying.awaits(Kind::ResetTsn).is_some());
         flying.is_some_and(|flying| now >= flying.said + round_trip)
     }
 
-    /// RFC 6525 §5.2.3: the peer wants our streams to begin anew.
+    /// RFC 6525 §5.2.3: handles the peer's request to reset outgoing streams.
     fn reset_outgoing(&mut self, siblings: &mut Siblings<'_>, number: u32, streams: Vec<u16>) -> Outcome {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // What waits without a number belongs to what is to end, too.
+        // Queued messages without a sequence number belong to the old numbering, too.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
         if self.asked.is_some()
@@ -230,7 +230,7 @@ impl Reconfig {
         {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.3: what is being reset by our own wish, or is new, need not be again.
+        // RFC 6525 §5.2.3: streams that this side is already resetting, or that are unused, are not reset again.
         let under_way = self
             .asks()
             .any(|ask| matches!(ask, Ask::Reset { outgoing: Some(own), .. } if covers(own, &streams)));
@@ -244,12 +244,12 @@ impl Reconfig {
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
-        // The request that resets them is the answer, unless that takes a while.
+        // The request that resets the streams is the answer, unless it has to wait.
         let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// What the peer asked for becomes a request of ours when none of its streams is being reset.
+    /// Makes the peer's request one of ours, once none of its streams is being reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
         let Some(Asked { number, streams }) = self.asked.take_if(|asked| !send.is_held(&asked.streams))
         else {
@@ -261,21 +261,21 @@ impl Reconfig {
         send.hold(ticket, &streams);
     }
 
-    /// RFC 6525 §5.2.4.
+    /// RFC 6525 §5.2.4: handles an SSN/TSN reset request.
     fn renumber(&mut self, siblings: &mut Siblings<'_>) -> Outcome {
         let idle = siblings.send.is_idle() && !siblings.send.is_held(&[]) && !siblings.recv.is_unfinished();
         let busy = self.flying.is_some() || self.resets_association();
         if busy || self.asked.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.4 G3 would take what is outstanding for acknowledged: rather no reset.
+        // RFC 6525 §5.2.4 G3 would treat outstanding data as acknowledged, so the reset is denied instead.
         if !idle {
             return outcome(result::DENIED);
         }
-        // G1, G2.
+        // G1, G2: the new TSNs.
         let theirs = siblings.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
         let ours = siblings.send.next_tsn();
-        // G4, G5.
+        // G4, G5: reset TSNs and SSNs.
         siblings.recv.renumber(theirs);
         siblings.send.reset_streams();
         self.renumbered = Some(siblings.now);
@@ -284,7 +284,7 @@ impl Reconfig {
         Some((result::PERFORMED, Some((Tsn(ours), Tsn(theirs)))))
     }
 
-    /// RFC 6525 §5.2.5: the peer wants to send on more streams.
+    /// RFC 6525 §5.2.5: handles the peer's request to add outgoing streams of its own.
     fn add_incoming(&mut self, siblings: &mut Siblings<'_>, more: u16) -> Outcome {
         let limit = siblings.config.max_streams;
         let flying = self.flying.as_ref();
@@ -299,13 +299,13 @@ impl Reconfig {
         siblings.recv.add_streams(more);
         siblings.events.push_back(Event::StreamsAdded { id: siblings.id, outgoing: 0, incoming: more });
         if let Some(number) = awaited {
-            // RFC 6525 §5.2.6: that is what we asked for.
+            // RFC 6525 §5.2.6: this side had requested them.
             self.finish(siblings, number, Kind::AddIncoming, result::PERFORMED, None);
         }
         outcome(result::PERFORMED)
     }
 
-    /// RFC 6525 §5.2.6: the peer wants us to send on more streams.
+    /// RFC 6525 §5.2.6: handles the peer's request that this side add outgoing streams.
     fn add_outgoing(&mut self, siblings: &mut Siblings<'_>, number: u32, more: u16) -> Outcome {
         let limit = siblings.config.max_streams;
         let fits = siblings.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
@@ -332,8 +332,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: the answer to an SSN/TSN reset has both TSNs, whatever its result: where nothing is renumbered
-/// those that come next.
+/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset. If nothing is reset, they are the next
+/// TSNs of both sides.
 fn next_tsns(
     siblings: &Siblings<'_>,
     param: &ReConfigParam<'_>,
@@ -355,7 +355,7 @@ const fn number_of(param: &ReConfigParam<'_>) -> u32 {
     }
 }
 
-/// RFC 6525 §3.1: what may be in one chunk.
+/// RFC 6525 §3.1: returns whether these parameters may share a chunk.
 pub(super) fn is_allowed(params: &[ReConfigParam<'_>]) -> bool {
     use ReConfigParam::{AddIncoming, AddOutgoing, ResetIncoming, ResetOutgoing, Response};
     match params {

@@ -56,7 +56,7 @@ pub(crate) enum Health {
 }
 
 impl Path {
-    /// T3-rtx expired. `most` is Path.Max.Retrans.
+    /// T3-rtx expired, and no answer of the peer excuses it. `most` is Path.Max.Retrans.
     pub(crate) fn on_timeout(&mut self, now: Instant, most: u32) -> Health {
         let unanswered = self.unanswered.get_or_insert_default();
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);

@@ -14,7 +14,7 @@ use anabranch_base::trace::SendCause;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The paths of an association. An index always refers to the same path.
+/// The paths of an association. An index refers to the same path until that is removed and the index used again.
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: Vec<Path>,

@@ -219,7 +219,7 @@ anabranch_base::knobs! {
         icmp_doubt: bool = false, "RFC 9260 §10 ICMP8: as good as an ABORT",
             SWITCH, "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no";
         /// Peers with the same address and SCTP port are distinguished by their UDP port. A peer that restarts with
-        /// another UDP port then counts as a new peer, and its old association ends by timeout.
+        /// another UDP port then counts as a new peer, and its old association ends like that of an unreachable peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
             "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \

@@ -273,8 +273,8 @@ impl Config {
     /// each. ICMP messages do not reach SCTP there, and the peer's lower layer may have small buffers.
     ///
     /// With `pmtud=blackhole`, the setting for real networks, this selects `plpmtud` unless the user has set `pmtud`.
-    /// The path MTU then starts at 1200 bytes, overhead included, and is searched for with probes (RFC 8261 §4, RFC
-    /// 8899).
+    /// The path MTU then starts at 1200 bytes, overhead included, and is searched for with probes (RFC 8261 §4,
+    /// RFC 8899).
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};

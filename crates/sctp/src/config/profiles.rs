@@ -5,7 +5,8 @@
 
 use anabranch_base::knobs::{Profile, names};
 
-/// The names of the profiles. The engine defaults to `rfc9260`; the `anabranch` commands default to `modern`.
+/// The names of the profiles. The engine defaults to `rfc9260`; the `anabranch` commands and
+/// `anabranch-tokio` default to `modern`.
 pub const PROFILES: &[&str] = &names(ALL);
 
 pub(super) const ALL: &[&Profile; 6] = &[&RFC9260, &RFC2960, &KAME_2002, &LKSCTP_2_6, &NS2, &MODERN];

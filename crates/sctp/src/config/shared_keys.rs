@@ -167,7 +167,7 @@ impl SharedKeys {
     }
 }
 
-/// The longest key in bytes: longer keys protect no better (RFC 2104 §3), because HMAC hashes them first.
+/// The longest key in bytes: longer keys protect no better (RFC 2104 §3), and HMAC hashes them first.
 const MAX_SECRET: usize = 1_024;
 
 /// Parses a line into the identifier, the secret, and whether the line is marked `active`.

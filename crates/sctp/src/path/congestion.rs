@@ -110,7 +110,7 @@ impl Path {
         }
     }
 
-    /// Whether the controller wants a report of each SACK or timeout (BBR does).
+    /// Whether the controller wants a report of each SACK and of each loss found by the loss timer (BBR does).
     #[inline]
     pub(crate) fn wants_reports(&self) -> bool {
         match &self.congestion {

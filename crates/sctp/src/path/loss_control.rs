@@ -300,8 +300,8 @@ impl Path {
         Some((by_time, smoothed))
     }
 
-    /// Reports a SACK or timeout to a controller that wants reports. `delivered` bytes have arrived, `fresh` among
-    /// them; `recovering` means loss recovery is in progress.
+    /// Reports a SACK, or losses found by the loss timer, to a controller that wants reports. `delivered` bytes have
+    /// arrived, `fresh` among them; `recovering` means loss recovery is in progress.
     pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
         let in_flight = self.flight;
         let (controller, loss_control) = self.congestion();

@@ -103,7 +103,7 @@ impl RecvHalf {
     }
 }
 
-/// The receive buffer gets one of this many parts of a session's minimum.
+/// The receive buffer gets 1/`PART` of a session's guaranteed minimum.
 const PART: u64 = 4;
 /// Memory per byte held: buffers have room to grow, and are reused.
 const TIMES: u64 = 3;

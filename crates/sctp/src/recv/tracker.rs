@@ -9,8 +9,8 @@ use anabranch_wire::sctp::{GapBlock, Tsn};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How far beyond the cumulative TSN a TSN may lie: what a Gap Ack Block can
-/// say in 16 bits (RFC 9260 §3.3.4). What lies beyond is not accepted.
+/// The largest distance of a TSN beyond the cumulative TSN that a Gap Ack Block can report in 16 bits
+/// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
 /// The most runs beyond the cumulative TSN. This is far more than one SACK can report, and each run makes inserting a

@@ -110,7 +110,7 @@ impl Window {
     #[inline]
     fn free(&self) -> u64 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 9260 §6.2: does not invite the peer to send small amounts.
+        // RFC 9260 §6.2: do not invite the peer to send small amounts.
         if free < self.least() { 0 } else { free }
     }
 

@@ -9,8 +9,8 @@
 //!
 //! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This is so for the peer's window and for
 //! retransmissions. In the congestion window a chunk in flight still counts until it is acknowledged, skipped or
-//! found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window, which RFC
-//! 7496 §5 forbids.
+//! found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window, which
+//! RFC 7496 §5 forbids.
 //!
 //! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
 

@@ -1,8 +1,8 @@
 //! The bytes of a stream's messages, back to back, until they are acknowledged.
 //!
-//! There is one ring per stream, so that a message needs no allocation and an idle stream does not delay others.
-//! Positions are counted from the first byte ever queued on the stream. Bytes are freed in order, as their TSNs are
-//! acknowledged. Bytes freed out of order wait for those before them.
+//! There is one ring per stream, so that a message needs no allocation and an idle stream does not hold the memory of
+//! others. Positions are counted from the first byte ever queued on the stream. Bytes are freed in order, as their
+//! TSNs are acknowledged. Bytes freed out of order wait for those before them.
 //!
 //! The bytes of a long queue are no longer in the caches when they are to be sent. They are prefetched a few packets
 //! ahead, while these packets are built.

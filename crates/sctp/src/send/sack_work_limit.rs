@@ -50,8 +50,8 @@ impl SackWorkLimit {
 /// The most runs kept: a SACK in a packet of 1,500 bytes reports some 360.
 const RUNS: usize = 1_024;
 
-/// Cuts `after` so that it differs from `before` in at most `most` chunks. Above the cut it is like `before`. They
-/// are what this SACK and the last one acknowledge beyond `base`.
+/// Limits the changes of a SACK. `before` and `after` are the runs that the last SACK and this one acknowledge beyond
+/// `base`. Cuts `after` so that at most `most` chunks differ from `before`; above the cut it is like `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {

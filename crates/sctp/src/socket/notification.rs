@@ -169,7 +169,7 @@ pub enum Notification {
         association: AssociationId,
         /// The key identifier.
         key: u16,
-        /// What happened.
+        /// The change.
         change: KeyChange,
     },
     /// All data that was sent has been acknowledged (§6.1.9).

@@ -271,8 +271,8 @@ impl Sockets {
                 switchover: config.primary_switch,
             }),
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
-            // RFC 6458 §8.2.4: the list that is sent to the peer. With dynamic addresses it includes ASCONF (RFC 5061
-            // §4.1).
+            // RFC 6458 §8.2.4: the list that is sent to the peer. With dynamic addresses it includes ASCONF
+            // (RFC 5061 §4.1).
             OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.guarded_chunks()),
             OptionName::PeerAuthChunks => {
                 let association = association.ok_or(Errno::Invalid)?;

@@ -97,9 +97,9 @@ impl Search {
         }
     }
 
-    /// Creates a search that is already complete: the interface MTU is assumed to pass until it proves not to. RFC
-    /// 8899 §5.1.4 would have it confirmed first. Most paths take it, and waiting for the confirmation would delay
-    /// every short transfer.
+    /// Creates a search that is already complete: the interface MTU is assumed to pass until it proves not to.
+    /// RFC 8899 §5.1.4 would have it confirmed first. Most paths take it, and waiting for the confirmation would
+    /// delay every short transfer.
     pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
         let fresh = Self::new(base, interface, smallest);
         Self { phase: Phase::Complete, passes: fresh.most, probed: fresh.most, ..fresh }

@@ -25,7 +25,7 @@ use skip::Skips;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::ops::Range;
 
-/// Where and as what a complete message is delivered.
+/// The stream, number and attributes of a complete message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) stream: u16,

@@ -1,7 +1,7 @@
 //! Messages that may be abandoned, in the send buffer.
 //!
-//! Such a message has its own buffer instead of space in its stream's ring, so that its bytes can be freed at once.
-//! Its sent chunks stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
+//! They have their own buffers instead of space in their stream's ring, so that their bytes can be freed at once.
+//! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
 use crate::error::SendError;

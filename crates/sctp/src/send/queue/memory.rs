@@ -88,7 +88,7 @@ impl Queue {
 
 /// Memory above the limit that is freed only when there is nothing to send.
 const MARGIN: u64 = 64 << 10;
-/// The send buffer gets one of this many parts of a session's minimum.
+/// The send buffer gets 1/`PART` of a session's guaranteed minimum.
 const PART: u64 = 4;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! A set of chunk types, and how it is written: which chunks are taken only
-//! authenticated.
+//! A set of chunk types and its text form. It lists the chunks that are accepted only if authenticated.
 
 use std::fmt;
 
-/// Chunk types.
+/// A set of chunk types.
 ///
 /// ```
 /// use anabranch_sctp::ChunkSet;
@@ -21,7 +20,7 @@ pub struct ChunkSet([u64; 4]);
 /// RFC 4895 §3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH are never listed.
 const NEVER: [u8; 4] = [1, 2, 14, 15];
 
-/// What can be listed, by name.
+/// The chunk types that can be listed, by name.
 const NAMES: &[(&str, &[u8])] = &[
     ("data", &[0x00, 0x40]),
     ("sack", &[0x03, 0x10]),
@@ -36,38 +35,38 @@ const NAMES: &[(&str, &[u8])] = &[
 ];
 
 impl ChunkSet {
-    /// Whether `kind` is in it.
+    /// Returns true if the set contains `kind`.
     #[must_use]
     #[inline]
     pub const fn has(&self, kind: u8) -> bool {
         self.0[(kind >> 6) as usize] & 1 << (kind & 63) != 0
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         matches!(self.0, [0, 0, 0, 0])
     }
 
-    /// Adds `kind`, unless it is one that is never authenticated.
+    /// Adds `kind`, unless it is a chunk type that is never authenticated.
     pub fn insert(&mut self, kind: u8) {
         if !NEVER.contains(&kind) {
             self.0[usize::from(kind >> 6)] |= 1 << (kind & 63);
         }
     }
 
-    /// Takes `kind` out.
+    /// Removes `kind`.
     pub fn remove(&mut self, kind: u8) {
         self.0[usize::from(kind >> 6)] &= !(1 << (kind & 63));
     }
 
-    /// The types in ascending order.
+    /// Returns the chunk types in ascending order.
     #[must_use]
     pub fn kinds(&self) -> Vec<u8> {
         (0..=u8::MAX).filter(|&kind| self.has(kind)).collect()
     }
 
-    /// Reads `none`, `all`, or names joined by `+`.
+    /// Parses `none`, `all`, or names joined by `+`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "none" => Ok(Self::default()),
@@ -96,7 +95,7 @@ impl FromIterator<u8> for ChunkSet {
 }
 
 impl fmt::Display for ChunkSet {
-    /// In the form that the knob reads.
+    /// Writes the text form that the knob parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = |kinds: &[u8]| kinds.iter().all(|&kind| self.has(kind));
         if self.is_empty() {

@@ -1,4 +1,4 @@
-//! The text forms of knobs: how each kind of value is written and read.
+//! The text forms of knobs: how each kind of value is written and parsed.
 
 use super::InitialWindow;
 use anabranch_base::Bytes;
@@ -6,7 +6,7 @@ use anabranch_base::knobs::Form;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 
-/// One of several names; the first that fits is written.
+/// One of several names. If several names have the same value, the first is written.
 pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {
@@ -23,7 +23,7 @@ impl<T: Copy + PartialEq> Form<T> for Names<T> {
 /// `yes` or `no`.
 pub(super) const SWITCH: Names<bool> = Names(&[("yes", true), ("no", false)]);
 
-/// A number from the first to the second.
+/// A number within two inclusive bounds.
 pub(super) struct Count(pub(super) u32, pub(super) u32);
 
 impl<T: TryFrom<u32> + ToString> Form<T> for Count {
@@ -36,7 +36,7 @@ impl<T: TryFrom<u32> + ToString> Form<T> for Count {
     }
 }
 
-/// A word for `None`, or a value.
+/// An optional value; the first field is the word for `None`.
 pub(super) struct Or<F>(pub(super) &'static str, pub(super) F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
@@ -49,7 +49,7 @@ impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
     }
 }
 
-/// Bytes from the first to the second.
+/// A size in bytes within two inclusive bounds.
 pub(super) struct Size(pub(super) u64, pub(super) u64);
 
 impl Form<u64> for Size {
@@ -67,7 +67,7 @@ impl Form<u64> for Size {
     }
 }
 
-/// Bytes from the first to the second, written as a number of single bytes.
+/// A size in bytes within two inclusive bounds, always written in bytes.
 pub(super) struct Exact(pub(super) u32, pub(super) u32);
 
 impl Form<u32> for Exact {
@@ -80,7 +80,7 @@ impl Form<u32> for Exact {
     }
 }
 
-/// A time of more than 0.
+/// A duration greater than 0.
 pub(super) struct Span;
 
 impl Form<Duration> for Span {
@@ -94,7 +94,7 @@ impl Form<Duration> for Span {
     }
 }
 
-/// A time.
+/// A duration, including 0.
 pub(super) struct SpanOrZero;
 
 impl Form<Duration> for SpanOrZero {
@@ -107,7 +107,7 @@ impl Form<Duration> for SpanOrZero {
     }
 }
 
-/// How a value is read, and how it is written.
+/// A pair of functions that parse and write a value.
 pub(super) struct Text<T>(pub(super) fn(&str) -> Result<T, String>, pub(super) fn(&T) -> String);
 
 impl<T> Form<T> for Text<T> {
@@ -120,7 +120,7 @@ impl<T> Form<T> for Text<T> {
     }
 }
 
-/// A number of packets, or the RFC with the formula.
+/// A number of packets, or the name of the RFC whose formula is used.
 pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     |text| match text {
         "rfc4960" => Ok(InitialWindow::Rfc4960),
@@ -144,7 +144,7 @@ pub(super) const DELAYED_ACK: Text<Duration> = Text(
     |value| format_span(*value),
 );
 
-/// Packets sent at one occasion: 0 or `off` for no limit.
+/// The maximum burst in packets: 0 or `off` for no limit.
 pub(super) const BURST: Text<Option<u32>> = Text(
     |text| {
         let limit = if text == "off" { 0 } else { count(text, 0, 10_000)? };
@@ -153,7 +153,7 @@ pub(super) const BURST: Text<Option<u32>> = Text(
     |value| value.unwrap_or(0).to_string(),
 );
 
-/// A time between two; 0 for never.
+/// An interval; 0 turns it off.
 pub(super) const INTERVAL: Text<Option<Duration>> = Text(
     |text| SpanOrZero.read(text).map(|span| (!span.is_zero()).then_some(span)),
     |value| format_span(value.unwrap_or(Duration::ZERO)),

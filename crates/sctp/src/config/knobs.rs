@@ -1,6 +1,6 @@
-//! The table of knobs: every setting once, with its default, the source of that, its text form and its help.
+//! The table of knobs: each setting with its default, the source of the default, its text form and its help.
 //!
-//! The defaults are the profile `rfc9260`. Fields that are no knobs stand behind the table.
+//! The defaults are the profile `rfc9260`. Fields that are not knobs follow the table.
 
 use super::forms::{
     BURST, Count, DELAYED_ACK, Exact, INITIAL_WINDOW, INTERVAL, Names, Or, SWITCH, Size, Span, SpanOrZero,
@@ -19,10 +19,10 @@ const EXTENSION: &str = "an extension, not part of RFC 9260";
 const OURS_BUFFER: &str = "ours: the source leaves it open; large enough not to be the limit";
 
 anabranch_base::knobs! {
-    /// All settings of an endpoint. Built from a profile, then changed by key.
+    /// All settings of an endpoint. Start with a profile, then change knobs by key.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Config {
-        /// Congestion control.
+        /// The congestion control algorithm.
         cc: Algorithm = Algorithm::Rfc9260, "RFC 9260 §7.2",
             Names(&[
                 ("rfc9260", Algorithm::Rfc9260),
@@ -33,96 +33,96 @@ anabranch_base::knobs! {
                 ("bbr", Algorithm::Bbr),
             ]),
             "congestion control: rfc9260 (also: reno), rfc4960, rfc2960, cubic or bbr (version 3), which sets rack=yes, prr=no and hystart=no";
-        /// Initial congestion window.
+        /// The initial congestion window.
         iw: InitialWindow = InitialWindow::Rfc9260, "RFC 9260 §7.2.1",
             INITIAL_WINDOW, "initial window: packets from 1 to 100, or the formula of rfc4960 or rfc9260";
-        /// RTO.Initial.
+        /// RTO.Initial: the retransmission timeout before the first round-trip measurement.
         rto_initial: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "retransmission timeout before the first measurement, such as 1s";
-        /// RTO.Min.
+        /// RTO.Min: the smallest retransmission timeout.
         rto_min: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "smallest retransmission timeout, such as 1s or 200ms";
-        /// The least that the variation of the RTT adds to the RTO; zero for the clock granularity.
+        /// The minimum that RTT variation adds to the RTO; zero for the clock granularity.
         rto_var_min: Duration = Duration::ZERO, "RFC 9260 §6.3.1: the clock granularity G alone",
             SpanOrZero, "least that RTT variation adds to the RTO, such as 200ms; 0 = the clock granularity";
-        /// RTO.Max.
+        /// RTO.Max: the largest retransmission timeout.
         rto_max: Duration = Duration::from_secs(60), "RFC 9260 §16",
             Span, "largest retransmission timeout, such as 60s";
-        /// SACK.Delay; zero acknowledges at once.
+        /// SACK.Delay: the longest delay of a SACK. Zero acknowledges every packet immediately.
         delack: Duration = Duration::from_millis(200), "RFC 9260 §16 (SACK.Delay)",
             DELAYED_ACK, "longest delay of a SACK up to 500ms, such as 200ms; 0 = none";
-        /// A SACK is sent at the latest with every so manieth packet of data.
+        /// A SACK is sent at least every `ack_every` packets with DATA.
         ack_every: u32 = 2, "RFC 9260 §6.2", Count(1, 100), "packets of data to a SACK, from 1 to 100";
-        /// Most user bytes in a DATA chunk; `None` takes what the path MTU allows.
+        /// The most user bytes in a DATA chunk; `None` for what the path MTU allows.
         mss: Option<u32> = None, "RFC 9260 §6.9",
             Or("auto", Exact(64, 65_000)),
             "most user bytes in a DATA chunk, such as 1452B, from 64B to 65000B; auto = what the path MTU allows";
-        /// Receive buffer, bytes: what a_rwnd begins with.
+        /// The receive buffer in bytes: the initial a_rwnd.
         rcvbuf: u64 = 1 << 20, OURS_BUFFER,
             Size(1500, 1 << 30), "receive buffer, such as 1MiB, from 1500B to 1GiB";
-        /// Send buffer, bytes: unsent and unacknowledged messages.
+        /// The send buffer in bytes, for unsent and unacknowledged messages.
         sndbuf: u64 = 1 << 20, OURS_BUFFER,
             Size(1500, 1 << 30), "send buffer, such as 1MiB, from 1500B to 1GiB";
-        /// Max.Burst, packets; `None` for no limit.
+        /// Max.Burst in packets; `None` for no limit.
         max_burst: Option<u32> = Some(4), "RFC 9260 §16",
             BURST, "most packets sent at one occasion, from 1 to 10000; 0 (or off) = no limit";
-        /// Miss indications that trigger a fast retransmit.
+        /// The number of miss indications that trigger a fast retransmit.
         dupthresh: u32 = 3, "RFC 9260 §7.2.4",
             Count(1, 100), "miss indications that trigger a fast retransmit, from 1 to 100";
-        /// RFC 8985 §6: losses are found by time.
+        /// RFC 8985 §6: losses are detected by time (RACK) instead of by miss indications.
         rack: bool = false, EXTENSION,
             SWITCH, "losses are found by time, not by miss indications (RFC 8985): yes or no";
-        /// RFC 8985 §7: probes of the tail, where losses are found by time.
+        /// RFC 8985 §7: tail loss probes; needs `rack`.
         tlp: bool = false, EXTENSION, SWITCH, "with rack=yes, tail loss probes (RFC 8985 §7): yes or no";
-        /// What ends slow start before a loss does.
+        /// The algorithm that ends slow start before a loss, if any.
         hystart: Option<SlowStartExit> = None, EXTENSION,
             Names(&[("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux)), ("no", None)]),
             "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no";
-        /// Linux's HyStart watches paths whose least round trip is not below this.
+        /// With Linux's HyStart: the smallest round-trip time of a path that it is used on.
         hystart_min_rtt: Duration = Duration::ZERO, "of hystart=linux alone",
             SpanOrZero, "with hystart=linux, the least round trip of a path that it watches, such as 1ms; 0 = any";
-        /// Packets are spread over the round trip.
+        /// Packet pacing: packets are spread over the round trip.
         pacing: bool = false, EXTENSION, SWITCH, "packets are spread over the round trip: yes or no";
-        /// RFC 6937: in fast recovery, what leaves follows what arrives.
+        /// RFC 6937: proportional rate reduction: in fast recovery, the amount sent follows the amount delivered.
         prr: bool = false, EXTENSION,
             SWITCH, "proportional rate reduction in fast recovery (RFC 6937): yes or no";
-        /// Hold back a small packet while data is unacknowledged (RFC 9260 §6.1).
+        /// Nagle: a small packet is delayed while data is unacknowledged (RFC 9260 §6.1).
         nagle: bool = false, "RFC 9260 §6.1 allows both; HTTP servers turn it off",
             SWITCH, "hold back a small packet while data is unacknowledged: yes or no";
-        /// Explicit congestion notification as in RFC 4960 Appendix A.
+        /// Explicit congestion notification (RFC 4960 Appendix A).
         ecn: bool = false, "RFC 9260 removed RFC 4960 Appendix A",
             SWITCH, "explicit congestion notification (RFC 4960 Appendix A): yes or no";
-        /// Path.Max.Retrans.
+        /// Path.Max.Retrans: consecutive errors that a destination address survives.
         path_max_retrans: u32 = 5, "RFC 9260 §16",
             Count(0, 100), "errors in a row that a destination survives, from 0 to 100";
-        /// PotentiallyFailed.Max.Retrans (RFC 7829); `None` for no such state.
+        /// PotentiallyFailed.Max.Retrans (RFC 7829); `None` turns the potentially failed state off.
         pf_max_retrans: Option<u32> = None, "RFC 7829: an option, not part of RFC 9260",
             Or("off", Count(0, 100)),
             "errors in a row after which data goes elsewhere (RFC 7829 PFMR), from 0 to 100; off = \
              path_max_retrans decides";
-        /// Primary.Switchover.Max.Retrans (RFC 7829); `None` for failback.
+        /// Primary.Switchover.Max.Retrans (RFC 7829); `None` returns to the primary once it works again.
         primary_switch: Option<u32> = None, "RFC 9260 §6.4.1 (failback); RFC 7829 §5 is an option",
             Or("off", Count(0, 100)),
             "errors in a row after which a primary is one no longer (RFC 7829 PSMR, at least PFMR), from 0 to 100; \
              off = data comes back to it";
-        /// Association.Max.Retrans.
+        /// Association.Max.Retrans: consecutive errors that the association survives.
         assoc_max_retrans: u32 = 10, "RFC 9260 §16",
             Count(0, 1000), "errors in a row that the association survives, from 0 to 1000";
-        /// Errors in a row end an association only when they have gone on for so long.
+        /// The minimum time that consecutive errors must last before they end an association.
         assoc_silence: Duration = Duration::ZERO, "RFC 9260 §8.1: the number of errors alone",
             SpanOrZero,
             "how long errors in a row must have gone on to end an association, such as 100s; 0 = their number decides";
-        /// Max.Init.Retransmits.
+        /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO.
         init_max_retrans: u32 = 8, "RFC 9260 §16",
             Count(0, 100), "retransmissions of INIT and of COOKIE ECHO, from 0 to 100";
-        /// HB.interval; `None` sends no HEARTBEAT but to verify addresses.
+        /// HB.interval; `None` sends HEARTBEATs only to confirm addresses.
         hb_interval: Option<Duration> = Some(Duration::from_secs(30)), "RFC 9260 §16",
             INTERVAL, "HEARTBEAT interval of an idle destination, such as 30s; 0 = none";
-        /// Where SACKs go.
+        /// The destination of SACKs.
         sack_path: SackPath = SackPath::Same, "RFC 9260 §6.4",
             Names(&[("same", SackPath::Same), ("other", SackPath::Other)]),
             "where SACKs go: same (where the data came from) or other (another active address)";
-        /// Where retransmissions go.
+        /// Which retransmissions go to an alternate address.
         rtx_path: RetransmitPath = RetransmitPath::Timeout, "RFC 9260 §6.4",
             Names(&[
                 ("same", RetransmitPath::Same),
@@ -131,18 +131,18 @@ anabranch_base::knobs! {
             ]),
             "what is retransmitted to an alternate address, if there is one: same (nothing), timeout (after a \
              timeout) or all";
-        /// Valid.Cookie.Life.
+        /// Valid.Cookie.Life: how long a State Cookie is valid.
         cookie_life: Duration = Duration::from_secs(60), "RFC 9260 §16",
             Span, "how long a State Cookie is good, such as 60s";
-        /// DATA rides with COOKIE ECHO.
+        /// DATA may be sent in the packet of the COOKIE ECHO.
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA rides with COOKIE ECHO: yes or no";
-        /// Streams asked for and granted in each direction.
+        /// The number of streams requested and offered in each direction.
         streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
-        /// Streams that the peer may send on, when they are other than `streams`.
+        /// The number of streams that the peer may send on, if it differs from `streams`.
         inbound: Option<u16> = None, OURS,
             Or("auto", Count(1, 65_535)),
             "streams that the peer may send on, from 1 to 65535; auto = as many as streams";
-        /// Order of the streams at the sender.
+        /// The order in which the sender serves the streams.
         scheduler: SchedulerKind = SchedulerKind::Fcfs, OURS,
             Names(&[
                 ("fcfs", SchedulerKind::Fcfs),
@@ -154,96 +154,98 @@ anabranch_base::knobs! {
             ]),
             "order of the streams at the sender: fcfs (as written), rr (in turn), rr_packet (in turn, a packet \
              each), priority, fair (as many bytes each) or wfq (bytes by weight)";
-        /// In-order bytes of an unfinished message from which on it is handed out in parts.
+        /// An unfinished message is delivered in parts once this many bytes have arrived in order.
         partial_delivery: u64 = 1 << 16, OURS,
             Size(1, 1 << 30),
             "bytes of an unfinished message from which on it is handed out in parts, such as 64KiB";
-        /// How path MTUs are found out.
+        /// How path MTUs are discovered.
         pmtud: PathMtu = PathMtu::Icmp, "RFC 9260 §7.3",
             Names(&[("icmp", PathMtu::Icmp), ("plpmtud", PathMtu::Plpmtud), ("blackhole", PathMtu::Blackhole)]),
             "how the path MTU is found out: icmp (messages of the network), plpmtud (probes, RFC 8899) or \
              blackhole (probes once packets vanish)";
-        /// Messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496).
+        /// Partial reliability: messages may be abandoned with FORWARD-TSN (RFC 3758, RFC 7496).
         partial_reliability: bool = false, EXTENSION,
             SWITCH, "messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496): yes or no";
-        /// Large messages do not hold up others: I-DATA (RFC 8260).
+        /// Interleaving: a large message does not delay others; uses I-DATA (RFC 8260).
         interleaving: bool = false, EXTENSION,
             SWITCH, "large messages do not hold up others: I-DATA (RFC 8260): yes or no";
-        /// NR-SACK: nothing that was acknowledged is taken back, and its bytes go at once (draft-natarajan-tsvwg-sctp-nrsack).
+        /// NR-SACK: data received out of order is acknowledged for good, so the sender can free it at once
+        /// (draft-natarajan-tsvwg-sctp-nrsack).
         nr_sack: bool = false, "an extension, an Internet draft",
             SWITCH,
             "what has arrived behind a gap is acknowledged for good: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack): \
              yes or no";
-        /// Chunks can be authenticated: AUTH (RFC 4895).
+        /// AUTH: chunks can be authenticated (RFC 4895).
         auth: bool = false, EXTENSION, SWITCH, "chunks can be authenticated: AUTH (RFC 4895): yes or no";
-        /// What is taken only authenticated, beside ASCONFs, which are always.
+        /// The chunk types that are accepted only if authenticated. ASCONF chunks always are.
         auth_chunks: ChunkSet = ChunkSet::default(), OURS,
             Text(ChunkSet::parse, ToString::to_string),
             "what is taken only authenticated: none, all, or data, sack, heartbeat, abort, shutdown, error, \
              cookie_echo, cookie_ack, reconfig and forward_tsn joined by +";
-        /// Which HMACs the peer is asked to use.
+        /// The HMAC algorithms that the peer is asked to use.
         auth_hmac: Hmacs = Hmacs::Sha256First, OURS,
             Names(&[("sha256", Hmacs::Sha256First), ("sha1", Hmacs::Sha1Only)]),
             "HMACs that the peer is asked to use: sha256 (else sha1) or sha1";
-        /// Code point of what runs above, told to the peer (RFC 5061 §4.2.6).
+        /// The adaptation code point that is sent to the peer (RFC 5061 §4.2.6).
         adaptation: Option<u32> = None, OURS,
             Or("none", Count(0, u32::MAX)),
             "code point of what runs above, told to the peer (RFC 5061 §4.2.6): a number; none = not told";
-        /// Addresses come and go: ASCONF (RFC 5061); needs auth=yes.
+        /// ASCONF: addresses can be added and deleted (RFC 5061); needs auth=yes.
         asconf: bool = false, EXTENSION,
             SWITCH, "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no";
-        /// With each address that is added the peer is asked to send there first (RFC 5061 §4.2.4); needs asconf=yes.
+        /// Asks the peer to make each added address its primary destination (RFC 5061 §4.2.4); needs asconf=yes.
         asconf_primary: bool = false, "ours: RFC 5061 leaves it to the application",
             SWITCH, "ask the peer to send first to each address that is added (RFC 5061 §4.2.4); with asconf=yes: yes or no";
-        /// Streams are reset and added: RE-CONFIG (RFC 6525).
+        /// RE-CONFIG: streams can be reset and added (RFC 6525).
         reconfig: bool = false, EXTENSION,
             SWITCH, "streams are reset and added: RE-CONFIG (RFC 6525): yes or no";
-        /// What the peer's RE-CONFIG may ask for; the rest is answered "Denied" (RFC 6525 §6.3.1).
+        /// The requests that the peer may make with RE-CONFIG; others are answered "Denied" (RFC 6525 §6.3.1).
         reconfig_requests: ReconfigRequests = ReconfigRequests::ALL, "ours: who speaks RE-CONFIG does it (RFC 6525 §6.3.1, for its sockets: none)",
             Text(ReconfigRequests::parse, ToString::to_string),
             "what the peer may ask for by RE-CONFIG: none, all, or streams, association and change joined by +; \
              the rest is denied";
-        /// Most streams in each direction that the peer's RE-CONFIG may lead to.
+        /// The largest number of streams in each direction that the peer can reach with RE-CONFIG.
         max_streams: u16 = u16::MAX, "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own",
             Count(1, 65_535),
             "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes";
-        /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
+        /// Accepts packets without a checksum if a lower layer protects them (RFC 9653).
         zero_checksum: bool = false, EXTENSION,
             SWITCH,
             "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors, as DTLS does";
-        /// INIT lists the address types that this side has (Supported Address Types).
+        /// INIT lists the supported address types (Supported Address Types parameter).
         address_types: bool = true, "RFC 9260 §5.1.2 (may)",
             SWITCH, "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no";
-        /// Protocol Unreachable is believed only of a destination that two timeouts in a row have found silent.
+        /// An ICMP Protocol Unreachable ends an association only if the destination has had two consecutive timeouts.
         icmp_doubt: bool = false, "RFC 9260 §10 ICMP8: as good as an ABORT",
             SWITCH, "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no";
-        /// Peers of one address and SCTP port are told apart by their UDP port. A peer that restarts behind another UDP port is
-        /// another one then, and its old association ends as that of any peer that is gone.
+        /// Peers with the same address and SCTP port are distinguished by their UDP port. A peer that restarts with
+        /// another UDP port then counts as a new peer, and its old association ends like that of an unreachable peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
             "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \
              or behind a NAT, are: yes or no";
     }
     beside {
-        /// Largest timeout of an INIT, in place of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
+        /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
-        /// Messages can be read in the order in which they became readable, whatever their stream
-        /// (`Endpoint::recv_next`). Sockets want that; it is no knob.
+        /// Messages can be read in the order in which they became readable, across all streams
+        /// (`Endpoint::recv_next`). Sockets need this. It is not a knob.
         track_arrivals: bool = false;
-        /// Messages that were not delivered are handed back (`Event::SendFailed`). Whoever reads no events wants no copies; it
-        /// is no knob.
+        /// Undelivered messages are returned to the application (in `Event::SendFailed`). Off saves the copies if the
+        /// application reads no events. It is not a knob.
         return_undelivered: bool = false;
-        /// The payload protocol identifier of whole messages that the application gives none, and one that is read beside
-        /// 0. It is the application's, and no knob.
+        /// The payload protocol identifier of messages for which the application gives none. When reading, it is
+        /// accepted in addition to 0. The application chooses it, so it is not a knob.
         ppid: u32 = 0;
-        /// Endpoint pair shared keys that chunks are signed with where `auth` is on (RFC 4895 §4). No knob: secrets are
-        /// printed nowhere.
+        /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). Not a knob, as the values of
+        /// knobs are printed and secrets must not be.
         shared_keys: SharedKeys = SharedKeys::default();
-        /// Bytes that a layer beneath, such as DTLS, adds to each packet: they count against the size of an IP packet. Set
-        /// by [`over_layer`](Self::over_layer); it is no knob.
+        /// The bytes that a lower layer, such as DTLS, adds to each packet. They count against the size of an IP
+        /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
-        /// What all associations share of memory, whichever endpoint has them: send and receive buffers then follow what
-        /// each uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two buffers.
+        /// The memory that all associations share, across endpoints. Send and receive buffers then follow what each
+        /// association uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two
+        /// buffers.
         memory: Option<Budget> = None;
     }
 }

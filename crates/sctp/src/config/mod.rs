@@ -1,13 +1,14 @@
-//! Settings: every knob of the engine with its key, meaning, unit, text form and profile values; and how to choose them.
+//! The settings of the engine, and how to choose them. A setting is called a knob: it has a key, a meaning, a unit, a
+//! text form and a value in each profile.
 //!
-//! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing and help are derived from it. A profile
-//! says in what it differs from its parent. Each value has its source.
+//! The table in `knobs` declares each knob once. Fields, defaults, parsing, printing and help are derived from it. A
+//! profile lists only what differs from its parent, and every value names its source.
 //!
 //! Home of RFC 9260 §16.
 //!
 //! # Choosing settings
 //!
-//! Begin with a profile, change what the job needs, and check:
+//! Start with a profile, change what you need, and check the result:
 //!
 //! ```
 //! use anabranch_sctp::Config;
@@ -19,29 +20,29 @@
 //! # Ok::<(), anabranch_sctp::KnobError>(())
 //! ```
 //!
-//! | profile | is |
+//! | profile | description |
 //! |---|---|
-//! | `modern` | what a current Linux does for TCP, and the same choices for SCTP, with every extension that costs nothing; what the `anabranch` commands and `anabranch-tokio` begin with |
-//! | `rfc9260` | RFC 9260 by the letter, without extensions; what [`Config::default`] is |
-//! | `rfc2960`, `kame-2002`, `lksctp-2.6`, `ns2` | stacks of their time, to redo what was measured with them |
+//! | `modern` | the choices of current Linux TCP applied to SCTP, and every extension that costs nothing; the default of the `anabranch` commands and `anabranch-tokio` |
+//! | `rfc9260` | RFC 9260 to the letter, without extensions; the value of [`Config::default`] |
+//! | `rfc2960`, `kame-2002`, `lksctp-2.6`, `ns2` | historical stacks, to repeat measurements that were made with them |
 //!
-//! | job | settings |
+//! | purpose | settings |
 //! |---|---|
 //! | high rate, long round trip | `rcvbuf` and `sndbuf` of twice the bandwidth-delay product; `max_burst=0` |
-//! | leave a failed path soon | `pf_max_retrans=0`, a small `rto_min`, `hb_interval=5s` for idle paths |
-//! | notice sooner that the peer is gone | `assoc_max_retrans`, `hb_interval`; `assoc_silence` is the time that errors must have gone on |
-//! | small messages beside large ones | `interleaving=yes`, `scheduler=rr` or `priority`; `nagle=no` |
-//! | data that grows old | `partial_reliability=yes`, and a [`Reliability`](crate::Reliability) for each message |
-//! | acknowledgements at once | `delack=0`, or `ack_every=1` |
+//! | leave a failed path quickly | `pf_max_retrans=0`, a small `rto_min`, `hb_interval=5s` for idle paths |
+//! | detect a dead peer earlier | smaller `assoc_max_retrans` and `hb_interval`; `assoc_silence` is the minimum time that errors must last |
+//! | small messages next to large ones | `interleaving=yes`, `scheduler=rr` or `priority`; `nagle=no` |
+//! | data that expires | `partial_reliability=yes`, and a [`Reliability`](crate::Reliability) for each message |
+//! | immediate acknowledgements | `delack=0`, or `ack_every=1` |
 //! | addresses that change | `auth=yes,asconf=yes` and [`Config::shared_keys`] |
-//! | paths that drop large packets in silence | `pmtud=plpmtud`, or `blackhole` to begin with the interface's size |
-//! | streams that begin anew, or are added | `reconfig=yes`, `max_streams` as the limit for the peer |
-//! | programs behind one NAT, or on one host | `udp_apart=yes` |
+//! | paths that silently drop large packets | `pmtud=plpmtud`, or `blackhole` to start with the interface MTU |
+//! | streams that are reset or added | `reconfig=yes`, `max_streams` as the limit for the peer |
+//! | several programs behind one NAT, or on one host | `udp_apart=yes` |
 //! | one memory limit for all associations | [`Config::memory`] |
 //!
-//! An extension is in force where both ends have it: [`AssociationInfo::extensions`](crate::AssociationInfo::extensions)
-//! says which are. [`Config::knobs`] lists every setting with its help text, and `anabranch race --list profiles` prints
-//! every value of every profile with its source.
+//! An extension is in use if both ends support it: see
+//! [`AssociationInfo::extensions`](crate::AssociationInfo::extensions). [`Config::knobs`] lists every setting with
+//! its help text. `anabranch race --list profiles` prints every value of every profile with its source.
 
 mod chunks;
 mod forms;
@@ -62,15 +63,15 @@ use anabranch_base::spelling;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 
-/// Which congestion controller a path gets.
+/// The congestion control algorithm of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// Slow start and congestion avoidance of RFC 2960 §7.2.
     Rfc2960,
-    /// Of RFC 4960 §7.2.
+    /// Slow start and congestion avoidance of RFC 4960 §7.2.
     Rfc4960,
-    /// Of RFC 9260 §7.2.
+    /// Slow start and congestion avoidance of RFC 9260 §7.2.
     Rfc9260,
     /// CUBIC (RFC 9438).
     Cubic,
@@ -78,19 +79,20 @@ pub enum Algorithm {
     Bbr,
 }
 
-/// The source of what a user has set.
+/// The source of a value that the user has set.
 const BY_USER: &str = "set by the user";
 
-/// What BBR needs: losses by time, as its rates come of sending times; and nobody else who meters what leaves.
+/// What BBR needs: loss detection by time, as it derives rates from send times, and no other mechanism that limits
+/// sending.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
-/// How large the congestion window is at first.
+/// The initial congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InitialWindow {
     /// RFC 4960 §7.2.1: min(4 MTU, max(2 MTU, 4380 bytes)).
     Rfc4960,
-    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)); 4344 to IPv6.
+    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)); 4344 bytes for IPv6.
     Rfc9260,
     /// A number of full packets.
     Packets(u32),
@@ -99,9 +101,9 @@ pub enum InitialWindow {
 /// Which destination a SACK goes to (RFC 9260 §6.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SackPath {
-    /// Where the DATA came from.
+    /// The address that the DATA came from.
     Same,
-    /// Another active destination, when there is one.
+    /// Another active destination, if there is one.
     Other,
 }
 
@@ -110,56 +112,54 @@ pub enum SackPath {
 pub enum RetransmitPath {
     /// None, while the destination is active.
     Same,
-    /// Those after a timeout.
+    /// Retransmissions after a timeout.
     Timeout,
-    /// All, fast retransmissions too.
+    /// All, including fast retransmissions.
     All,
 }
 
-/// How a path's MTU is found out.
+/// How the MTU of a path is discovered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PathMtu {
-    /// By what ICMP tells of packets that were too large (RFC 9260 §7.3).
+    /// By ICMP messages about packets that were too large (RFC 9260 §7.3).
     Icmp,
-    /// By probes (RFC 8899), with what ICMP tells as a hint.
+    /// By probes (RFC 8899), with ICMP messages as a hint.
     Plpmtud,
-    /// What the interface takes is taken to pass; by probes once packets vanish, or ICMP tells.
+    /// The interface MTU is assumed to pass. Probes start once packets are lost or ICMP reports a smaller MTU.
     Blackhole,
 }
 
-/// In which order streams with something to send take turns (RFC 8260 §3).
+/// The order in which streams with data to send are served (RFC 8260 §3).
 ///
-/// With interleaving the choice is made for each chunk, without it for each
-/// message.
+/// With interleaving the scheduler chooses a stream for each chunk, without it for each message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
-    /// Messages leave in the order they were given to `send`.
+    /// Messages are sent in the order in which they were passed to `send`.
     Fcfs,
-    /// Each stream in turn.
+    /// Streams take turns.
     RoundRobin,
-    /// Each stream in turn, and a packet holds one stream's chunks only.
+    /// Streams take turns, and a packet holds chunks of one stream only.
     RoundRobinPacket,
-    /// The stream with the lowest value first (0 is the highest priority),
-    /// equals in turn.
+    /// The stream with the lowest value first (0 is the highest priority); streams with the same value take turns.
     Priority,
-    /// Equally many bytes of each stream.
+    /// Each stream gets the same number of bytes.
     Fair,
-    /// Bytes in proportion to the streams' values (0 counts as 1).
+    /// Each stream gets bytes in proportion to its value (0 counts as 1).
     WeightedFair,
 }
 
-/// Which HMACs an endpoint asks its peers to use (RFC 4895 §3.3).
+/// The HMAC algorithms that an endpoint asks its peers to use (RFC 4895 §3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hmacs {
-    /// SHA-256, or SHA-1 where the peer has nothing better.
+    /// SHA-256, or SHA-1 if the peer supports nothing better.
     Sha256First,
-    /// SHA-1, which every implementation has.
+    /// SHA-1, which every implementation supports.
     Sha1Only,
 }
 
 impl Config {
-    /// The profile `name`, one of [`PROFILES`].
+    /// Returns the profile `name`, one of [`PROFILES`].
     ///
     /// ```
     /// use anabranch_sctp::{Config, PROFILES};
@@ -184,7 +184,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// [`KnobError`] when there is no such knob or the value has another form.
+    /// [`KnobError`] if the knob does not exist or the value cannot be parsed.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
             let keys: Vec<&str> = Self::ROWS.iter().map(|row| row.key).collect();
@@ -195,7 +195,7 @@ impl Config {
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
             for (key, value) in WITH_BBR {
-                // What the user asked for stays, and is refused by `check`.
+                // A value that the user has set stays; `check` rejects it.
                 let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
                 if let Some(at) = Self::position(key).filter(|_| !asked) {
                     self.set_row(at, value, "goes with cc=bbr")
@@ -206,7 +206,7 @@ impl Config {
         Ok(())
     }
 
-    /// Finds what two knobs together make impossible.
+    /// Checks for knobs whose values contradict each other.
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
@@ -219,7 +219,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// [`KnobError`]: one line that names both.
+    /// [`KnobError`]: one line that names both knobs.
     pub fn check(&self) -> Result<(), KnobError> {
         if self.asconf && !self.auth {
             return Err(KnobError("sctp:asconf=yes needs auth=yes (RFC 5061 §4.1.1)".to_owned()));
@@ -235,8 +235,8 @@ impl Config {
                 }
             }
         }
-        // RFC 6458 §8.1.1: the bounds hold for all RTOs. RTO.Initial may be below RTO.Min, which bounds what is
-        // computed (RFC 9260 §6.3.1 C6), but nothing ever waits for longer than RTO.Max.
+        // RFC 6458 §8.1.1: the bounds apply to all RTOs. RTO.Initial may be below RTO.Min, which bounds only computed
+        // values (RFC 9260 §6.3.1 C6). No timeout is ever longer than RTO.Max.
         let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_span);
         if self.rto_min > self.rto_max {
             return Err(KnobError(format!("sctp:rto_min={min} is more than rto_max={max}")));
@@ -247,7 +247,7 @@ impl Config {
         Ok(())
     }
 
-    /// Chunks that are taken only authenticated, while authentication is on.
+    /// Returns the chunk types that are accepted only if authenticated, while authentication is on.
     pub(crate) fn guarded_chunks(&self) -> ChunkSet {
         let mut set = self.auth_chunks;
         if self.asconf {
@@ -258,7 +258,7 @@ impl Config {
         set
     }
 
-    /// RFC 8261 §6.1: without what means nothing to SCTP that knows no addresses.
+    /// RFC 8261 §6.1: turns off settings that are meaningless for SCTP without IP addresses.
     pub(crate) fn without_addresses(mut self) -> Self {
         for key in ["asconf", "asconf_primary", "address_types", "ecn"] {
             if let Some(at) = Self::position(key) {
@@ -269,10 +269,12 @@ impl Config {
         self
     }
 
-    /// For packets that travel in a layer with the peer, such as DTLS, which adds `overhead` bytes to each. ICMP does not
-    /// reach SCTP there, and the peer's layer may have small buffers. So where real networks are reckoned with
-    /// (`pmtud=blackhole`) the path MTU begins at 1200 bytes, overhead included, and is searched for by probes (RFC 8261
-    /// §4, RFC 8899), unless the user has set `pmtud`.
+    /// Adapts the settings to a lower layer, such as DTLS, that carries the packets and adds `overhead` bytes to
+    /// each. ICMP messages do not reach SCTP there, and the peer's lower layer may have small buffers.
+    ///
+    /// With `pmtud=blackhole`, the setting for real networks, this selects `plpmtud` unless the user has set `pmtud`.
+    /// The path MTU then starts at 1200 bytes, overhead included, and is searched for with probes (RFC 8261 §4,
+    /// RFC 8899).
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
@@ -294,7 +296,7 @@ impl Config {
         self
     }
 
-    /// Sets one knob from its text form, unless the user has set it ([`set`](Self::set)). `source` says why.
+    /// Sets one knob from its text form, unless the user has set it ([`set`](Self::set)). `source` gives the reason.
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
@@ -307,7 +309,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// The same as [`set`](Self::set).
     pub fn prefer(&mut self, key: &str, value: &str, source: &'static str) -> Result<(), KnobError> {
         let at = Self::position(key).ok_or_else(|| KnobError(format!("sctp has no '{key}'")))?;
         if self.sources()[at] == BY_USER {
@@ -316,7 +318,7 @@ impl Config {
         self.set_row(at, value, source).map_err(|why| KnobError(format!("sctp:{key}={value}: {why}")))
     }
 
-    /// Every knob with its value and the source of the value.
+    /// Returns every knob with its value and the source of the value.
     ///
     /// ```
     /// # use anabranch_sctp::Config;
@@ -329,7 +331,7 @@ impl Config {
         self.list()
     }
 
-    /// Streams that the peer may send on.
+    /// Returns the number of streams that the peer may send on.
     #[must_use]
     pub fn inbound_streams(&self) -> u16 {
         self.inbound.unwrap_or(self.streams)
@@ -343,7 +345,7 @@ impl Default for Config {
     }
 }
 
-/// RFC 9260 §6.3.1: the least that 4·RTTVAR adds to the RTO.
+/// RFC 9260 §6.3.1: the clock granularity G, the minimum that 4·RTTVAR adds to the RTO.
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -365,7 +367,7 @@ mod tests {
         }
     }
 
-    /// What the RTO would be with a minimum, or a first value, beyond its maximum is nobody's guess.
+    /// An RTO.Min or RTO.Initial above RTO.Max is an error, as no RTO could satisfy both.
     #[test]
     fn bounds_of_the_rto_that_contradict_each_other_are_named() {
         for (set, line) in [

@@ -1,11 +1,12 @@
-//! Named parameter sets, each value with its source: what differs from the parent.
+//! The profiles: named parameter sets that list what differs from the parent, each value with its source.
 //!
-//! The rows of `rfc9260` are the defaults of the table of knobs. What a specification or an implementation leaves open is
-//! said to be ours.
+//! The values of `rfc9260` are the defaults of the table of knobs. Where a specification or an implementation leaves
+//! a value open, the source says "ours".
 
 use anabranch_base::knobs::{Profile, names};
 
-/// The profiles' names. An engine begins with `rfc9260`; what races or serves, with `modern`.
+/// The names of the profiles. The engine defaults to `rfc9260`; the `anabranch` commands and
+/// `anabranch-tokio` default to `modern`.
 pub const PROFILES: &[&str] = &names(ALL);
 
 pub(super) const ALL: &[&Profile; 6] = &[&RFC9260, &RFC2960, &KAME_2002, &LKSCTP_2_6, &NS2, &MODERN];

@@ -1,10 +1,10 @@
-//! Which requests of the peer's RE-CONFIG are done and which are denied.
+//! The requests in the peer's RE-CONFIG chunks that are accepted or denied.
 //!
 //! Home of RFC 6525 §5.2.1 (what is denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
 
 use std::fmt;
 
-/// What the peer may ask for by RE-CONFIG. What it may not is answered "Denied".
+/// The requests that the peer may make with RE-CONFIG. Others are answered "Denied".
 ///
 /// ```
 /// use anabranch_sctp::{Config, ReconfigRequests};
@@ -19,25 +19,25 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReconfigRequests {
-    /// Streams are reset, its own and ours (`SCTP_ENABLE_RESET_STREAM_REQ`).
+    /// Resets of streams, the peer's and ours (`SCTP_ENABLE_RESET_STREAM_REQ`).
     pub streams: bool,
-    /// All SSNs and TSNs are (`SCTP_ENABLE_RESET_ASSOC_REQ`).
+    /// Resets of all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
     pub association: bool,
-    /// Streams are added (`SCTP_ENABLE_CHANGE_ASSOC_REQ`).
+    /// Additions of streams (`SCTP_ENABLE_CHANGE_ASSOC_REQ`).
     pub change: bool,
 }
 
 const NAMES: [&str; 3] = ["streams", "association", "change"];
 
 impl ReconfigRequests {
-    /// Nothing is denied.
+    /// All requests are accepted.
     pub const ALL: Self = Self { streams: true, association: true, change: true };
 
     const fn flags(self) -> [bool; 3] {
         [self.streams, self.association, self.change]
     }
 
-    /// Reads `none`, `all`, or names joined by `+`.
+    /// Parses `none`, `all`, or names joined by `+`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "none" => return Ok(Self::default()),
@@ -58,7 +58,7 @@ impl ReconfigRequests {
 }
 
 impl fmt::Display for ReconfigRequests {
-    /// In the form that the knob reads.
+    /// Writes the text form that the knob parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::ALL {
             return f.write_str("all");

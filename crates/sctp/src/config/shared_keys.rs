@@ -1,8 +1,8 @@
-//! Endpoint pair shared keys: secrets that both ends were given beforehand, each
-//! with an identifier, and which of them signs. How they are written in a file.
+//! Endpoint pair shared keys: secrets configured at both ends, each with an identifier. One of them signs. This
+//! module also parses key files.
 //!
-//! Without any there is the empty key: then chunks are signed with what the
-//! handshake said, and whoever has seen the handshake signs as well as the peer.
+//! Without configured keys the empty key is used. The signing key is then derived from the handshake alone, so anyone
+//! who has seen the handshake can sign chunks in the peer's name.
 //!
 //! Home of RFC 4895 §4 (endpoint pair shared keys) and of its §6.1, first paragraph.
 
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Endpoint pair shared keys by their identifiers, and the one that is used for sending. What the
-/// peer signs is accepted with any of them.
+/// Endpoint pair shared keys by identifier, and the one used for sending. Chunks that the peer signs with any of them
+/// are accepted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedKeys {
     keys: BTreeMap<u16, Arc<[u8]>>,
     active: u16,
 }
 
-/// What is wrong with a text of keys: one line, without the keys.
+/// An error in the text of a key file: one line, without the keys.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SharedKeysError(String);
@@ -31,7 +31,7 @@ impl Default for SharedKeys {
 }
 
 impl fmt::Debug for SharedKeys {
-    /// The identifiers; never the keys.
+    /// Shows the identifiers, but never the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<_> = self.keys.keys().collect();
         f.debug_struct("SharedKeys").field("ids", &ids).field("active", &self.active).finish()
@@ -39,10 +39,10 @@ impl fmt::Debug for SharedKeys {
 }
 
 impl SharedKeys {
-    /// More than these are not kept.
+    /// The largest number of keys.
     pub const MAX: usize = 256;
 
-    /// A single key, which signs: the empty key is accepted no more.
+    /// Creates a set with one key, which signs. The empty key is no longer accepted.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};
@@ -58,7 +58,8 @@ impl SharedKeys {
         Self { keys: BTreeMap::from([(id, secret.into())]), active: id }
     }
 
-    /// Accepts this key, too, or instead of the one with its identifier. False when there are too many.
+    /// Adds a key that is accepted; replaces a key with the same identifier. Returns false if there are too many
+    /// keys.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;
@@ -75,7 +76,7 @@ impl SharedKeys {
         room
     }
 
-    /// Signs with this key. False when there is none.
+    /// Selects the key that signs. Returns false if there is no such key.
     pub fn activate(&mut self, id: u16) -> bool {
         let known = self.keys.contains_key(&id);
         if known {
@@ -84,27 +85,27 @@ impl SharedKeys {
         known
     }
 
-    /// The identifier of the key that signs.
+    /// Returns the identifier of the key that signs.
     #[must_use]
     pub fn active(&self) -> u16 {
         self.active
     }
 
-    /// The empty key is among them: it protects from nobody who has seen the handshake.
+    /// Returns true if the empty key is in the set. It does not protect against anyone who has seen the handshake.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.shorter_than(1).is_some()
     }
 
-    /// The first key of less than so many bytes.
+    /// Returns the identifier of the first key that is shorter than `bytes`.
     #[must_use]
     pub fn shorter_than(&self, bytes: usize) -> Option<u16> {
         self.keys.iter().find(|(_, key)| key.len() < bytes).map(|(&id, _)| id)
     }
 
-    /// Reads a key a line: `ID HEX`, `ID hex:HEX` or `ID base64:TEXT`, the identifier from 0 to 65535. The
-    /// last one signs, unless a line ends with `active`. Empty lines and those that begin with `#` say
-    /// nothing.
+    /// Parses a key file with one key per line: `ID HEX`, `ID hex:HEX` or `ID base64:TEXT`. The identifier is a
+    /// number from 0 to 65535. The last key signs, unless a line ends with `active`. Empty lines and lines that start
+    /// with `#` are ignored.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;
@@ -166,10 +167,10 @@ impl SharedKeys {
     }
 }
 
-/// The longest key: more protect no better (RFC 2104 §3), and an HMAC hashes them first.
+/// The longest key in bytes: longer keys protect no better (RFC 2104 §3), and HMAC hashes them first.
 const MAX_SECRET: usize = 1_024;
 
-/// Identifier, secret, whether it is marked.
+/// Parses a line into the identifier, the secret, and whether the line is marked `active`.
 fn read_line(line: &str) -> Result<(u16, Vec<u8>, bool), String> {
     let mut words = line.split_whitespace();
     let (Some(id), Some(text)) = (words.next(), words.next()) else {
@@ -220,7 +221,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << count) - 1;
         }
     }
-    // What is left over says nothing.
+    // Leftover bits must be zero.
     (bits == 0).then_some(bytes)
 }
 
@@ -228,7 +229,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// RFC 4648 §10, and what is not base64.
+    /// RFC 4648 §10, and invalid input.
     #[test]
     fn base64_is_read() {
         for (text, bytes) in [

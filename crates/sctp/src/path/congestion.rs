@@ -1,8 +1,7 @@
-//! Which controller a path gets, when, and with which first window.
+//! Which congestion controller a path gets, when it is created, and its initial window.
 //!
-//! Windows and flights count DATA chunks with their headers, as PMDCS does
-//! (RFC 9260 §7.2.1); with its 1468 bytes on a 1500-byte path the first window
-//! of 4404 bytes is three full packets. The older RFCs count in path MTUs.
+//! Windows and flights count DATA chunks with their headers, as PMDCS does (RFC 9260 §7.2.1). With PMDCS = 1468 bytes
+//! on a 1500-byte path, the initial window of 4404 bytes is three full packets. The older RFCs count in path MTUs.
 
 use super::Path;
 use super::loss_control::LossControl;
@@ -12,17 +11,18 @@ use congestion::sctp::Variant;
 use congestion::{Algorithm, Controller, Kind, Params, cubic, sctp};
 use std::sync::Arc;
 
-/// The congestion control of a path. Most second paths never carry data: they have none until they do.
+/// The congestion control of a path. It is created with the first data: most secondary paths never carry any.
 #[derive(Debug)]
 pub(super) enum Congestion {
-    /// Nothing had to be decided yet: by these settings it will begin, with chunks of so many bytes.
+    /// No data was sent yet. Congestion control will start with this configuration and chunks of at most `chunk`
+    /// bytes.
     Initial { config: Arc<Config>, chunk: u32 },
-    /// It runs, with loss recovery beyond RFC 9260 §7.2 where there is any.
+    /// The controller in use, and the state of loss recovery beyond RFC 9260 §7.2 if any is configured.
     Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
 }
 
 impl Congestion {
-    /// `controller` decides from here on, at its own pace if it gives one.
+    /// Starts with `controller`. Packets are paced if the configuration asks for it or the controller gives a rate.
     pub(super) fn running(config: &Config, controller: Algorithm) -> Self {
         let paced = config.pacing || controller.pacing_rate().is_some();
         Self::Running { controller, loss_control: LossControl::new(config, paced) }
@@ -30,7 +30,7 @@ impl Congestion {
 }
 
 impl Path {
-    /// What decides, from now on at the latest.
+    /// Returns the controller and the loss recovery state. Creates them if no data was sent yet.
     #[inline(always)]
     pub(super) fn congestion(&mut self) -> (&mut Algorithm, Option<&mut LossControl>) {
         if let Congestion::Initial { .. } = self.congestion {
@@ -50,7 +50,7 @@ impl Path {
         self.congestion = Congestion::running(config, controller);
     }
 
-    /// What decides, if anything was sent.
+    /// Returns the controller and the loss recovery state if any data was sent.
     #[inline]
     pub(super) fn begun(&mut self) -> Option<(&mut Algorithm, Option<&mut LossControl>)> {
         match &mut self.congestion {
@@ -61,7 +61,7 @@ impl Path {
         }
     }
 
-    /// Loss recovery beyond RFC 9260 §7.2, if anything was sent.
+    /// Returns the state of loss recovery beyond RFC 9260 §7.2, if it is configured and data was sent.
     #[inline(always)]
     pub(super) fn loss_control(&self) -> Option<&LossControl> {
         match &self.congestion {
@@ -70,13 +70,13 @@ impl Path {
         }
     }
 
-    /// The same, to be changed.
+    /// As [`loss_control`](Self::loss_control), but mutable.
     #[inline(always)]
     pub(super) fn loss_control_mut(&mut self) -> Option<&mut LossControl> {
         self.begun()?.1
     }
 
-    /// The congestion window.
+    /// Returns the congestion window in bytes.
     #[inline(always)]
     pub(crate) fn window(&self) -> u64 {
         match &self.congestion {
@@ -91,7 +91,7 @@ impl Path {
         params(config, chunk.into(), self.address.is_ipv6(), self.seed)
     }
 
-    /// The slow-start threshold.
+    /// Returns the slow-start threshold in bytes.
     #[inline]
     pub(super) fn threshold(&self) -> u64 {
         match &self.congestion {
@@ -100,7 +100,7 @@ impl Path {
         }
     }
 
-    /// More than RFC 9260 §7.2 has a say.
+    /// Whether loss recovery beyond RFC 9260 §7.2 is in use, or will be once data is sent.
     pub(crate) fn is_controlled(&self) -> bool {
         match &self.congestion {
             Congestion::Running { loss_control, .. } => loss_control.is_some(),
@@ -110,7 +110,7 @@ impl Path {
         }
     }
 
-    /// Its controller wants to know what each event shows.
+    /// Whether the controller wants a report of each SACK and of each loss found by the loss timer (BBR does).
     #[inline]
     pub(crate) fn wants_reports(&self) -> bool {
         match &self.congestion {
@@ -122,14 +122,15 @@ impl Path {
     }
 }
 
-/// A new controller for packets whose chunks take `chunk` bytes at most; `seed`: its chances.
+/// Creates the controller. `chunk` is the largest DATA chunk in bytes; `seed` seeds the controller's random numbers.
 fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
     let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     let kind = match config.cc {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
-        // RFC 9260 §7.2.3: the threshold is a share of cwnd; and of Linux's CUBIC what does not count segments.
+        // RFC 9260 §7.2.3: ssthresh is a share of cwnd. The other settings are those of Linux's CUBIC that do not
+        // count segments.
         Choice::Cubic => Kind::Cubic(cubic::Config {
             threshold_of_window: true,
             alpha_rises: false,
@@ -169,7 +170,7 @@ mod tests {
         matches!(path.congestion, Congestion::Running { .. })
     }
 
-    /// It costs nothing before, and says what it will begin with.
+    /// A path has no controller before the first data, but reports the window that it will start with.
     #[test]
     fn congestion_control_begins_when_data_leaves() {
         let mut path = fresh(|_| ());
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!((before.cwnd, before.ssthresh), (after.cwnd, after.ssthresh));
     }
 
-    /// What a change before the first data does to the window is not forgotten.
+    /// A change of the window before the first data is kept.
     #[test]
     fn it_begins_where_what_it_would_begin_with_is_no_longer_true() {
         let mut path = fresh(|config| config.iw = InitialWindow::Packets(10));
@@ -189,7 +190,7 @@ mod tests {
         path.on_too_big(1200);
         assert!(has_begun(&path));
         assert_eq!(path.window(), before);
-        // Data on its way is waited for from a new local address, too.
+        // Data in flight is still tracked after the local address changes.
         let mut path = fresh(|_| ());
         path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
         let config = Arc::new(Config::default());
@@ -197,7 +198,7 @@ mod tests {
         assert!(has_begun(&path) && path.flight() == 1000);
     }
 
-    /// Servers have many of them. Whoever needs more room than this looks first for what most never need.
+    /// Servers have many associations. If this limit is exceeded, first move rarely used state into a `Box`.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn an_association_and_its_paths_stay_small() {

@@ -1,15 +1,15 @@
-//! Errors of the whole association in a row.
+//! The error counter of the whole association.
 //!
 //! Home of RFC 9260 §8.1 (the association's error counter).
 
 use crate::config::Config;
 use anabranch_base::Instant;
 
-/// The error counter of RFC 9260 §8.1: retransmissions in a row to all addresses, and HEARTBEATs without an answer.
+/// The error counter of RFC 9260 §8.1: consecutive retransmissions to all addresses, and unanswered HEARTBEATs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorCounter {
     count: u32,
-    /// When the first of them was.
+    /// When the first of these errors occurred.
     since: Instant,
 }
 
@@ -18,13 +18,13 @@ impl ErrorCounter {
         Self { count: 0, since: now }
     }
 
-    /// The peer has shown that it is there.
+    /// The peer has answered: resets the counter.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// RFC 9260 §8.1: one more retransmission in a row, or HEARTBEAT without an answer.
+    /// RFC 9260 §8.1: counts one more consecutive retransmission or unanswered HEARTBEAT.
     pub(crate) fn count(&mut self, now: Instant) {
         if self.count == 0 {
             self.since = now;
@@ -32,9 +32,9 @@ impl ErrorCounter {
         self.count = self.count.saturating_add(1);
     }
 
-    /// RFC 9260 §8.1: the peer is unreachable. By the letter the number of errors says so. It comes the sooner the
-    /// more paths there are and the smaller RTO.Min is, so that more paths would survive less: a profile may ask for
-    /// a time as well.
+    /// RFC 9260 §8.1: whether the peer is unreachable. The RFC decides by the number of errors alone. With more paths
+    /// and a smaller RTO.Min that number is reached sooner, so a multi-homed association would survive shorter
+    /// outages. A profile may therefore require a minimum time (`assoc_silence`) as well.
     pub(crate) fn is_exceeded(&self, config: &Config, now: Instant) -> bool {
         self.count > config.assoc_max_retrans && now.since(self.since) >= config.assoc_silence
     }

@@ -1,8 +1,7 @@
-//! What is on its way to a destination, and what is known of the way by it.
+//! The data in flight to a destination address, and what it shows about the path.
 //!
-//! Owns what leaving, arriving and getting lost do to the flight, the round
-//! trip, RTO and congestion window of a path. Which chunks that concerns the
-//! sending half has found out; the timers are the association's.
+//! Updates the flight, round-trip time, RTO and congestion window of a path when chunks are sent, acknowledged or
+//! lost. The sending half decides which chunks these are; the association owns the timers.
 //!
 //! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as one path is concerned.
 
@@ -12,22 +11,22 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// What an acknowledgement newly acknowledges of what was sent to a path.
+/// What an acknowledgement newly acknowledges of the data sent to one path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
-    /// Bytes, chunk headers included.
+    /// Bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: u64,
-    /// Bytes in flight before it.
+    /// Bytes in flight before the acknowledgement.
     pub(crate) flight_before: u64,
-    /// Everything below this offset is acknowledged for good.
+    /// Everything below this offset is cumulatively acknowledged.
     pub(crate) base: u64,
-    /// The cumulative acknowledgement moved.
+    /// The cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// It came in fast recovery.
+    /// The association was in fast recovery.
     pub(crate) in_recovery: bool,
-    /// Slow start goes on with care (RFC 9406).
+    /// Slow start is conservative (RFC 9406, CSS).
     pub(crate) conservative: bool,
-    /// Chances to send so far.
+    /// The number of calls of `poll_transmit` so far.
     pub(crate) polls: u64,
 }
 
@@ -37,18 +36,18 @@ impl Path {
         self.rtt.rto()
     }
 
-    /// The smoothed round trip, once one was measured.
+    /// Returns the smoothed round-trip time, if one was measured.
     #[inline]
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {
         self.rtt.smoothed()
     }
 
-    /// How long an answer takes, as far as known.
+    /// Returns the smoothed round-trip time, or the RTO before one was measured.
     pub(crate) fn round_trip(&self) -> Duration {
         self.rtt.smoothed().unwrap_or(self.rto())
     }
 
-    /// A round trip was measured.
+    /// Adds a round-trip time sample.
     pub(crate) fn on_round_trip(&mut self, rtt: Duration) {
         self.rtt.on_sample(rtt);
     }
@@ -58,12 +57,12 @@ impl Path {
         self.rtt.back_off();
     }
 
-    /// The peer has answered, though that measures nothing.
+    /// The peer has answered without giving a round-trip sample: undoes the back-off of the RTO.
     pub(crate) fn forget_back_off(&mut self) {
         self.rtt.forget_back_off();
     }
 
-    /// The configuration of a living association has changed.
+    /// Takes over the RTO bounds after the configuration of an existing association has changed.
     pub(crate) fn set_rto_bounds(&mut self, config: &Config) {
         self.rtt.set_bounds(config.rto_initial, config.rto_min, config.rto_max);
     }
@@ -74,35 +73,35 @@ impl Path {
         self.flight
     }
 
-    /// The congestion window is used up.
+    /// Whether the flight fills the congestion window.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight, as after a timeout until data is acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
 
-    /// The congestion window lets a packet go; whether the association `is_recovering` from a loss matters where more than
-    /// the window has a say.
+    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery; it matters
+    /// only with loss recovery beyond RFC 9260 §7.2.
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
-        // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
+        // RFC 9260 §7.2.3: after a timeout only one packet, until data is acknowledged.
         let blocked = self.one_packet && self.flight > 0;
         if let Some(control) = self.loss_control()
             && let Some(open) = self.is_open_by(control, blocked, is_recovering)
         {
             return open;
         }
-        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
+        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may be sent.
         self.flight < self.window() && !blocked
     }
 
-    // What leaves.
+    // Sending.
 
-    /// RFC 9260 §6.3.1 C4: one measurement at a time: of the chunk at `offset`, if none is under way.
+    /// RFC 9260 §6.3.1 C4: starts to measure the round trip of the chunk at `offset`, unless one is being measured.
     #[inline(always)]
     pub(crate) fn begin_measurement(&mut self, now: Instant, offset: u64) {
         if self.timed.is_none() {
@@ -110,15 +109,16 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing, nor does what was first sent after it and may have
-    /// waited for it.
+    /// RFC 9260 §6.3.1 C5 (Karn): stops the measurement if the measured chunk is at or after the retransmitted
+    /// `offset`. A retransmitted chunk gives no sample. A chunk first sent after it may have waited for it.
     pub(super) fn end_measurement_from(&mut self, offset: u64) {
         if self.timed.is_some_and(|(timed, _)| timed >= offset) {
             self.timed = None;
         }
     }
 
-    /// The chunk at `offset` leaves, `again` for this destination. True when it is the earliest there and leaves again.
+    /// Records that the chunk at `offset` is sent; `again` means it was sent to this destination before. Returns true
+    /// if it is the earliest chunk in flight here and is sent again.
     #[inline(always)]
     pub(crate) fn on_chunk_sent(&mut self, now: Instant, offset: u64, size: u64, again: bool) -> bool {
         let idle = self.flight == 0;
@@ -131,7 +131,7 @@ impl Path {
         earliest_again
     }
 
-    /// The chunk at `offset` was retransmitted to this destination, which `moved` it from another.
+    /// The chunk at `offset` was retransmitted to this destination; `moved` means it was last sent to another one.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
         if let Some(control) = self.congestion().1 {
             control.on_repaired(now, offset);
@@ -142,7 +142,7 @@ impl Path {
         }
     }
 
-    /// A packet with DATA has left; `new` DATA can measure the round trip.
+    /// A packet with DATA was sent. Only `new` DATA can give a round-trip sample.
     #[inline(always)]
     pub(crate) fn on_data_sent(&mut self, now: Instant, new: bool) {
         if new {
@@ -151,7 +151,7 @@ impl Path {
         self.last_data = now;
     }
 
-    /// A path that rests: its window shrinks (RFC 9260 §7.2.1), once an RTO.
+    /// Shrinks the window of an idle path (RFC 9260 §7.2.1), once per RTO.
     #[inline]
     pub(crate) fn account_rest(&mut self, now: Instant) {
         if self.flight == 0 {
@@ -171,25 +171,25 @@ impl Path {
         }
     }
 
-    // What arrives.
+    // Acknowledgements.
 
-    /// What is waited for: the lowest offset in flight, or the highest it can be as long as it was not found among very many;
-    /// and the chunk that is measured, with when it left.
+    /// Returns the lowest offset in flight, and the chunk being measured with its send time. If the search for the
+    /// lowest offset was cut short, returns `u64::MAX` instead: any acknowledged chunk may be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
-        // Not found yet among very many: whatever is acknowledged may be it.
+        // The search was cut short: any acknowledged chunk may be the lowest.
         let earliest = if self.earliest_unsure { u64::MAX } else { self.earliest };
         (earliest, self.timed)
     }
 
-    /// The chunk at `offset` is the lowest in flight here, or may be.
+    /// Whether the chunk at `offset` is, or may be, the lowest in flight here.
     #[inline]
     pub(crate) fn may_be_earliest(&self, offset: u64) -> bool {
         self.earliest_unsure || offset <= self.earliest
     }
 
-    /// Bytes have arrived. What was in flight before, as far as the window is concerned: see
-    /// [`fills_window`](Self::fills_window).
+    /// Takes acknowledged bytes out of the flight. Returns the flight before, as [`fills_window`](Self::fills_window)
+    /// counts it.
     #[inline]
     pub(crate) fn land(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
         let before = self.flight_before(polls, more);
@@ -197,7 +197,7 @@ impl Path {
         before
     }
 
-    /// The chunk that was measured is acknowledged, with what that measured.
+    /// The measured chunk is acknowledged: ends the measurement and adds its sample, if there is one.
     #[inline]
     pub(crate) fn end_measurement(&mut self, sample: Option<Duration>) {
         self.timed = None;
@@ -206,20 +206,21 @@ impl Path {
         }
     }
 
-    /// Chunks from `begin` to `end`, all sent once, are acknowledged: the one that is measured among them.
+    /// Chunks from `begin` to `end`, each sent once, are acknowledged. Takes a sample if the measured chunk is among
+    /// them.
     #[inline(always)]
     pub(crate) fn measure_run(&mut self, now: Instant, begin: u64, end: u64) {
         if let Some((timed, at)) = self.timed
             && timed >= begin
             && timed < end
         {
-            // RFC 9260 §6.3.1 C4, C5: one measurement each round trip, and it was sent once.
+            // RFC 9260 §6.3.1 C4, C5: one measurement per round trip, of a chunk that was sent once.
             self.timed = None;
             self.rtt.on_sample(now - at);
         }
     }
 
-    /// Data is newly acknowledged: the window grows. True when the path is back.
+    /// Data is newly acknowledged: grows the window. Returns true if the path recovered from a failure.
     #[inline(always)]
     pub(crate) fn on_newly_acked(&mut self, now: Instant, newly: NewlyAcked) -> bool {
         let NewlyAcked { bytes, flight_before, base, cumulative, in_recovery, conservative, polls } = newly;
@@ -241,7 +242,7 @@ impl Path {
         revived
     }
 
-    /// RFC 9406 §4.2: how slow start goes on after a SACK; whether with care.
+    /// RFC 9406 §4.2: updates slow start after a SACK. Returns whether slow start is conservative.
     #[inline]
     pub(crate) fn is_conservative(
         &mut self,
@@ -253,7 +254,7 @@ impl Path {
         self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped what it had acknowledged: it is judged anew.
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that a gap ack block had acknowledged. It is in flight again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.fly_again(bytes);
         if let Some(control) = self.loss_control_mut() {
@@ -261,43 +262,44 @@ impl Path {
         }
     }
 
-    /// Bytes that had left the flight are in it again.
+    /// Puts bytes back into the flight.
     pub(crate) fn fly_again(&mut self, bytes: u64) {
         self.flight += bytes;
     }
 
-    /// Something that is no acknowledgement of DATA shows that the path works. True when it is back.
+    /// A chunk other than a SACK shows that the path works. Returns true if the path recovered from a failure.
     pub(crate) fn on_shown(&mut self, now: Instant) -> bool {
         self.one_packet = false;
         self.on_answer(now)
     }
 
-    /// `offset` is the lowest in flight here, or what comes next when nothing is.
+    /// Sets the lowest offset in flight here, or the next offset to be sent if nothing is in flight.
     pub(crate) fn set_earliest(&mut self, offset: u64) {
         self.earliest = offset;
     }
 
-    /// The same, of a search; not `found`: it is not below `offset`, but there was too much to look at.
+    /// Sets the lowest offset in flight from a search. If not `found`, the search was cut short and `offset` is a
+    /// lower bound.
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
         self.earliest = offset;
         self.earliest_unsure = !found;
     }
 
-    /// What the lowest in flight is not below.
+    /// Returns a lower bound of the offsets in flight.
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
         self.earliest
     }
 
-    // What gets lost.
+    // Losses.
 
-    /// Chunks of `bytes` have left the flight: they are to be sent again.
+    /// Takes `bytes` of chunks that will be retransmitted out of the flight.
     pub(crate) fn lose(&mut self, bytes: u64) {
         self.flight = self.flight.saturating_sub(bytes);
     }
 
-    /// Chunks of `bytes` are lost; the first ones of a recovery reduce the window.
+    /// Chunks of `bytes` are lost. The first loss of a recovery `reduces` the window.
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
             // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
@@ -312,7 +314,7 @@ impl Path {
         self.lose(bytes);
     }
 
-    /// RFC 4960 Appendix A: a packet was marked on its way.
+    /// RFC 4960 Appendix A: a packet was ECN-marked on this path.
     pub(crate) fn on_marked(&mut self, now: Instant) {
         let flight = self.flight;
         let (controller, loss_control) = self.congestion();
@@ -322,7 +324,7 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §6.3.3: T3-rtx has run out, and `reduces` the window unless it was for a probe.
+    /// RFC 9260 §6.3.3: T3-rtx expired. It `reduces` the window unless the expiry was for a probe.
     pub(crate) fn on_t3(&mut self, now: Instant, reduces: bool) {
         self.stats.seldom().t3_expirations += 1;
         if reduces {
@@ -331,14 +333,14 @@ impl Path {
         self.back_off();
     }
 
-    /// RFC 9260 §6.3.3 E1: slow start anew.
+    /// RFC 9260 §6.3.3 E1: returns to slow start.
     pub(crate) fn collapse(&mut self, now: Instant) {
         let flight = self.flight;
         self.congestion().0.on_timeout(now, flight);
         self.one_packet = true;
     }
 
-    /// RFC 9260 §6.3.3 E3: all that is on its way is to be retransmitted; what is sent next has offsets from `next` on.
+    /// RFC 9260 §6.3.3 E3: marks all data in flight for retransmission. New data has offsets from `next` on.
     pub(crate) fn lose_flight(&mut self, next: u64) {
         self.timed = None;
         self.flight = 0;
@@ -348,19 +350,19 @@ impl Path {
         }
     }
 
-    /// Nothing that is on its way is waited for any more.
+    /// Empties the flight: acknowledgements for it are no longer expected.
     pub(crate) fn forget_flight(&mut self) {
         self.flight = 0;
     }
 
-    /// What was given up measures no round trip; `first` is the lowest offset in flight here, `flies` says of any whether
-    /// it is in flight.
+    /// Abandoned chunks give no round-trip sample. `first` is the lowest offset in flight here; `flies` says whether
+    /// an offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));
     }
 
-    /// Nothing goes there for now, and nothing is known of what did.
+    /// Stops using the path for now and forgets what was in flight.
     pub(crate) fn stand_still(&mut self) {
         self.flight = 0;
         self.timed = None;

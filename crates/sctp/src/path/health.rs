@@ -1,8 +1,8 @@
-//! Does a destination still answer?
+//! Whether a destination address still answers.
 //!
-//! Owns the rules of the error counter of a path. HEARTBEATs are small and may pass where data is lost: a path MTU black
-//! hole, a peer with small buffers, a queue that drops data alone. So their answers excuse a few timeouts of data, and no
-//! more.
+//! Owns the error counter of a path. HEARTBEATs are small and may pass where data is lost: in a path MTU black hole,
+//! at a peer with small buffers, or in a queue that drops only data. So answered HEARTBEATs excuse only a few
+//! timeouts of data.
 //!
 //! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
 //! (RFC 9260 §8.1) is `error_counter`.
@@ -11,42 +11,43 @@ use super::Path;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Timeouts in a row that the answers to HEARTBEATs excuse: as many as MAX_PROBES of RFC 8899 §5.1.2, so that losses by
-/// chance are not taken for a path that drops data.
+/// Number of consecutive timeouts that answered HEARTBEATs excuse. It equals MAX_PROBES of RFC 8899 §5.1.2, so that
+/// random losses are not mistaken for a path that drops data.
 const EXCUSED: u32 = 3;
 
-/// Expirations of T3-rtx since data was last acknowledged.
+/// Consecutive T3-rtx expirations since data was last acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnansweredData {
     timeouts: u32,
-    /// When the last of them was.
+    /// When T3-rtx last expired.
     last: Instant,
-    /// A HEARTBEAT was answered after the first of them.
+    /// A HEARTBEAT was answered after the first expiry.
     heartbeats_pass: bool,
 }
 
 impl UnansweredData {
-    /// HEARTBEATs pass and data does not, beyond what chance explains.
+    /// Whether HEARTBEATs pass and data does not, more often than by chance.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
 }
 
-/// What the answer to a HEARTBEAT is weighed against.
+/// What decides how far an answered HEARTBEAT clears the errors of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// Data is outstanding.
     pub(crate) outstanding: bool,
-    /// How long after its last timeout a path that loses data is tried again; `None`: not before data is acknowledged.
+    /// How long after its last timeout a path that loses data is tried again. `None`: not before data is
+    /// acknowledged.
     pub(crate) retry: Option<Duration>,
     /// Path.Max.Retrans.
     pub(crate) most: u32,
 }
 
-/// What an error has changed.
+/// How an error changed the state of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
-    /// Nothing.
+    /// No change.
     Same,
     /// The path may have failed.
     PotentiallyFailed,
@@ -55,24 +56,24 @@ pub(crate) enum Health {
 }
 
 impl Path {
-    /// T3-rtx ran out, and the peer has said nothing that would excuse it.
+    /// T3-rtx expired, and no answer of the peer excuses it. `most` is Path.Max.Retrans.
     pub(crate) fn on_timeout(&mut self, now: Instant, most: u32) -> Health {
         let unanswered = self.unanswered.get_or_insert_default();
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: errors in a row, those that HEARTBEAT ACKs had cleared among them.
+            // RFC 9260 §8.2: consecutive errors, including those that a HEARTBEAT ACK had cleared.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, most)
     }
 
-    /// T3-rtx has run out since data was last acknowledged, and HEARTBEATs have been answered meanwhile.
+    /// Whether T3-rtx expired since data was last acknowledged, although HEARTBEATs were answered after that.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
-    /// A HEARTBEAT was answered after `rtt`. True when the path is back.
+    /// A HEARTBEAT was answered after `rtt`. Returns true if the path recovered from a failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, most } = evidence;
         if !outstanding {
@@ -86,28 +87,29 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1 allows for the difference in reachability of DATA and HEARTBEAT chunks in the association's
-            // counter; the path's is kept likewise, and so is the RTO that its timeouts have doubled (§6.3.3 E2).
+            // RFC 9260 §8.1 has the association's error counter consider that DATA and HEARTBEAT chunks may differ in
+            // reachability. The path's counter is treated likewise, and so is the RTO that timeouts have doubled
+            // (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
-            // Data is tried there once more: the next timeout may be the last.
+            // Data is sent there once more; the next timeout may mark the path as failed.
             errors = self.errors.min(most);
         }
-        // RFC 9260 §8.3: the time measures the round trip.
+        // RFC 9260 §8.3: the answer gives a round-trip sample.
         self.rtt.on_sample(rtt);
         let revived = self.on_answer(now);
         (self.errors, self.unanswered) = (errors, unanswered);
         revived
     }
 
-    /// T3-rtx ran out, or a HEARTBEAT was not answered within the RTO.
+    /// T3-rtx expired, or a HEARTBEAT was not answered within the RTO. `most` is Path.Max.Retrans.
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         self.heartbeat.count_silence();
         if !self.active {
-            // RFC 9260 §8.3: a failed path is probed on, but no longer counted; RFC 7829 §4.1 (3)
-            // tells failed paths apart by their errors, up to ten times as many.
+            // RFC 9260 §8.3: a failed path is still probed, but its errors are not counted. RFC 7829 §4.1 (3)
+            // compares failed paths by their errors; here the count is capped at ten times the limit.
             if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
                 self.errors += 1;
             }
@@ -132,47 +134,47 @@ impl Path {
         Health::Same
     }
 
-    /// Consecutive errors.
+    /// Returns the number of consecutive errors.
     pub(crate) fn errors(&self) -> u32 {
         self.errors
     }
 
-    /// RFC 9260 §8.2: it answers.
+    /// RFC 9260 §8.2: whether the destination address is active.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
 
-    /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Data avoids it while another path is active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }
 
-    /// RFC 7829 §3 (PFMR): failures are foreseen.
+    /// RFC 7829 §3 (PFMR): whether the potentially failed state is in use.
     pub(crate) fn foresees_failure(&self) -> bool {
         self.pf_max.is_some()
     }
 
-    /// The host knew no way there when something was last to be sent.
+    /// The host had no route to the destination for the last packet.
     pub(crate) fn on_unsent(&mut self) {
         self.unsent = true;
     }
 
-    /// What was last to be sent has not left the host.
+    /// Whether the host had no route for the last packet to this destination.
     pub(crate) fn is_unsent(&self) -> bool {
         self.unsent
     }
 
-    /// The host's routes have changed. Whether it knew no way there.
+    /// The host's routes have changed. Returns, and clears, whether there was no route.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.unsent)
     }
 
-    /// RFC 7829 §3 (2): it may have failed, whatever its errors say.
+    /// RFC 7829 §3 (2): marks the path as potentially failed, whatever its error count.
     pub(crate) fn suspect(&mut self) {
         self.potentially_failed = true;
     }
 
-    /// Something sent there was acknowledged. True when the path is back.
+    /// A packet sent there was acknowledged. Returns true if the path recovered from a failure.
     #[inline]
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
         self.errors = 0;
@@ -181,7 +183,7 @@ impl Path {
             return std::mem::take(&mut self.potentially_failed);
         }
         if self.removed {
-            // RFC 5061 §5.3 F13: what was sent there arrived, and that is all.
+            // RFC 5061 §5.3 F13: the address is removed; the acknowledgement does not make it active again.
             return false;
         }
         self.active = true;
@@ -189,10 +191,10 @@ impl Path {
         true
     }
 
-    /// An acknowledgement up to `base` shows that this path works, and not that another does.
+    /// Whether an acknowledgement up to `base` shows that this path works, rather than another one.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): what was sent to several addresses may have arrived by any of them.
+        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of them.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.moved
     }

@@ -1,8 +1,7 @@
-//! When to probe a destination, and what a probe says.
+//! When to probe a destination, and the contents of the probe.
 //!
-//! Owns the HEARTBEAT that is outstanding and the form of its information:
-//! path index, nonce, time. The receiver returns it unchanged; only the index
-//! and the nonce are believed.
+//! Owns the outstanding HEARTBEAT and the format of its information: path index, nonce, time. The peer returns it
+//! unchanged; only the index and the nonce are used.
 //!
 //! Home of RFC 9260 §8.3.
 
@@ -15,28 +14,28 @@ use anabranch_base::{Instant, Rng};
 pub(crate) struct Heartbeat {
     /// A HEARTBEAT is to be sent with the next poll.
     wanted: bool,
-    /// The nonce of the outstanding one and when it was sent.
+    /// The nonce of the outstanding HEARTBEAT, and when it was sent.
     outstanding: Option<(u64, Instant)>,
-    /// Since it was sent the path has been found silent once more, by this one or by a timer of what is sent there.
+    /// An error was counted since it was sent, because it was not answered or because a timer of the path expired.
     counted: bool,
 }
 
 impl Heartbeat {
-    /// When the outstanding one was sent, if `nonce` is its: it is answered.
+    /// If `nonce` belongs to the outstanding HEARTBEAT, takes it as answered and returns when it was sent.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }
 
-    /// The path has been found silent.
+    /// An error of the path was counted.
     pub(super) fn count_silence(&mut self) {
         self.counted = true;
     }
 }
 
-/// Bytes of our heartbeat information.
+/// Length of our heartbeat information in bytes.
 pub(crate) const INFO: usize = 20;
 
-/// The information of a HEARTBEAT.
+/// Builds the heartbeat information.
 pub(crate) fn write_info(path: usize, nonce: u64, now: Instant) -> [u8; INFO] {
     let mut info = [0; INFO];
     info[..4].copy_from_slice(&(path as u32).to_be_bytes());
@@ -45,7 +44,7 @@ pub(crate) fn write_info(path: usize, nonce: u64, now: Instant) -> [u8; INFO] {
     info
 }
 
-/// Path index and nonce of a returned information, if it has our form.
+/// Reads path index and nonce from returned heartbeat information. `None` if it does not have our format.
 pub(crate) fn read_info(info: &[u8]) -> Option<(usize, u64)> {
     let info: &[u8; INFO] = info.try_into().ok()?;
     let (path, rest) = info.split_first_chunk::<4>()?;
@@ -53,10 +52,10 @@ pub(crate) fn read_info(info: &[u8]) -> Option<(usize, u64)> {
     Some((u32::from_be_bytes(*path) as usize, u64::from_be_bytes(*nonce)))
 }
 
-/// Bytes of the heartbeat information of a probe of the path MTU.
+/// Length of the heartbeat information of a path MTU probe in bytes.
 const PROBE_INFO: usize = INFO + 4;
 
-/// RFC 8899 §6.2.1.2: the information of a HEARTBEAT that probes a size.
+/// RFC 8899 §6.2.1.2: builds the information of a HEARTBEAT that probes a packet size.
 pub(crate) fn write_probe_info(path: usize, nonce: u64, now: Instant, size: u32) -> [u8; PROBE_INFO] {
     let mut info = [0; PROBE_INFO];
     info[..INFO].copy_from_slice(&write_info(path, nonce, now));
@@ -64,54 +63,55 @@ pub(crate) fn write_probe_info(path: usize, nonce: u64, now: Instant, size: u32)
     info
 }
 
-/// Path index and nonce of a returned probe, if it has our form.
+/// Reads path index and nonce from a returned path MTU probe. `None` if it does not have our format.
 pub(crate) fn read_probe_info(info: &[u8]) -> Option<(usize, u64)> {
     let info: &[u8; PROBE_INFO] = info.try_into().ok()?;
     read_info(&info[..INFO])
 }
 
 impl Path {
-    /// A HEARTBEAT is to be sent with the next poll.
+    /// Requests a HEARTBEAT with the next poll.
     pub(crate) fn ask_heartbeat(&mut self) {
         self.heartbeat.wanted = true;
     }
 
-    /// As [`ask_heartbeat`](Self::ask_heartbeat), unless one has not been answered yet.
+    /// As [`ask_heartbeat`](Self::ask_heartbeat), unless a HEARTBEAT is outstanding.
     pub(crate) fn ask_heartbeat_once(&mut self) {
         self.heartbeat.wanted |= self.heartbeat.outstanding.is_none();
     }
 
-    /// No HEARTBEAT is to be sent.
+    /// Cancels a requested HEARTBEAT.
     pub(crate) fn cancel_heartbeat(&mut self) {
         self.heartbeat.wanted = false;
     }
 
-    /// A HEARTBEAT is to be sent.
+    /// Whether a HEARTBEAT is to be sent.
     #[inline]
     pub(crate) fn wants_heartbeat(&self) -> bool {
         self.heartbeat.wanted
     }
 
-    /// A HEARTBEAT has been written.
+    /// A HEARTBEAT was sent.
     pub(crate) fn on_heartbeat_sent(&mut self, now: Instant, nonce: u64) {
         self.heartbeat = Heartbeat { wanted: false, outstanding: Some((nonce, now)), counted: false };
         self.last_used = now;
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Data that is sent there tells as much as a HEARTBEAT, and T3-rtx counts for both (RFC 9260 §8.3: a HEARTBEAT asks
-    /// of an idle address; §6.3.3 E2: an expiry doubles the RTO once). T3-rtx may have run just before, at this instant.
+    /// Whether an unanswered HEARTBEAT must not count as a further error. Data in flight tests the path as well, and
+    /// T3-rtx counts its errors (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses; §6.3.3 E2 doubles the RTO
+    /// once per expiry). T3-rtx may have expired at this same instant.
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.counted
     }
 
-    /// RFC 9260 §8.3: when the path will have been idle for the interval, if it has been used meanwhile.
+    /// RFC 9260 §8.3: if the path was used recently, returns when it will have been idle for the heartbeat interval.
     pub(crate) fn next_heartbeat(&self, now: Instant, interval: Duration, rng: &mut Rng) -> Option<Instant> {
         let used = self.last_used + interval + self.rto() / 2 > now;
         used.then(|| self.last_used + self.heartbeat_period(interval, rng))
     }
 
-    /// RFC 9260 §8.3: RTO plus HB.interval, jittered by half an RTO either way.
+    /// RFC 9260 §8.3: HB.interval plus the RTO, with a jitter of +/- 50 % of the RTO.
     pub(crate) fn heartbeat_period(&self, interval: Duration, rng: &mut Rng) -> Duration {
         let rto = nanos(self.rto());
         let jittered = rto / 2 + rng.below(rto.saturating_add(1));

@@ -1,9 +1,8 @@
-//! What a path remembers for loss recovery beyond RFC 9260 §7.2: losses found
-//! by time, the probe of the tail, the watch over slow start, the pace, the
-//! reduction in proportion. A path without any of it has none of this.
+//! The state of a path for loss recovery beyond RFC 9260 §7.2: loss detection by time (RACK), tail loss probes,
+//! HyStart, pacing and proportional rate reduction. A path that uses none of them has no such state.
 //!
-//! The algorithms are `congestion`'s, and TCP's as well; `send::rack` applies
-//! them to chunks, `association::recover` to timers.
+//! The algorithms are in `congestion` and shared with TCP. `send::rack` applies them to chunks,
+//! `association::recover` to timers.
 
 use super::Path;
 use crate::config::{Algorithm, Config};
@@ -15,118 +14,120 @@ use anabranch_congestion::{
 };
 use std::collections::VecDeque;
 
-/// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement (RFC 9260 §16, SACK.Delay).
+/// RFC 8985 §7.2: the longest delay of a single acknowledgement at the receiver (RFC 9260 §16, SACK.Delay).
 pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 
-/// RFC 8985 §6: how losses on one path are found by time.
+/// RFC 8985 §6: detection of losses by time on one path.
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// Below this offset nothing that was sent once is in flight here without having been judged lost.
+    /// Chunks sent once below this offset are no longer in flight here, or are already marked lost.
     edge: u64,
-    /// Chunks retransmitted to this path, and when: the oldest first.
+    /// Chunks retransmitted to this path with their send times, oldest first.
     repairs: VecDeque<(u64, Instant)>,
-    /// When the next chunk is lost, unless something arrives before.
+    /// When the next chunk is taken for lost, unless an acknowledgement arrives before.
     reorder_at: Option<Instant>,
-    /// What was taken for lost since a controller was told.
+    /// Losses detected since the last report to the controller.
     lost: Lost,
 }
 
 impl LossByTime {
-    /// What left at `at` is lost.
+    /// Records the loss of `bytes` that were sent at `at`.
     pub(crate) fn record_lost(&mut self, at: Instant, bytes: u64) {
         self.lost.add(at, bytes);
     }
 
-    /// How long what was sent later may arrive before; `sure`: something is known to be lost.
+    /// Returns the reordering window: how much earlier packets sent later may arrive. `sure`: a loss is already
+    /// certain.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
 
-    /// Whether what was sent at `at` and ends at `end` is lost by now.
+    /// Judges whether the chunk sent at `at` that ends at `end` is lost by now.
     pub(crate) fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
         self.rack.judge(now, at, end, window)
     }
 
-    /// The oldest retransmission to this path that has not been judged, and when it left.
+    /// Returns the oldest retransmission to this path that is not yet judged, and its send time.
     pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
         self.repairs.front().copied()
     }
 
-    /// The oldest retransmission has been judged.
+    /// Removes the oldest retransmission, which is now judged.
     pub(crate) fn drop_repair(&mut self) {
         self.repairs.pop_front();
     }
 
-    /// Below this offset all that was sent once has been judged.
+    /// Chunks sent once below this offset are already judged.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// All that was sent once has been judged below `edge`; the next is lost at `reorder_at` unless something arrives before.
+    /// Chunks sent once below `edge` are judged. The next one is lost at `reorder_at` unless an acknowledgement
+    /// arrives before.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
 }
 
-/// Until when the loss timer of a path runs.
+/// When the loss timer of a path expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossDeadline {
-    /// RFC 8985 §6.2 step 5: then something is lost.
+    /// RFC 8985 §6.2 step 5: at this instant a chunk is taken for lost.
     Lost(Instant),
-    /// RFC 8985 §7.2: so long after this instant the tail is probed.
+    /// RFC 8985 §7.2: after this time a tail loss probe is sent.
     Probe(Duration),
-    /// It does not run.
+    /// The timer does not run.
     Never,
 }
 
-/// What a SACK says beside what it acknowledges.
+/// What a SACK shows besides the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackNews {
-    /// Everything below this offset is acknowledged for good.
+    /// Everything below this offset is cumulatively acknowledged.
     pub(crate) base: u64,
-    /// What is sent next has this offset.
+    /// The offset of the next new chunk.
     pub(crate) end: u64,
-    /// Nothing is being recovered.
+    /// No loss recovery is in progress.
     pub(crate) calm: bool,
-    /// It ended a recovery.
+    /// The SACK ended a recovery.
     pub(crate) repaired: bool,
-    /// It reports duplicates of what was retransmitted.
+    /// The SACK reports duplicates of retransmitted chunks.
     pub(crate) needless: bool,
-    /// It tells nothing new and of no holes.
+    /// The SACK acknowledges nothing new and reports no gaps.
     pub(crate) idle: bool,
 }
 
-/// The state of one path.
+/// Loss recovery state of one path.
 #[derive(Debug)]
 pub(crate) struct LossControl {
-    /// Losses are found by time.
+    /// State of loss detection by time, if it is on.
     by_time: Option<LossByTime>,
     /// RFC 8985 §7: tail loss probes are sent.
     probes: bool,
     probe: LossProbe,
-    /// One packet of new data goes as a probe, whatever the congestion window says.
+    /// Send one packet of new data as a tail loss probe, even if the congestion window is full.
     tail: bool,
-    /// What ends slow start before a loss does.
+    /// HyStart, which ends slow start before a loss.
     hystart: Option<SlowStartEnd>,
-    /// Linux's watches no path with a shorter round trip.
+    /// Linux's HyStart is off on paths with a shorter round trip.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The pace, not the window, held back what follows this offset.
+    /// The pacer, not the window, held back the data after this offset.
     held_until: u64,
-    /// RFC 6937 is in use, and the account of the recovery that runs.
+    /// Whether proportional rate reduction (RFC 6937) is on, and its state in the current recovery.
     proportional: bool,
     reduction: Option<Box<Prr>>,
 }
 
 impl LossControl {
-    /// These settings want any of it.
+    /// Whether the configuration uses any of these mechanisms.
     pub(super) fn is_wanted(config: &Config, paced: bool) -> bool {
         config.rack || config.hystart.is_some() || paced || config.prr
     }
 
     pub(super) fn new(config: &Config, paced: bool) -> Option<Box<Self>> {
-        // Linux's is a part of its CUBIC.
+        // Linux's HyStart is part of its CUBIC.
         let exit = config.hystart;
         let exit = exit.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Algorithm::Cubic);
         Self::is_wanted(config, paced).then(|| {
@@ -145,7 +146,7 @@ impl LossControl {
         })
     }
 
-    /// The window has been reduced for a loss, with `flight` bytes out.
+    /// The window was reduced for a loss, with `flight` bytes in flight.
     pub(super) fn on_reduced(&mut self, flight: u64) {
         self.end_hystart();
         self.probe.forget();
@@ -153,7 +154,7 @@ impl LossControl {
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
-    /// T3-rtx has run out: what was suspected is known.
+    /// T3-rtx expired: all data in flight is lost, so suspected losses are dropped.
     pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
@@ -175,14 +176,15 @@ impl LossControl {
         }
     }
 
-    /// The peer has dropped what it had acknowledged.
+    /// The peer has dropped data that it had acknowledged: all chunks are judged again.
     pub(super) fn on_reneged(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.edge = 0;
         }
     }
 
-    /// Data of `bytes` leaves, by what `controller` says, in packets of `mss` bytes.
+    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the rate, or the window to derive
+    /// it from.
     fn pace(
         &mut self,
         now: Instant,
@@ -211,7 +213,7 @@ impl LossControl {
 }
 
 impl Path {
-    /// RFC 9406 §4.2: how slow start goes on after a SACK.
+    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if slow start is conservative or has ended.
     pub(super) fn watch_slow_start(
         &mut self,
         now: Instant,
@@ -236,19 +238,19 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": a window that a SACK found full stays full until the association may
-    /// send again (`polls` counts its chances), if there is `more` to send. A host that reads several SACKs at
-    /// once would otherwise grow the window by the first of them alone.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the flight before a SACK. A window that a SACK found full stays
+    /// full until the association can send again (`polls` changes), if there is `more` to send. Otherwise a host that
+    /// reads several SACKs at once would grow the window for the first one only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// The sender used its window, with `flight` bytes out before a SACK up to `acked`.
+    /// Whether the sender used its window, with `flight` bytes in flight before a SACK up to `acked`.
     ///
-    /// RFC 9260 §7.2.1 asks for a window that is full. With one of the newer mechanisms it counts
-    /// as for TCP (and Linux): all but a packet, in slow start half of it, or held back by the pace
-    /// (RFC 9002 §7.8), as what they hold back is not the application's.
+    /// RFC 9260 §7.2.1 asks for a full window. With the newer mechanisms the rules of TCP (and Linux) apply: the
+    /// window was used if less than one packet was free, if in slow start half of it was used, or if the pacer held
+    /// data back (RFC 9002 §7.8). In these cases it was not the application that limited the sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -258,7 +260,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// The congestion window lets a packet go where more than that has a say; `None` where it has not.
+    /// Whether a packet may be sent, where tail loss probes or proportional rate reduction decide. `None` if they do
+    /// not.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -269,13 +272,13 @@ impl Path {
         if control.tail {
             return Some(true);
         }
-        // RFC 6937: in a recovery, what leaves follows what arrives.
+        // RFC 6937: in a recovery, the amount sent follows the amount delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // With nothing on its way no acknowledgement would come that allows more.
+        // With nothing in flight no acknowledgement would come to allow more.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
-    /// RFC 6937: `acked` bytes have arrived; `safe`: and they show no further loss.
+    /// RFC 6937: `acked` bytes were delivered; `safe` means the SACK shows no further loss.
     #[inline]
     pub(crate) fn reduce_in_proportion(&mut self, acked: u64, safe: bool) {
         let (mss, threshold, flight) = (self.chunk_limit() as u64, self.threshold(), self.flight);
@@ -284,8 +287,8 @@ impl Path {
         }
     }
 
-    /// What has arrived on a path by a SACK. Where losses are found by time: what judges the rest, and the smoothed round
-    /// trip.
+    /// Records what a SACK acknowledges on this path. With loss detection by time, returns its state and the smoothed
+    /// round-trip time.
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -297,8 +300,8 @@ impl Path {
         Some((by_time, smoothed))
     }
 
-    /// What an event has shown of the path, for a controller that wants to know: so many bytes have arrived, `fresh` among
-    /// them; `recovering`: a loss is being repaired.
+    /// Reports a SACK, or losses found by the loss timer, to a controller that wants reports. `delivered` bytes have
+    /// arrived, `fresh` among them; `recovering` means loss recovery is in progress.
     pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
         let in_flight = self.flight;
         let (controller, loss_control) = self.congestion();
@@ -316,12 +319,12 @@ impl Path {
         controller.on_report(now, &report);
     }
 
-    /// There was a chance to send, and nothing to be sent.
+    /// The congestion window had room, but there was no data to send.
     pub(crate) fn on_application_limited(&mut self) {
         self.congestion().0.on_application_limited();
     }
 
-    /// RFC 3708 §2: every repair was needless: so was the reduction.
+    /// RFC 3708 §2: every retransmission was spurious, so the reduction of the window is undone.
     pub(crate) fn on_needless_reduction(&mut self, now: Instant) {
         let (controller, loss_control) = self.congestion();
         controller.on_spurious(now);
@@ -330,12 +333,12 @@ impl Path {
         }
     }
 
-    /// RFC 8985: after any SACK.
+    /// RFC 8985: updates the state after any SACK.
     pub(crate) fn after_sack(&mut self, now: Instant, news: &SackNews) {
         let SackNews { base, end, calm, repaired, needless, idle } = *news;
         let flight = self.flight;
         if needless && self.is_controlled() {
-            // RFC 8985 §6.2 step 4: what a needless repair says of the order of packets counts for all that is sent later.
+            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
@@ -351,13 +354,13 @@ impl Path {
             }
         }
         if control.probe.on_ack(base, needless, idle) && calm {
-            // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
+            // RFC 8985 §7.4: the probe repaired a loss, which reduces the window like any other loss.
             controller.on_loss(now, flight, false);
             control.end_hystart();
         }
     }
 
-    /// Until when the loss timer runs; `None` where there is none. `is_quiet`: nothing is known of a loss.
+    /// Returns when the loss timer expires; `None` without loss detection by time. `is_quiet`: no loss is known.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
@@ -366,33 +369,33 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // What waited for its time has arrived or gone elsewhere: what is sent here next is not late.
+            // The suspected chunk has arrived or moved to another path. Data sent here later is not late.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
             return Some(LossDeadline::Lost(at));
         }
-        // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
+        // RFC 8985 §7.2: no probe while a loss is known or suspected, and only one probe at a time.
         if !control.probes || control.probe.is_pending() || flight == 0 || !is_quiet() {
             return Some(LossDeadline::Never);
         }
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Something may be lost, and time will tell.
+    /// Whether a chunk may be lost and the loss timer will decide.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
 
-    /// What waited for its time is not waited for any more.
+    /// Stops waiting for a chunk that may be lost.
     pub(crate) fn forget_suspicion(&mut self) {
         if let Some(by_time) = self.loss_control_mut().and_then(|control| control.by_time.as_mut()) {
             by_time.reorder_at = None;
         }
     }
 
-    /// RFC 8985 §7.3: the tail is probed: by `fresh` data that may go now, or by a chunk that is sent again. What is sent
-    /// next has offset `end`.
+    /// RFC 8985 §7.3: sends a tail loss probe: `fresh` data that may be sent now, or a retransmitted chunk. `end` is
+    /// the offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if fresh {
@@ -402,7 +405,7 @@ impl Path {
         }
     }
 
-    /// A packet with new data has left, up to `end`. Whether the loss timer may have to follow.
+    /// A packet with new data up to `end` was sent. Returns true if the loss timer may have to be restarted.
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
         let Some(control) = self.congestion().1 else { return false };
@@ -412,7 +415,7 @@ impl Path {
         true
     }
 
-    /// Until when the next packet has to wait, by its pace, which holds back what follows `end`.
+    /// If pacing delays the next packet, returns until when, and notes that it held back the data after `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);
@@ -423,13 +426,13 @@ impl Path {
         Some(at)
     }
 
-    /// Whether packets of data leave at a pace.
+    /// Whether data packets are paced.
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.loss_control().is_some_and(|control| control.pacer.is_some())
     }
 
-    /// Data of `bytes` leaves.
+    /// Records `bytes` of sent data for the controller and the pacer.
     #[inline]
     pub(super) fn pace(&mut self, now: Instant, bytes: u64) {
         let (mss, smoothed) = (self.chunk_limit() as u64, self.rtt.smoothed());

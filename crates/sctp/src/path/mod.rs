@@ -1,12 +1,10 @@
-//! One destination address and all it remembers.
+//! A destination address of the peer and the state of the path to it.
 //!
-//! RTT and RTO, congestion window, flight, error counter, heartbeat, MTU: all
-//! that differs between the ways to a peer is here, once per way.
-//! [`health`] counts errors, [`heartbeat`] probes, [`verify`] decides whose
-//! address it is, [`select`] picks among paths, [`flight`] knows what is on its
-//! way and what its acknowledgement or loss means, [`congestion`] what decides
-//! how much that may be, [`mtu`] knows sizes,
-//! [`icmp`] reads what the network says. Others tell a path what has happened.
+//! Each path has its own RTT and RTO, congestion window, flight, error counter, heartbeat and MTU. [`health`] counts
+//! errors, [`heartbeat`] probes, and [`verify`] checks that an address is the peer's. [`select`] chooses among paths.
+//! [`flight`] tracks data in flight, its acknowledgement and its loss; [`congestion`] has the controller that limits
+//! it. [`mtu`] sets packet sizes and [`icmp`] reads messages of the network. Other modules call a path when an event
+//! concerns it.
 //!
 //! Home of RFC 9260 §14.3.
 
@@ -33,60 +31,61 @@ use heartbeat::Heartbeat;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Most addresses of a peer that are remembered.
+/// The largest number of peer addresses that an association keeps.
 pub(crate) const MAX_PATHS: usize = 16;
 
-/// One destination.
+/// A destination address and the state of the path to it.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// Where to; the port is the UDP encapsulation port, or 0.
+    /// The destination address. Its port is the UDP encapsulation port, or 0 without UDP.
     address: SocketAddr,
-    /// The local address packets leave from.
+    /// The local address that packets are sent from.
     source: SocketAddr,
-    /// RFC 9260 §5.4: it is known to be the peer's.
+    /// RFC 9260 §5.4: the address is confirmed to be the peer's.
     confirmed: bool,
-    /// RFC 5061 §5.3 F13: the peer has taken it away; the place is kept for what still names it.
+    /// RFC 5061 §5.3 F13: the peer has deleted the address. The entry stays because chunks may still refer to its
+    /// index.
     removed: bool,
-    /// RFC 5061 §5.3 F1: no local address may be used towards it now.
+    /// RFC 5061 §5.3 F1: no local address can be used for it now.
     sourceless: bool,
-    /// RFC 9260 §8.2: it answers.
+    /// RFC 9260 §8.2: the destination is active: it answers.
     active: bool,
-    /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
+    /// RFC 7829 §3: the path is potentially failed. Data avoids it while another path is active.
     potentially_failed: bool,
-    /// The host knew no way there when something was last to be sent.
+    /// The host had no route to it for the last packet.
     unsent: bool,
-    /// RFC 7829 §3 (PFMR): errors that it survives without that; `None` for never.
+    /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this; `None` for never.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): below this offset a chunk may have been sent elsewhere before.
+    /// RFC 7829 §3 (9): chunks below this offset may also have been sent to another address.
     moved: u64,
-    /// Consecutive errors.
+    /// Number of consecutive errors.
     errors: u32,
-    /// Timeouts of data that HEARTBEATs do not excuse.
+    /// Timeouts of data that answered HEARTBEATs do not excuse.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
-    /// What its controllers draw their chances from.
+    /// Seed of the random numbers of its controllers.
     seed: u64,
     /// Bytes of DATA chunks in flight, their headers and padding included.
     flight: u64,
-    /// The last SACK found the window full, after so many chances to send (`Paths::polls`).
+    /// The value of `Paths::polls` when the last SACK found the window full; `None` if it did not.
     full_at: Option<u64>,
-    /// The lowest offset in flight here, at or after which the search for it begins.
+    /// The lowest offset in flight here, or a lower bound where the search for it starts.
     earliest: u64,
-    /// It is not below that, but was not found: there was too much to look at.
+    /// `earliest` is only a lower bound: the search for it was cut short.
     earliest_unsure: bool,
-    /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured.
+    /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and when it was sent.
     timed: Option<(u64, Instant)>,
     heartbeat: Heartbeat,
-    /// IP header included.
+    /// Path MTU in bytes, IP header included.
     mtu: u32,
-    /// The search for a larger one, when it is by probes.
+    /// The search for a larger path MTU, if probes are used.
     search: Option<Box<mtu::Search>>,
-    /// When something that can measure the round trip was last sent.
+    /// When a packet was last sent that can give a round-trip sample.
     last_used: Instant,
     /// When DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
-    /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
+    /// RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
     one_packet: bool,
     stats: PathCounters,
 }
@@ -140,24 +139,24 @@ impl Path {
         path
     }
 
-    /// Its controllers draw their chances from `seed`; nothing has been sent yet.
+    /// Sets the seed of the controllers' random numbers. Call it before data is sent.
     pub(crate) fn draw_from(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
+    /// Resets congestion control (RFC 9260 §5.2.4 A, §7.2.5).
     fn reset_congestion(&mut self, config: &Arc<Config>) {
         let chunk = self.chunk_limit() as u32;
         self.congestion = Congestion::Initial { config: config.clone(), chunk };
     }
 
-    /// Has `controller` decide from here on.
+    /// Replaces the congestion controller.
     #[cfg(test)]
     pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
         self.congestion = Congestion::running(config, controller);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted: nothing is on its way, and all it did before counts no more.
+    /// RFC 9260 §5.2.4 A: the peer has restarted: empties the flight and resets errors and congestion control.
     fn restart(&mut self, config: &Arc<Config>) {
         self.flight = 0;
         self.earliest = 0;
@@ -171,13 +170,13 @@ impl Path {
         self.reset_congestion(config);
     }
 
-    /// The peer does not list this address: nothing goes there, not even a probe.
+    /// The peer does not list this address: nothing is sent to it, not even a probe.
     pub(crate) fn withdraw(&mut self) {
         self.confirmed = false;
         self.active = false;
     }
 
-    /// Packets leave from another local address: another way, of which nothing is known yet.
+    /// Changes the local address. This makes it a new path, so measurements and congestion control start again.
     pub(crate) fn leave_from(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -188,81 +187,82 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // What is on its way is waited for from here.
+            // Acknowledgements for data in flight are expected on the new path.
             fresh.congestion();
         }
         *self = fresh;
     }
 
-    /// Where to; the port is the UDP encapsulation port, or 0.
+    /// Returns the destination address. Its port is the UDP encapsulation port, or 0 without UDP.
     #[inline]
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The local address packets leave from.
+    /// Returns the local address that packets are sent from.
     #[inline]
     pub(crate) fn source(&self) -> SocketAddr {
         self.source
     }
 
-    /// RFC 9260 §5.4: it is known to be the peer's.
+    /// RFC 9260 §5.4: whether the address is confirmed to be the peer's.
     #[inline]
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// RFC 9260 §5.4: it is known to be the peer's without a HEARTBEAT.
+    /// RFC 9260 §5.4: confirms the address without a HEARTBEAT.
     pub(crate) fn confirm(&mut self) {
         self.confirmed = true;
     }
 
-    /// RFC 5061 §5.3 F13: the peer has taken it away; the place is kept for what still names it.
+    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. Its entry stays because chunks may refer to its
+    /// index.
     #[inline]
     pub(crate) fn is_removed(&self) -> bool {
         self.removed
     }
 
-    /// RFC 5061 §5.3 F1: some local address may be used towards it now.
+    /// RFC 5061 §5.3 F1: whether a local address can be used for it now.
     pub(crate) fn has_source(&self) -> bool {
         !self.sourceless
     }
 
-    /// RFC 5061 §5.3 F1: no local address may be used towards it until [`leave_from`](Self::leave_from).
+    /// RFC 5061 §5.3 F1: no local address can be used for it until [`leave_from`](Self::leave_from).
     pub(crate) fn lose_source(&mut self) {
         self.sourceless = true;
     }
 
-    /// A packet has left that can measure the round trip.
+    /// A packet was sent that can give a round-trip sample.
     pub(crate) fn on_used(&mut self, now: Instant) {
         self.last_used = now;
     }
 
-    /// A packet of `bytes` has left.
+    /// Counts a sent packet of `bytes`.
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u64) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += bytes;
     }
 
-    /// A packet has come.
+    /// Counts a received packet.
     #[inline]
     pub(crate) fn count_received(&mut self) {
         self.stats.packets_received += 1;
     }
 
-    /// Verified and answering: data may go there.
+    /// Whether data may be sent there: the address is confirmed and active.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.sourceless
     }
 
-    /// Data may go there, whether it answers or not.
+    /// Whether the address is confirmed and has a source address, even if it does not answer.
     pub(crate) fn is_reachable(&self) -> bool {
         self.confirmed && !self.sourceless
     }
 
-    /// Nothing speaks against it.
+    /// Whether the path is usable and not potentially failed.
     #[inline]
     pub(crate) fn is_sound(&self) -> bool {
         self.is_usable() && !self.potentially_failed

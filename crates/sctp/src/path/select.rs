@@ -1,7 +1,7 @@
-//! Which destination a packet goes to.
+//! Chooses the destination address of a packet.
 //!
-//! Owns the list of paths, the primary, the errors on all of them together, and the choice of an alternate for new
-//! data, retransmissions and SACKs.
+//! Owns the list of paths, the primary path, the association's error counter, and the choice of an alternate path for
+//! new data, retransmissions and SACKs.
 //!
 //! Home of RFC 9260 §6.4 and §6.4.1, and of RFC 7829 §4 and §5.
 
@@ -14,23 +14,23 @@ use anabranch_base::trace::SendCause;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The paths of an association, by index; an index never changes its meaning.
+/// The paths of an association. An index refers to the same path until that is removed and the index used again.
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: Vec<Path>,
     primary: usize,
-    /// Where data goes: the primary, or an alternate while it has failed.
+    /// The path of new data: the primary, or an alternate while the primary has failed.
     current: usize,
-    /// Where DATA last came from: SACKs go there.
+    /// The path that DATA last came from: SACKs go there.
     data_from: usize,
-    /// Chances to send so far: calls of `poll_transmit`.
+    /// The number of calls of `poll_transmit` so far.
     polls: u64,
-    /// How often addresses were put in or taken out, or had another UDP port.
+    /// The number of address changes: additions, removals, and changes of a UDP port.
     changes: u32,
-    /// Consecutive errors on all of them together.
+    /// Consecutive errors on all paths together.
     errors: ErrorCounter,
-    /// When and where user data last got on, sent and received, of an association with several paths that has sent some. Who
-    /// has asked for nothing waits for nothing.
+    /// When and on which path user data last made progress, sent and received. Kept only for an association with
+    /// several paths that has sent data: without a request there is no response to wait for.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// None: nothing has got on since the last pause.
+    /// The path of the last progress; `None` if there was none since the last pause.
     path: Option<usize>,
     /// The path has failed since.
     failed: bool,
@@ -54,17 +54,18 @@ impl Progress {
     }
 }
 
-/// No data got on between `since` and now; it went on on another path, or on one that had failed.
+/// An interruption of the data: none made progress between `since` and now. It resumed on another path, or on a path
+/// that had failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Of the data that the peer sends.
+    /// Whether it concerns data that the peer sends.
     pub(crate) received: bool,
 }
 
-/// A shorter pause is none: concurrent multipath transfer changes paths all the time, and SACKs are delayed.
+/// Shorter pauses are not reported: concurrent multipath transfer changes paths all the time, and SACKs are delayed.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
@@ -103,20 +104,21 @@ impl Paths {
         self.list.iter()
     }
 
-    /// How often addresses were put in or taken out, or had another UDP port.
+    /// Returns the number of address changes: additions, removals, and changes of a UDP port.
     #[inline]
     pub(crate) fn changes(&self) -> u32 {
         self.changes
     }
 
-    /// A place for one more address: the one it had, that of another which is gone, or a new one.
+    /// Returns a free index for one more address: the one it had before, that of another removed address, or a new
+    /// one.
     pub(crate) fn free_place(&self, address: IpAddr, most: usize) -> Option<usize> {
         let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
         let gone = || self.list.iter().position(|path| path.removed);
         had.or_else(gone).or_else(|| (self.list.len() < most).then_some(self.list.len()))
     }
 
-    /// Puts a path into a free place.
+    /// Puts a path at a free index.
     pub(crate) fn put(&mut self, place: usize, path: Path) {
         if place < self.list.len() {
             self.list[place] = path;
@@ -127,13 +129,13 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// The UDP port that a path's address is reached at; 0 without UDP.
+    /// Sets the UDP port of a path's address; 0 without UDP.
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.list[path].address.set_port(port);
         self.changes += 1;
     }
 
-    /// Takes a path out; `heir` takes its part. Its index stays its own until it is put to new use.
+    /// Removes a path; `heir` takes over its roles. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, heir: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -150,18 +152,18 @@ impl Paths {
         }
     }
 
-    /// The path of an address that the peer has now.
+    /// Returns the path of an address that the peer has now.
     #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
     }
 
-    /// The path of an address; where it is none, that of data.
+    /// Returns the path of an address, or the current data path if the address is unknown.
     pub(crate) fn find_or_current(&self, address: IpAddr) -> usize {
         self.find(address).unwrap_or(self.current)
     }
 
-    /// It was an address of the peer, which has given it up (RFC 5061 §5.3 F13).
+    /// Whether this was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
     pub(crate) fn had(&self, address: IpAddr) -> bool {
         self.list.iter().any(|path| path.removed && path.address.ip() == address)
     }
@@ -176,7 +178,7 @@ impl Paths {
         self.reselect();
     }
 
-    /// Where new data goes.
+    /// Returns the path of new data.
     #[inline]
     pub(crate) fn current(&self) -> usize {
         self.current
@@ -187,13 +189,13 @@ impl Paths {
         self.list.iter_mut().for_each(|path| path.restart(config));
     }
 
-    /// RFC 9260 §8.1: the peer has shown that it is there.
+    /// RFC 9260 §8.1: the peer has answered: resets the association's error counter.
     #[inline]
     pub(crate) fn clear_errors(&mut self) {
         self.errors.clear();
     }
 
-    /// RFC 9260 §8.1: one more retransmission in a row, or HEARTBEAT without an answer.
+    /// RFC 9260 §8.1: counts one more consecutive retransmission or unanswered HEARTBEAT.
     pub(crate) fn count_error(&mut self, now: Instant) {
         self.errors.count(now);
     }
@@ -203,25 +205,25 @@ impl Paths {
         self.errors.is_exceeded(config, now)
     }
 
-    /// There is a chance to send.
+    /// Counts a call of `poll_transmit`.
     #[inline]
     pub(crate) fn count_poll(&mut self) {
         self.polls = self.polls.wrapping_add(1);
     }
 
-    /// Chances to send so far: what a window that was found full is compared by.
+    /// Returns the number of calls of `poll_transmit`. A window that was found full stays full until it changes.
     #[inline]
     pub(crate) fn polls(&self) -> u64 {
         self.polls
     }
 
-    /// Where DATA last came from.
+    /// Returns the path that DATA last came from.
     #[inline]
     pub(crate) fn data_from(&self) -> usize {
         self.data_from
     }
 
-    /// DATA has come from a path. Returns the interruption that this ends.
+    /// DATA has arrived on a path. Returns the interruption that this ends, if any.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.data_from = path;
@@ -229,19 +231,19 @@ impl Paths {
         Some(Interruption { received: true, ..interruption })
     }
 
-    /// Data that went to a path was acknowledged. Returns the interruption that this ends.
+    /// Data sent to a path was acknowledged. Returns the interruption that this ends, if any.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
-    /// What was last acknowledged had gone to this path.
+    /// Whether the data acknowledged last was sent to this path.
     pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Data leaves to a path while nothing is outstanding: the pause before it was no interruption, neither of the data nor of
-    /// what the peer answers, on whatever path.
+    /// Data is sent to a path while nothing is outstanding. The pause before is not an interruption, neither of the
+    /// data sent nor of the peer's answers on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let begun = |path| Progress { at: now, path, failed: false };
@@ -253,14 +255,15 @@ impl Paths {
         }
     }
 
-    /// The path has failed, or potentially failed: data that goes on there later was interrupted, too.
+    /// The path has failed, or potentially failed. If data resumes on it later, that was an interruption as well.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.failed |= progress.path == Some(path);
         }
     }
 
-    /// RFC 9260 §6.4: where SACKs go: where DATA last came from, or, if there is another way, `elsewhere`.
+    /// RFC 9260 §6.4: returns the path of SACKs: where DATA last came from, or an alternate if `elsewhere` and there
+    /// is one.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -268,7 +271,8 @@ impl Paths {
         self.confirmed_or_current(path)
     }
 
-    /// RFC 9260 §6.4, §6.4.1: where a chunk goes that was lost, by `cause`, on the way to `last`.
+    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk that was lost, by `cause`, on path
+    /// `last`.
     pub(crate) fn for_retransmission(&self, choice: RetransmitPath, last: usize, cause: SendCause) -> usize {
         let move_away = match choice {
             RetransmitPath::Same => false,
@@ -282,8 +286,9 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §6.9: a chunk of `size` that was cut before a path MTU shrank cannot be cut again: it goes
-    /// where a packet takes it whole, if there is such a path, `path` first; else IP cuts the packet.
+    /// RFC 9260 §6.9: returns a path whose packets can carry a chunk of `size` bytes whole, `path` first. A chunk
+    /// that was fragmented before the path MTU shrank cannot be fragmented again. If no path is wide enough, IP
+    /// fragments the packet.
     pub(crate) fn wide_enough(&self, path: usize, size: usize) -> usize {
         let n = self.list.len();
         let takes = |&path: &usize| {
@@ -293,7 +298,7 @@ impl Paths {
         (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
     }
 
-    /// A path has failed, come back, or been verified: choose anew where data goes.
+    /// A path has failed, recovered, or been verified: chooses the path of new data again.
     pub(crate) fn reselect(&mut self) {
         // RFC 9260 §6.4.1: the primary while it is active, else one alternate; failback is at once.
         if self.list[self.primary].is_sound() {
@@ -305,35 +310,37 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §5.4: a path, or that of data where it is not verified: nothing but HEARTBEATs go there.
+    /// RFC 9260 §5.4: returns `path` if it is confirmed, else the current data path. Only HEARTBEATs go to
+    /// unconfirmed addresses.
     #[inline]
     pub(crate) fn confirmed_or_current(&self, path: usize) -> usize {
         if self.list[path].confirmed { path } else { self.current }
     }
 
-    /// Nothing goes where data would go: it is not verified, or has no source.
+    /// Whether data cannot be sent: the current path is unconfirmed or has no source address.
     pub(crate) fn is_stranded(&self) -> bool {
         !self.list[self.current].is_reachable()
     }
 
-    /// RFC 9260 §7.3: chunks are cut for the smallest path.
+    /// RFC 9260 §7.3: returns the largest chunk that fits the path with the smallest MTU; messages are fragmented to
+    /// it.
     pub(crate) fn smallest_chunk_limit(&self) -> usize {
         self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
     }
 
-    /// RFC 9260 §6.3.1 C5: the chunk at `offset` is sent again, wherever it went before.
+    /// RFC 9260 §6.3.1 C5: the chunk at `offset` is retransmitted: stops measurements it would spoil on all paths.
     pub(crate) fn end_measurements_from(&mut self, offset: u64) {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
 
-    /// An address of the peer, where its kind is what counts.
+    /// Returns an address of the peer, for callers that need only its IP version.
     pub(crate) fn peer(&self) -> IpAddr {
         self.list[0].address.ip()
     }
 
-    /// The path whose ends have most in common (RFC 6724 §6 rule 9). Who has lost the address that
-    /// data left from knows no better where its other addresses lead: from one network there may
-    /// be no route to the peer's address in the other, and a T4 would pass until that is noticed.
+    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the
+    /// source address of its data does not know where its other addresses lead. From one network there may be no
+    /// route to the peer's address in the other, and noticing that would take a T4 timeout.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -343,11 +350,11 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // The current one among equals.
+        // The current path wins a tie.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 
-    /// Another usable path than `path`, the next in order.
+    /// Returns the next usable path other than `path`.
     pub(crate) fn alternate(&self, path: usize) -> Option<usize> {
         let n = self.list.len();
         let mut others = (1..n).map(|step| (path + step) % n);
@@ -358,7 +365,7 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): where none is sound, the one with the fewest errors; among equals another.
+        // RFC 7829 §3 (4): if no path is sound, the one with the fewest errors; another path wins a tie.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;
@@ -367,9 +374,8 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// Every destination has failed: data is tried on the verified ones in turn
-    /// (RFC 9260 §8.2 leaves the choice open), or, where failures are foreseen,
-    /// on that with the fewest errors (RFC 7829 §4.1).
+    /// If every destination has failed, moves data to the next confirmed one (RFC 9260 §8.2 leaves the choice open).
+    /// With the potentially failed state, moves it to the one with the fewest errors (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;
@@ -386,15 +392,14 @@ impl Paths {
         }
     }
 
-    /// RFC 7829 §5 (2), (3): where data goes now is the primary from here on.
+    /// RFC 7829 §5 (2), (3): makes the current path the primary.
     pub(crate) fn switch_over(&mut self) {
         self.primary = self.current;
     }
 }
 
-/// The local address to reach `target` from: the one that shares the longest
-/// prefix with it; `turn` decides among equals, so that the paths of
-/// multi-homed hosts pair up in order.
+/// Returns the local address to reach `target` from: the one that shares the longest prefix with it. `turn` breaks
+/// ties, so that the paths of multi-homed hosts pair up in order.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;
@@ -402,7 +407,7 @@ pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> O
     equals().nth(turn % equals().count()).copied()
 }
 
-/// How many leading bits two addresses share; `None` of different versions.
+/// Returns how many leading bits two addresses share; `None` if their IP versions differ.
 fn common_bits(one: IpAddr, other: IpAddr) -> Option<u32> {
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => Some((one.to_bits() ^ other.to_bits()).leading_zeros()),

@@ -1,7 +1,7 @@
-//! Is this address really the peer's?
+//! Verifies that an address belongs to the peer.
 //!
-//! An address learned from the peer is not used before a HEARTBEAT to it has
-//! come back with its nonce: nobody can make us send to a third party.
+//! An address learned from the peer is not used before a HEARTBEAT to it was acknowledged with the right nonce.
+//! Otherwise an attacker could make this host send to a third party.
 //!
 //! Home of RFC 9260 §5.4.
 
@@ -13,16 +13,16 @@ use anabranch_base::time::Duration;
 /// What a HEARTBEAT ACK has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Verified {
-    /// The round trip.
+    /// The round-trip time.
     pub(crate) rtt: Duration,
-    /// The address is known to be the peer's now, and was not before.
+    /// The address is confirmed by this HEARTBEAT ACK.
     pub(crate) confirmed: bool,
-    /// The path is back after a failure.
+    /// The path recovered from a failure.
     pub(crate) revived: bool,
 }
 
 impl Path {
-    /// A HEARTBEAT ACK names this path; `None` when the nonce is not the one sent.
+    /// A HEARTBEAT ACK names this path. Returns `None` if the nonce is not the one sent.
     pub(crate) fn on_heartbeat_ack(
         &mut self,
         now: Instant,

@@ -1,40 +1,39 @@
-//! When to acknowledge.
+//! Decides when to send a SACK.
 //!
-//! Owns the count of packets not yet acknowledged and the reasons not to wait,
-//! and how large a SACK may be. The delay itself is a deadline in the
-//! association's timer table.
+//! Keeps the count of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
+//! delay itself is a deadline in the association's timer table.
 //!
 //! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
-/// What a packet with DATA asks of the acknowledger.
+/// When a packet with DATA is to be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
-    /// A SACK goes out with the next poll.
+    /// A SACK is sent with the next poll.
     Now,
-    /// A SACK may wait for the delay.
+    /// A SACK may be delayed.
     Later,
 }
 
-/// Largest SACK in bytes, whatever the path MTU: what fits IP protocol 132 in 1,500 bytes. It tells of some 360 gaps.
+/// The largest SACK in bytes for any path MTU: what fits into an IP packet of 1,500 bytes. It reports some 360 gaps.
 pub(crate) const MAX_SACK: usize = 1_468;
 
-/// The acknowledger's state.
+/// The state of acknowledgements.
 #[derive(Debug)]
 pub(crate) struct Ack {
     every: u32,
     delayed: bool,
     packets: u32,
     acknowledged_once: bool,
-    /// Something was missing after the last packet.
+    /// There was a gap after the last packet.
     gaps: bool,
-    /// Data has been refused since the last SACK.
+    /// Data was refused since the last SACK.
     refused: bool,
-    /// Something new has arrived since the last SACK, and a packet in which nothing was new.
+    /// Since the last SACK new data has arrived (`news`), or a packet without any new data (`repeats`).
     news: bool,
     repeats: bool,
-    /// Bytes that SACKs may still take up which only packets without news have drawn.
+    /// Bytes that may still be spent on SACKs that only packets without new data have caused.
     allowance: usize,
-    /// Seen in the packet that is being read.
+    /// What the chunks of the current packet require.
     in_packet: InPacket,
     due: bool,
 }
@@ -65,24 +64,25 @@ impl Ack {
         }
     }
 
-    /// A packet of `bytes` with DATA has been read.
+    /// Counts a packet of `bytes` with DATA.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
 
-    /// Most bytes of the SACK that goes out now, without the packet's header of `header` bytes.
+    /// Returns the largest size of a SACK sent now. `header` is the size of the packet header, which is not included.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
-        // RFC 9260 §6.2: a packet of duplicates is answered by a SACK at once. Where there are gaps that SACK may be
-        // forty times as large as the packet. So such SACKs take no more bytes than packets with DATA have brought.
+        // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
+        // forty times as large as the packet. To prevent amplification, such SACKs use no more bytes than packets
+        // with DATA have brought.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
-    /// Nothing new has arrived since the last SACK, but something again, or something that was refused.
+    /// Whether only duplicates or refused data have arrived since the last SACK.
     fn is_only_repeated(&self) -> bool {
         self.repeats && !self.news
     }
 
-    /// Other settings from now on.
+    /// Applies changed settings.
     pub(crate) fn tune(&mut self, every: u32, delayed: bool) {
         self.every = every;
         self.delayed = delayed;
@@ -105,13 +105,13 @@ impl Ack {
         self.in_packet.refused = true;
     }
 
-    /// Something in the packet is to be acknowledged.
+    /// Whether a chunk in the packet is to be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.in_packet.data
     }
 
-    /// The packet is read: is a SACK due? `None` when it held no DATA.
+    /// All chunks of the packet were processed: returns when a SACK is due, or `None` if there was no DATA.
     #[inline]
     pub(crate) fn packet_done(&mut self, gaps: bool) -> Option<Due> {
         let seen = std::mem::take(&mut self.in_packet);
@@ -123,10 +123,9 @@ impl Ack {
         self.refused |= seen.refused;
         self.news |= seen.new;
         self.repeats |= !seen.new;
-        // RFC 9260 §6.2: at least every second packet; duplicates and refused data at once;
-        // §7.2.4: every packet while there is a hole; §5.1: the very first DATA at once;
-        // RFC 5681 §4.2, whose guidelines §6.2 takes over: what fills the hole at once;
-        // RFC 7053 §5.2: at once where the sender asks for it.
+        // RFC 9260 §6.2: at least every second packet; duplicates and refused data at once; §7.2.4: every packet
+        // while there is a gap; §5.1: the very first DATA at once; RFC 5681 §4.2, whose guidelines §6.2 adopts: a
+        // packet that fills a gap at once; RFC 7053 §5.2: at once if the sender asks for it.
         let now = !self.delayed
             || self.packets >= self.every
             || gaps
@@ -142,29 +141,29 @@ impl Ack {
         Some(Due::Later)
     }
 
-    /// The delay has run out, or the window has opened.
+    /// Makes a SACK due, because the delay has expired or the window has opened.
     pub(crate) fn make_due(&mut self) {
         self.due = true;
     }
 
-    /// Data has been refused, which only a SACK can say.
+    /// Whether data was refused, which only a SACK can report.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
 
-    /// A SACK must go out.
+    /// Whether a SACK must be sent.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// A SACK may ride along: something has not been acknowledged.
+    /// Whether a SACK may be bundled with other chunks, because data is not acknowledged yet.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.due || self.packets > 0
     }
 
-    /// A SACK of `bytes` has been sent, or will not be; the packet's header counts.
+    /// A SACK of `bytes`, packet header included, was sent or is no longer needed.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         if self.is_only_repeated() {

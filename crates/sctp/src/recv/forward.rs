@@ -1,8 +1,8 @@
-//! What the peer has given up: FORWARD TSN received.
+//! Receives FORWARD TSN chunks: what the peer has abandoned.
 //!
-//! However far ahead the new cumulative TSN lies, it is taken: a sender that gave up more than a receiver keeps
-//! track of would wait for ever if it were refused. The work is that of dropping and delivering what had arrived and
-//! of the streams that the chunk names, never that of the numbers skipped.
+//! The new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver
+//! tracks would wait forever if it were refused. The work is proportional to the data dropped or delivered and to the
+//! streams listed in the chunk, not to the number of skipped TSNs.
 //!
 //! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
@@ -12,17 +12,17 @@ use super::idata::Interleaved;
 use super::reassembly::Reassembly;
 use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 
-/// What became of a FORWARD TSN.
+/// The result of receiving a FORWARD TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Forwarded {
-    /// The cumulative TSN has moved.
+    /// The cumulative TSN has advanced.
     New,
-    /// It had moved as far before.
+    /// The cumulative TSN was already there or beyond.
     Old,
 }
 
 impl RecvHalf {
-    /// Takes in a FORWARD TSN.
+    /// Receives a FORWARD TSN.
     pub(crate) fn on_forward(
         &mut self,
         cumulative: Tsn,
@@ -39,8 +39,8 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
-            // What was missing before an unfinished message will not come: nothing else may say so,
-            // with the window shut.
+            // An unfinished message may no longer wait for anything before it. With the window closed, no other chunk
+            // would trigger its delivery.
             let eager = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
                 reassembly.hand_out(self.tracker.next(), &mut self.order, eager);
@@ -49,7 +49,7 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Takes in an I-FORWARD-TSN: messages, not TSNs, say what is dropped.
+    /// Receives an I-FORWARD-TSN, in which messages, not TSNs, determine what is dropped.
     pub(crate) fn on_iforward(
         &mut self,
         cumulative: Tsn,
@@ -57,7 +57,7 @@ impl RecvHalf {
     ) -> Result<Forwarded, Violation> {
         let (forwarded, _) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New && self.interleaves {
-            // It may be the first that is heard of any message.
+            // No I-DATA chunk may have arrived before.
             let shared = self.account.is_some();
             let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
             for SkippedMessage { stream, unordered, mid } in streams {
@@ -75,12 +75,13 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Moves the cumulative TSN; with what it begins then, before it moves on by itself.
+    /// Advances the cumulative TSN. Also returns one past the new value, before the TSN advances further over data
+    /// that has arrived.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
         if ahead <= 0 {
-            // RFC 3758 §3.6: out of date; the last SACK may be lost, so another goes out.
+            // RFC 3758 §3.6: out of date. The last SACK may be lost, so another one is sent.
             self.ack.on_duplicate();
             return (Forwarded::Old, end);
         }
@@ -92,7 +93,7 @@ impl RecvHalf {
         (Forwarded::New, end + ahead)
     }
 
-    /// What was dropped no longer takes up room.
+    /// Credits dropped bytes to the window.
     pub(super) fn credit_dropped(&mut self) {
         let interleaved = self.interleaved.as_mut().map_or(0, |interleaved| interleaved.take_dropped());
         let reassembly = self.reassembly.as_mut().map_or(0, |reassembly| reassembly.take_dropped());
@@ -109,7 +110,7 @@ mod tests {
     use anabranch_wire::sctp::{Data, IData, Ssn};
     use std::collections::BTreeMap;
 
-    /// A message of the model: where its TSNs begin, how many, and its fate.
+    /// A message of the model: its first TSN, the number of its TSNs, and its fate.
     struct Sent {
         first: u32,
         parts: u32,
@@ -127,7 +128,7 @@ mod tests {
         (0..message.parts).flat_map(|part| payload(n, part)).collect()
     }
 
-    /// What an honest sender says: over what it has given up, from `cumulative` on.
+    /// Returns the FORWARD TSN of an honest sender for the abandoned messages after `cumulative`.
     fn forward(messages: &[Sent], cumulative: u32) -> Option<(Tsn, Vec<Skipped>)> {
         let mut point = cumulative;
         let mut streams = BTreeMap::new();
@@ -148,8 +149,8 @@ mod tests {
         (point != cumulative).then(|| (Tsn(point), skipped.collect()))
     }
 
-    /// RFC 3758 §3.6: what is given up may be missing; the rest comes whole, once, in order, and
-    /// nothing of what was dropped stays in the buffer.
+    /// RFC 3758 §3.6: abandoned messages may be missing. All others are delivered whole, once and in order, and
+    /// dropped data is not charged to the buffer.
     #[test]
     fn what_is_not_given_up_comes_whole_and_in_order() {
         for seed in 0..400 {
@@ -302,8 +303,8 @@ mod tests {
         }
     }
 
-    /// RFC 9260 §6.9: what is given up may have been all that kept an unfinished message from being
-    /// handed out; with the window shut nothing else comes that could say so.
+    /// RFC 9260 §6.9: abandoned chunks may have been all that kept an unfinished message from being delivered in
+    /// parts. With the window closed, no other chunk arrives to trigger that.
     #[test]
     fn what_is_given_up_sets_free_what_lies_behind_it() {
         let mut config = Config::default();
@@ -346,8 +347,8 @@ mod tests {
         }
     }
 
-    /// RFC 3758 §3.6: the cumulative TSN moves to where the peer says, were it further ahead than a Gap Ack Block
-    /// reaches (RFC 9260 §3.3.4), with as many streams as a chunk has room for.
+    /// RFC 3758 §3.6: the cumulative TSN advances as far as the peer says, even beyond the reach of a Gap Ack Block
+    /// (RFC 9260 §3.3.4). The chunk lists as many streams as it has room for.
     #[test]
     fn the_most_that_one_chunk_can_ask_for() {
         let mut half = RecvHalf::new(&Config::default(), 1, u16::MAX, 100);
@@ -356,7 +357,7 @@ mod tests {
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::New));
         assert_eq!(half.cumulative(), Tsn(1 << 20));
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::Old));
-        // Half the numbers lie ahead, the others behind.
+        // Half the numbers are ahead, the others behind.
         let far = Tsn((1 << 20) + (1 << 31) - 1);
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));
@@ -371,7 +372,7 @@ mod tests {
             payload: b"x",
             ..Data::default()
         };
-        // Stream 27 was named as the tenth.
+        // Stream 27 was listed as the tenth.
         half.on_data(&data(10)).expect("an honest peer");
         assert_eq!(half.readable_bytes(27), 1);
     }

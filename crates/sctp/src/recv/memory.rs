@@ -1,11 +1,12 @@
-//! What the receive buffer holds beside the bytes of messages, and of the memory that associations share.
+//! Memory of the receive buffer besides the message bytes, and its share of memory that associations share.
 //!
-//! What is kept beside the bytes (a fragment's place, a message's end, a stream's state) is not the peer's affair while it is
-//! little: the window then counts bytes of messages and nothing else. What is more than a quarter of the buffer lowers the
-//! window as bytes do, so that whoever sends single bytes, or on streams without end, has no more of this host than others.
+//! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While it is small, the window
+//! counts only message bytes. Bookkeeping above a quarter of the buffer lowers the window as bytes do. So a peer that
+//! sends single bytes, or uses very many streams, cannot take more of this host's memory than others.
 //!
-//! Where associations share memory the window is also what this one may still take of it (`base::Budget`). It is offered to
-//! all of them, and taken by who sends: what comes when the others have taken it is refused, and retransmitted.
+//! If associations share memory, the window also depends on what this one may still take of it (`base::Budget`). The
+//! same memory is offered to all of them, and the first to send takes it. Data that arrives when the memory is used
+//! up is refused, and the peer retransmits it.
 //!
 //! Home of RFC 9260 §6.2 (a receiver's right to drop what it has no room for, and has not acknowledged).
 
@@ -13,12 +14,12 @@ use super::RecvHalf;
 use crate::config::Config;
 use anabranch_base::{Account, Budget};
 
-/// A share for the receive buffer of one association.
+/// Creates the account of the receive buffer of one association.
 pub(super) fn account(budget: &Budget) -> Box<Account> {
     Box::new(Account::new(budget, PART))
 }
 
-/// The a_rwnd of an INIT or INIT ACK.
+/// Returns the a_rwnd of an INIT or INIT ACK.
 pub(crate) fn first_window(config: &Config) -> u32 {
     // RFC 9260 §3.3.2: never below 1500.
     let shared = |budget: &Budget| (account(budget).limit() / TIMES).max(1500);
@@ -27,7 +28,7 @@ pub(crate) fn first_window(config: &Config) -> u32 {
 }
 
 impl RecvHalf {
-    /// Bytes of bookkeeping.
+    /// Returns the bytes of bookkeeping.
     #[inline]
     fn bookkeeping(&self) -> u64 {
         let mut pieces = self.order.aside();
@@ -45,33 +46,33 @@ impl RecvHalf {
         bytes
     }
 
-    /// Bookkeeping that is not counted.
+    /// Returns the bytes of bookkeeping that are not charged.
     #[inline]
     fn allowance(&self) -> u64 {
         (self.window.capacity() / 4).max(LITTLE)
     }
 
-    /// There is so much of it that it counts.
+    /// Whether there is so much bookkeeping that it is charged.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.bookkeeping() > self.allowance()
     }
 
-    /// RFC 9260 §6.2: with the window closed nothing beyond the highest TSN is taken. What fills a hole is: an honest
-    /// sender has counted it before what came after it, so only a bounded excess is possible, and beyond that bound it is
-    /// refused. A window that was lowered makes holes larger than that: then only the lowest that is missing is taken,
-    /// which makes room, or would if it was read.
+    /// RFC 9260 §6.2: whether a chunk is accepted while the window is closed. Chunks beyond the highest TSN are not.
+    /// Chunks that fill a gap are: an honest sender has counted them before what came after them, so the excess is
+    /// bounded, and beyond that bound they are refused. A lowered window allows larger gaps. Then only the lowest
+    /// missing chunk is accepted, which makes room as soon as the application reads.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
         };
         let fills = offset < self.tracker.end() && offset == self.tracker.next();
-        // One chunk is taken alone, however little may be used.
+        // An empty buffer accepts one chunk, however small the limit.
         let alone = self.window.is_empty() && account.limit() > self.bookkeeping();
         alone || fills && !self.window.is_overrun(1)
     }
 
-    /// The application has read something.
+    /// The application has read data.
     #[inline]
     pub(super) fn record_read(&mut self) {
         let charged = self.account.as_ref().is_some_and(|account| account.is_charged());
@@ -80,7 +81,7 @@ impl RecvHalf {
         }
     }
 
-    /// The window is what it should be now.
+    /// Sets the window to its current size.
     #[inline]
     pub(super) fn size_window(&mut self) {
         if self.account.is_some() || self.window.is_lowered() || self.is_crowded() {
@@ -88,7 +89,7 @@ impl RecvHalf {
         }
     }
 
-    /// Neither bookkeeping nor what the others hold leaves more than this.
+    /// Lowers the window by bookkeeping and by what other associations hold.
     pub(super) fn lower_ceiling(&mut self) {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));
@@ -102,17 +103,17 @@ impl RecvHalf {
     }
 }
 
-/// One part of a session's floor is the receive buffer's.
+/// The receive buffer gets 1/`PART` of a session's guaranteed minimum.
 const PART: u64 = 4;
-/// Buffers have room to grow, and are used again.
+/// Memory per byte held: buffers have room to grow, and are reused.
 const TIMES: u64 = 3;
-/// What a fragment or message takes that waits for another, beside its bytes.
+/// Bookkeeping in bytes of a waiting fragment or message.
 const PIECE: u64 = 256;
-/// What the end of a message takes.
+/// Bookkeeping in bytes of a message boundary.
 const MESSAGE: u64 = 32;
-/// What a stream takes that is in use, here and above.
+/// Bookkeeping in bytes of a stream in use, in this half and in the layers above.
 const STREAM: u64 = 768;
-/// What fills holes may come to so much beyond what was advertised.
+/// How many bytes chunks that fill gaps may exceed what was advertised.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping of no more is little however small the buffer.
+/// Bookkeeping up to this size is not charged, however small the buffer is.
 const LITTLE: u64 = 512 << 10;

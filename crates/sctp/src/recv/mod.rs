@@ -1,9 +1,8 @@
-//! Everything from DATA chunk to user message.
+//! The receiving half of an association, from DATA chunk to user message.
 //!
-//! The receiving half of an association: [`tracker`] knows which TSNs have
-//! arrived, [`ack`] when to say so, [`window`] how much more may come,
-//! [`reassembly`] and [`order`] turn fragments into messages, [`idata`] does
-//! where they are numbered apart from TSNs. It never sends: it marks that a
+//! [`tracker`] keeps which TSNs have arrived, [`ack`] decides when to acknowledge them, and [`window`] how much more
+//! the peer may send. [`reassembly`] and [`order`] turn fragments into messages; [`idata`] does so for I-DATA, where
+//! messages have their own numbers. This module never sends packets: it marks that a SACK is due.
 //! SACK is due.
 
 pub(crate) mod ack;
@@ -32,49 +31,50 @@ use std::ops::Range;
 use tracker::{Arrival, Tracker};
 use window::Window;
 
-/// What the peer did wrong.
+/// A protocol violation by the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Violation(pub(crate) &'static str);
 
-/// What became of a DATA chunk.
+/// The result of receiving a DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// New, and kept; its offset.
+    /// New, and kept. Contains its offset.
     New(u64),
-    /// New, acknowledged, but its stream does not exist.
+    /// New and acknowledged, but its stream does not exist.
     NoSuchStream,
-    /// Had arrived before.
+    /// Received before.
     Duplicate,
-    /// There is no room for it.
+    /// Refused, because there is no room for it.
     Refused,
 }
 
-/// The receiving half.
+/// The receiving half of an association.
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Of DATA, once something was not simply the next message.
+    /// Reassembly of DATA; created with the first chunk that is not simply the next message.
     reassembly: Option<Box<Reassembly>>,
-    /// RFC 8260 §2.2.1: messages come as I-DATA.
+    /// RFC 8260 §2.2.1: the peer sends I-DATA.
     interleaves: bool,
-    /// Of I-DATA, once there was one: in the place of `reassembly`.
+    /// Reassembly of I-DATA, instead of `reassembly`; created with the first chunk.
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
-    /// Streams in use that are not counted: what this side has granted from the start.
+    /// Number of streams whose bookkeeping is not charged: those granted in the handshake.
     granted: u16,
-    /// Where associations share memory.
+    /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
-    /// The peer has given up something (RFC 3758).
+    /// The peer has abandoned messages (RFC 3758).
     forgiving: bool,
-    /// Acknowledgements are NR-SACKs: nothing that was taken in is dropped again.
+    /// Acknowledgements are NR-SACKs: received data is never dropped again.
     nr_sack: bool,
 }
 
 impl RecvHalf {
-    /// `initial` is the peer's initial TSN, `streams` how many it may send on.
+    /// Creates the receiving half. `initial` is the peer's initial TSN, `streams` the number of streams it may send
+    /// on.
     pub(crate) fn new(config: &Config, initial: u32, streams: u16, segment: u64) -> Self {
         Self {
             tracker: Tracker::new(initial),
@@ -100,24 +100,24 @@ impl RecvHalf {
         order
     }
 
-    /// RFC 8260 §2.2.1: messages come as I-DATA, or as DATA.
+    /// RFC 8260 §2.2.1: selects I-DATA or DATA.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaves = on;
         self.interleaved = None;
     }
 
-    /// Acknowledgements go as NR-SACKs, or as SACKs.
+    /// Selects NR-SACK or SACK for acknowledgements.
     pub(crate) fn set_nr_sack(&mut self, on: bool) {
         self.nr_sack = on;
     }
 
-    /// The size of an acknowledgement without blocks.
+    /// Returns the size of an acknowledgement without blocks.
     #[inline]
     fn sack_fixed(&self) -> usize {
         if self.nr_sack { NrSack::FIXED } else { Sack::FIXED }
     }
 
-    /// What becomes of a chunk with these numbers; it is new only if it is to be put together.
+    /// Classifies a chunk with these numbers. Only if it is new does it go to reassembly.
     #[inline]
     fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize) -> Taken {
         let offset = match self.tracker.classify(tsn.0) {
@@ -132,9 +132,9 @@ impl RecvHalf {
                 return Taken::Refused;
             }
         };
-        // RFC 9260 §6.2: with the window advertised as 0 nothing beyond the highest TSN is taken.
-        // What fills a hole is: an honest sender has counted it before what came after
-        // it, so only a bounded excess is possible, and beyond that bound it is refused.
+        // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that
+        // fill a gap are accepted. An honest sender has counted them before what came after them, so the excess is
+        // bounded; beyond that bound they are refused as well.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -152,7 +152,7 @@ impl RecvHalf {
         Taken::New(offset)
     }
 
-    /// Takes in one I-DATA chunk with a payload.
+    /// Receives one I-DATA chunk with a payload.
     pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<Taken, Violation> {
         let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len());
         let (Taken::New(offset), true) = (taken, self.interleaves) else {
@@ -166,7 +166,7 @@ impl RecvHalf {
         Ok(taken)
     }
 
-    /// Takes in one DATA chunk with a payload.
+    /// Receives one DATA chunk with a payload.
     #[inline]
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
         let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len());
@@ -195,8 +195,8 @@ impl RecvHalf {
         Ok(Taken::New(offset))
     }
 
-    /// Takes in a whole ordered message, which lies at `payload` in `packet`, if it is the one that comes next, and
-    /// nothing is missing or waits. Its offset, and whether its stream has become readable by it.
+    /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message is the next one and
+    /// nothing is missing or waiting. Returns its offset, and whether its stream has become readable by it.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -221,29 +221,29 @@ impl RecvHalf {
         Some((offset, news))
     }
 
-    /// The packet held something that is to be acknowledged.
+    /// Whether the packet held a chunk that is to be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.ack.packet_counts()
     }
 
-    /// Other settings from now on (the window stays as it is).
+    /// Applies changed settings; the window keeps its size.
     pub(crate) fn tune(&mut self, config: &Config) {
         self.ack.tune(config.ack_every, !config.delack.is_zero());
     }
 
-    /// A packet of `bytes` with DATA was not simply the next one.
+    /// Counts the bytes of a packet with DATA that was not simply the next one.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.ack.count_bytes(bytes);
     }
 
-    /// The packet is read to its end: when is the SACK due?
+    /// All chunks of the packet were processed: returns when the SACK is due.
     #[inline]
     pub(crate) fn packet_done(&mut self) -> Option<Due> {
         self.ack.packet_done(self.tracker.has_gaps())
     }
 
-    /// The delay of the SACK has run out, or a SACK is wanted for another reason.
+    /// Requests a SACK, because its delay has expired or for another reason.
     pub(crate) fn sack_now(&mut self) {
         self.ack.make_due();
     }
@@ -258,29 +258,28 @@ impl RecvHalf {
         self.ack.is_pending()
     }
 
-    /// A SHUTDOWN chunk has said it.
+    /// A SHUTDOWN chunk has acknowledged everything.
     pub(crate) fn sack_done(&mut self) {
         self.ack.sent(0);
     }
 
-    /// Duplicates wait to be reported.
+    /// Whether duplicates are to be reported.
     #[inline]
     pub(crate) fn has_duplicates(&self) -> bool {
         !self.tracker.duplicates().is_empty()
     }
 
-    /// A SHUTDOWN chunk can say less than a SACK.
+    /// Whether a SACK is needed in addition to a SHUTDOWN chunk, which carries less information.
     pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
         self.tracker.has_gaps() || !self.tracker.duplicates().is_empty() || self.ack.has_refused()
     }
 
-    /// The Cumulative TSN Ack.
+    /// Returns the Cumulative TSN Ack.
     pub(crate) fn cumulative(&self) -> Tsn {
         Tsn(self.tracker.cumulative())
     }
 
-    /// Appends a SACK of at most `room` bytes (room for the fixed part at
-    /// least), and takes it for sent.
+    /// Writes a SACK of at most `room` bytes, and marks it as sent. `room` must fit at least the fixed part.
     #[inline]
     pub(crate) fn emit_sack(&mut self, buffer: &mut Vec<u8>, room: usize) {
         let room = room.min(self.ack.most_bytes(packet::HEADER).max(self.sack_fixed()));
@@ -291,10 +290,10 @@ impl RecvHalf {
         }
     }
 
-    /// As [`emit_sack`](Self::emit_sack), when something is missing.
+    /// As [`emit_sack`](Self::emit_sack), when there are gaps.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // Mostly there are few, and room for all there can be is kilobytes to clear.
+        // There are usually few gaps, and clearing an array for the maximum would touch kilobytes.
         if self.tracker.gap_blocks().count() <= FEW_GAPS {
             self.emit_sack_with::<FEW_GAPS>(buffer, room);
         } else {
@@ -324,7 +323,7 @@ impl RecvHalf {
         let window = self.window.advertise();
         let cumulative = Tsn(self.tracker.cumulative());
         if self.nr_sack {
-            // draft-natarajan-tsvwg-sctp-nrsack §3.2: this side never drops what it has taken in.
+            // draft-natarajan-tsvwg-sctp-nrsack §3.2: this side never drops received data.
             NrSack { cumulative, window, gaps: &[], nr_gaps: gaps, duplicates }.emit(buffer);
         } else {
             Sack { cumulative, window, gaps, duplicates }.emit(buffer);
@@ -333,7 +332,7 @@ impl RecvHalf {
         self.ack.sent(packet::HEADER + buffer.len() - begin);
     }
 
-    /// The size of the SACK that would go out now, at least its fixed part.
+    /// Returns the size of a SACK sent now, at least that of its fixed part.
     #[inline]
     pub(crate) fn sack_size(&self) -> usize {
         if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {
@@ -344,7 +343,7 @@ impl RecvHalf {
         all.min(self.ack.most_bytes(packet::HEADER).max(fixed))
     }
 
-    /// The application reads.
+    /// Reads from a stream for the application.
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.order.read(stream, out)?;
         self.window.credit(received.bytes as u64);
@@ -352,7 +351,7 @@ impl RecvHalf {
         Some(received)
     }
 
-    /// The application reads what became readable first, on any stream.
+    /// Reads what became readable first, on any stream.
     pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let (stream, received) = self.order.read_next(out)?;
         self.window.credit(received.bytes as u64);
@@ -360,7 +359,7 @@ impl RecvHalf {
         Some((stream, received))
     }
 
-    /// The stream that would come from, and how much of it.
+    /// Returns which stream the next such read would return, and how many bytes.
     pub(crate) fn upcoming(&self) -> Option<Upcoming> {
         self.order.upcoming()
     }
@@ -369,8 +368,8 @@ impl RecvHalf {
         self.order.messages_read()
     }
 
-    /// The application reads bytes, over the ends of messages, of those that are `wanted` by their
-    /// payload protocol identifier. How many, and whether that is all there is.
+    /// Reads bytes across message boundaries, skipping messages whose payload protocol identifier is not `wanted`.
+    /// Returns the number of bytes, and whether everything was read.
     #[inline]
     pub(crate) fn read_bytes(
         &mut self,
@@ -398,7 +397,7 @@ impl RecvHalf {
         (bytes, false)
     }
 
-    /// The peer should be told that the window has opened.
+    /// Whether the peer should be told that the window has opened.
     #[inline]
     pub(crate) fn wants_window_update(&self) -> bool {
         self.window.wants_update()
@@ -417,19 +416,19 @@ impl RecvHalf {
         self.order.completed()
     }
 
-    /// Something can still be read.
+    /// Whether any message can be read.
     pub(crate) fn has_unread(&self) -> bool {
         self.order.has_unread()
     }
 
-    /// Bytes charged to the window.
+    /// Returns the bytes charged to the window.
     #[cfg(test)]
     pub(crate) fn buffered(&self) -> u64 {
         self.window.used()
     }
 }
 
-/// Gap blocks that a loss or two leave.
+/// The number of gap blocks that one or two losses usually cause.
 const FEW_GAPS: usize = 16;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Buffers in which messages are put together, kept for the next ones.
+//! Buffers for reassembly, kept for reuse.
 //!
 //! Home of no rule.
 
-/// Buffers to use again; none where memory is shared with others.
+/// Buffers for reuse; none are kept if memory is shared with other associations.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// Bytes of memory in them.
+    /// Bytes of memory in the buffers.
     kept: usize,
     shared: bool,
 }
@@ -23,7 +23,7 @@ impl Pool {
     }
 
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
-        /// A single byte may lie in a large one next: all together are no more than this.
+        /// The most memory kept. The next message may put a single byte into a large buffer.
         const KEPT: usize = 256 << 10;
         if !self.shared && self.kept + buffer.capacity() <= KEPT {
             buffer.clear();

@@ -1,10 +1,8 @@
-//! From fragments to messages.
+//! Reassembly of fragments into messages.
 //!
-//! Owns what cannot be placed yet: fragments whose predecessor is missing, and
-//! the messages that are being put together. A message whose turn it is in
-//! its stream is put together in the stream's own buffer; others have a
-//! buffer of their own until their turn comes. What is complete goes to
-//! [`order`](super::order).
+//! Owns fragments whose predecessor is missing, and the messages being reassembled. If a message is the next in its
+//! stream, it is reassembled in the stream's own buffer. Others have their own buffer until their turn. Complete
+//! messages go to [`order`](super::order).
 //!
 //! Home of RFC 9260 §6.9 (the receiver's half).
 
@@ -13,7 +11,7 @@ use super::order::{Delivery, Order};
 use super::pool::Pool;
 use std::collections::{BTreeMap, VecDeque};
 
-/// One DATA chunk, its TSN as an offset.
+/// One DATA chunk, with its TSN as an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'a> {
     pub(crate) offset: u64,
@@ -28,7 +26,7 @@ pub(crate) struct Fragment<'a> {
 }
 
 impl Fragment<'_> {
-    /// The message that begins with it.
+    /// Returns the delivery information of the message that starts with this fragment.
     fn delivery(&self) -> Delivery {
         let &Self { tsn, stream, ssn, ppid, unordered, .. } = self;
         Delivery { stream, ssn, ppid, tsn, unordered }
@@ -51,15 +49,15 @@ struct WaitingFragment {
 struct Assembly {
     /// The offset of its first fragment.
     begin: u64,
-    /// The offset of the fragment that comes next.
+    /// The offset of the next fragment.
     next: u64,
     stream: u16,
     ssn: u16,
     ppid: u32,
-    /// Of the first fragment.
+    /// TSN of the first fragment.
     tsn: u32,
     unordered: bool,
-    /// Its bytes; `None` while they go straight to the stream.
+    /// Its bytes; `None` while they go directly to the stream's buffer.
     buffer: Option<Vec<u8>>,
 }
 
@@ -70,46 +68,46 @@ impl Assembly {
     }
 }
 
-/// Fragments and unfinished messages of an association.
+/// The fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Fragments by offset. A tree, so that one that lies far ahead costs no more than its bytes.
+    /// Fragments by offset. A tree, so that a fragment far ahead costs no more memory than its bytes.
     held: BTreeMap<u64, WaitingFragment>,
-    /// The peer has given up something: pieces of it may be left over.
+    /// The peer has abandoned messages: parts of them may remain.
     forgiving: bool,
-    /// Bytes of what was given up, to be credited to the window.
+    /// Bytes of abandoned messages, to be credited to the window.
     dropped: u64,
-    /// Unfinished messages by the offset of what comes next, ascending.
+    /// Unfinished messages by the offset of their next fragment, ascending.
     assemblies: VecDeque<Assembly>,
     pool: Pool,
 }
 
 impl Reassembly {
-    /// That of an association, which begins now unless it had; `shared`: memory is shared with others.
+    /// Returns the reassembly of an association, and creates it if necessary. `shared`: memory is shared with other
+    /// associations.
     #[inline]
     pub(crate) fn begun(place: &mut Option<Box<Self>>, shared: bool) -> &mut Self {
         place.get_or_insert_with(|| Box::new(Self::new(shared)))
     }
 
-    /// Of an association that shares memory with others, or that does not.
+    /// `shared`: memory is shared with other associations.
     fn new(shared: bool) -> Self {
         Self { pool: Pool::new(shared), ..Self::default() }
     }
 
-    /// Fragments that wait for another, and messages that are not complete.
+    /// Returns the number of waiting fragments and unfinished messages.
     #[inline]
     pub(crate) fn pieces(&self) -> usize {
         self.held.len() + self.assemblies.len()
     }
 
-    /// No fragment waits for another.
+    /// Whether no fragment waits for another.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.assemblies.is_empty()
     }
 
-    /// Takes in a new fragment. `next` is the lowest offset that is missing
-    /// after it.
+    /// Receives a new fragment. `next` is the lowest missing offset after it.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -128,10 +126,9 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 9260 §6.9: rather than run out of space, a large message is handed
-    /// out in parts. Only the earliest: all that was sent before it is complete
-    /// then, so that nothing complete has to wait behind it while it waits for
-    /// the room which that takes.
+    /// RFC 9260 §6.9: delivers a large message in parts rather than running out of space. Only the earliest message:
+    /// everything sent before it is then complete. So no complete message is blocked behind it while it waits for
+    /// buffer space.
     #[inline]
     pub(super) fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
@@ -168,7 +165,7 @@ impl Reassembly {
                 return Err(Violation("6.9: a message begins inside another"));
             }
             if self.assemblies.len() == self.assemblies.capacity() {
-                // Not doubled: how much one packet can ask for stays small.
+                // Not doubled, to limit the memory that one packet can allocate.
                 self.assemblies.reserve_exact(self.assemblies.len().clamp(4, 256));
             }
             self.assemblies.insert(at, assembly);
@@ -182,7 +179,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Appends a fragment, and those held after it, to the assembly `at`.
+    /// Appends a fragment, and the fragments held after it, to the message at index `at`.
     fn extend(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
         if self.append(at, fragment, order)? {
             return Ok(());
@@ -190,7 +187,7 @@ impl Reassembly {
         loop {
             let Assembly { next, tsn, .. } = self.assemblies[at];
             let Some(held) = self.take_held(next) else {
-                // Ascending order is kept: an assembly never grows past the beginning of the next.
+                // Ascending order is kept, because a message never grows past the start of the next.
                 return Ok(());
             };
             let part = Fragment {
@@ -212,7 +209,7 @@ impl Reassembly {
         }
     }
 
-    /// Appends one fragment; true when the message is complete.
+    /// Appends one fragment; returns true if the message is complete.
     fn append(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<bool, Violation> {
         let assembly = &mut self.assemblies[at];
         let fits = assembly.stream == fragment.stream
@@ -228,7 +225,7 @@ impl Reassembly {
             order.extend_direct(assembly.stream, assembly.unordered, assembly.ssn, fragment.payload);
         }
         if !fragment.end {
-            // A message that begins where this one should go on.
+            // Another message starts where this one should continue.
             let next = self.assemblies[at].next;
             if self.assemblies.get(at + 1).is_some_and(|after| after.begin == next) {
                 return Err(Violation("6.9: a message begins inside another"));
@@ -251,7 +248,7 @@ impl Reassembly {
         Ok(true)
     }
 
-    /// A message of one of `streams` (none: any), or part of one, waits for more.
+    /// Whether a message of one of `streams` (empty for any) is incomplete.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return !self.assemblies.is_empty() || !self.held.is_empty();
@@ -259,7 +256,7 @@ impl Reassembly {
         self.assemblies.iter().any(|assembly| streams.contains(&assembly.stream))
     }
 
-    /// Fragments that wait are given up.
+    /// Drops the waiting fragments.
     pub(super) fn forget_held(&mut self) {
         self.held.clear();
     }
@@ -283,7 +280,7 @@ impl Reassembly {
         if self.held.is_empty() { None } else { self.held.remove(&offset) }
     }
 
-    /// Everything below `next` has arrived: what is held there belongs to no message.
+    /// Everything below `next` has arrived: fragments still held there belong to no message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.held.is_empty() { Ok(()) } else { self.advance_held(next) }
@@ -303,8 +300,8 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 3758 §3.6: what is missing below `end` will not come: messages that
-    /// lack it are dropped. `next` is the lowest offset that is missing then.
+    /// RFC 3758 §3.6: chunks missing below `end` will not arrive; drops the messages that lack them. `next` is the
+    /// lowest missing offset after that.
     pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
         self.forgiving = true;
         while self.assemblies.front().is_some_and(|assembly| assembly.next < end) {
@@ -326,7 +323,7 @@ impl Reassembly {
         &mut self.pool
     }
 
-    /// Bytes dropped since the last call.
+    /// Returns the bytes dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

@@ -1,4 +1,4 @@
-//! Numbers of the peer that begin anew.
+//! Resets of the peer's sequence numbers.
 //!
 //! Home of RFC 6525 §5.2.2 and §5.2.4, and of RFC 9260 §5.2.4 A (what they ask of the receiving half).
 
@@ -6,22 +6,22 @@ use super::RecvHalf;
 use super::reassembly::Reassembly;
 
 impl RecvHalf {
-    /// The peer's initial TSN, before any reset.
+    /// Returns the peer's initial TSN, before any reset.
     pub(crate) fn initial_tsn(&self) -> u32 {
         self.tracker.initial()
     }
 
-    /// How far `tsn` lies beyond the Cumulative TSN Ack; not above zero when it has been reached.
+    /// Returns how far `tsn` is ahead of the Cumulative TSN Ack; zero or negative if it is acknowledged.
     pub(crate) fn beyond(&self, tsn: u32) -> i32 {
         tsn.wrapping_sub(self.tracker.cumulative()) as i32
     }
 
-    /// A chunk is not taken now; the peer will send it again.
+    /// Records that a chunk was refused; the peer will retransmit it.
     pub(crate) fn refuse(&mut self) {
         self.ack.on_refused();
     }
 
-    /// A message of one of `streams` (none: any) is under way.
+    /// Whether a message of one of `streams` (empty for any) is incomplete.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         match &self.interleaved {
             Some(interleaved) => interleaved.is_inside(streams),
@@ -29,15 +29,15 @@ impl RecvHalf {
         }
     }
 
-    /// Something is missing, or under way.
+    /// Whether a chunk is missing or a message incomplete.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.tracker.has_gaps() || self.is_inside(&[])
     }
 
-    /// `streams` (none: all) expect number 0 next.
+    /// Resets `streams` (empty for all) to expect number 0 next.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
-            // In turn and with no message in the way, nothing is refused.
+            // Messages are released in order and none is in progress, so this cannot fail.
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
         let shared = self.account.is_some();
@@ -45,7 +45,7 @@ impl RecvHalf {
         self.order.reset(streams, reassembly.pool());
     }
 
-    /// RFC 6525 §5.2.4 G4: the peer goes on with TSN `next`; what was missing will not come.
+    /// RFC 6525 §5.2.4 G4: the peer continues with TSN `next`; missing chunks will not arrive.
     pub(crate) fn renumber(&mut self, next: u32) {
         if self.is_unfinished() && !self.interleaves {
             self.order.drop_tails();
@@ -63,8 +63,8 @@ impl RecvHalf {
         self.window.hold(self.order.held_bytes());
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted, and all its numbers begin anew. What `before` had received in full, and
-    /// acknowledged, and nobody has read yet can still be read; what was to come before it or belongs to it will not.
+    /// RFC 9260 §5.2.4 A: the peer has restarted, and all its numbers start again. Complete, acknowledged messages of
+    /// `before` can still be read if nothing before them is missing. All other data is dropped.
     pub(crate) fn inherit(&mut self, before: Self) {
         self.order = before.order;
         self.order.end_all();
@@ -72,7 +72,7 @@ impl RecvHalf {
         self.window.hold(self.order.held_bytes());
     }
 
-    /// The peer may send on so many more streams.
+    /// Allows the peer to send on `more` additional streams.
     pub(crate) fn add_streams(&mut self, more: u16) {
         self.streams = self.streams.saturating_add(more);
     }

@@ -1,5 +1,5 @@
-//! The receiving half against a plain model: fragments in any order come out
-//! as messages, whole, once, in order per stream.
+//! Compares the receiving half with a simple model: fragments in any order give whole messages, once, and in order
+//! within each stream.
 
 use super::pool::Pool;
 use super::*;
@@ -16,7 +16,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-/// RFC 9260 §6.6, §6.9: whatever the order of arrival.
+/// RFC 9260 §6.6, §6.9: in any order of arrival.
 #[test]
 fn messages_survive_any_order_of_arrival() {
     for seed in 0..300 {
@@ -53,7 +53,7 @@ fn messages_survive_any_order_of_arrival() {
             }
             messages.push((stream, unordered, whole));
         }
-        // Local disorder, and duplicates.
+        // Local reordering and duplicates.
         let mut order: Vec<usize> = (0..chunks.len()).collect();
         for i in 0..order.len() {
             let j = (i + rng.below(12) as usize).min(order.len() - 1);
@@ -110,12 +110,12 @@ fn messages_survive_any_order_of_arrival() {
     }
 }
 
-/// A message, or a part of one, of 20 bytes.
+/// Returns a message, or a part of one, of 20 bytes.
 fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'static> {
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
 
-/// RFC 9260 §5.2.4 A: of a message that is handed out in parts the peer that has restarted sends no more.
+/// RFC 9260 §5.2.4 A: a restarted peer sends no more of a message that is being delivered in parts.
 #[test]
 fn a_message_read_in_part_ends_with_the_peer() {
     let mut config = Config::default();
@@ -135,8 +135,8 @@ fn a_message_read_in_part_ends_with_the_peer() {
     assert_eq!(half.read(1, &mut buffer), None);
 }
 
-/// RFC 6458 §5: what becomes readable first on any stream is read first. A message that was dropped before anybody saw a part
-/// of it leaves no place to what comes later.
+/// RFC 6458 §5: the message that became readable first on any stream is read first. A message that was dropped before
+/// any part of it was read does not affect the order of later ones.
 #[test]
 fn messages_are_read_in_the_order_in_which_they_became_readable() {
     let mut config = Config::default();
@@ -191,7 +191,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     }
 }
 
-/// Their bytes are few, what is kept beside them is not.
+/// Small messages have few bytes but much bookkeeping.
 #[test]
 fn tiny_messages_that_wait_are_bounded() {
     let mut config = Config::default();
@@ -207,7 +207,8 @@ fn tiny_messages_that_wait_are_bounded() {
         let count = (0..40_000).take_while(|&n| matches!(send(n), Taken::New(_))).count();
         (half, count)
     };
-    // For the first of their stream, or for the application: what they take is no more than the buffer, and what is little.
+    // Waiting for the first message of their stream, or for the application: their memory is limited to the buffer
+    // and a small constant.
     for (first_ssn, readable, each) in [(1, false, 256 + 1), (0, true, 32 + 1)] {
         let (mut half, count) = taken(first_ssn);
         let most = (64 + 512) << 10;
@@ -223,7 +224,7 @@ fn tiny_messages_that_wait_are_bounded() {
     }
 }
 
-/// A receiver of messages of 1,000 bytes, a chunk each, that nobody reads.
+/// A receiver of 1,000-byte messages, one chunk each, that are not read.
 struct Unread(RecvHalf);
 
 impl Unread {
@@ -243,8 +244,8 @@ impl Unread {
     }
 }
 
-/// RFC 9260 §6.2: while the window is closed, what comes after the highest TSN is refused, and what fills a hole is taken
-/// up to a bound: 65,536 bytes more than was ever advertised.
+/// RFC 9260 §6.2: while the window is closed, chunks after the highest TSN are refused. Chunks that fill a gap are
+/// accepted up to a bound: 65,536 bytes more than was ever advertised.
 #[test]
 fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     let mut config = Config::default();
@@ -254,7 +255,7 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
         assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
     }
     assert_eq!(half.take(104), Taken::Refused);
-    // From 4,000 bytes on, as long as fewer than 69,536 are held.
+    // From 4,000 bytes on, while fewer than 69,536 bytes are held.
     for tsn in (3..=68).rev() {
         assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
     }
@@ -262,8 +263,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     assert_eq!(half.take(104), Taken::Refused);
 }
 
-/// Where memory is shared and the others have taken it, only the lowest that is missing is taken, and that only while no
-/// more is held than when the window was lowered.
+/// If memory is shared and other associations have taken it, only the lowest missing chunk is accepted. This holds
+/// only while no more is held than when the window was lowered.
 #[test]
 fn of_a_window_that_was_lowered_the_lowest_hole_is_filled() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -282,11 +283,11 @@ fn of_a_window_that_was_lowered_the_lowest_hole_is_filled() {
     assert_eq!(half.take(4), Taken::Refused, "the lowest, and too much is held");
 }
 
-/// Where the others have taken all of the memory that is shared, one chunk at a time is taken nevertheless: every association
-/// goes on.
+/// If other associations have taken all shared memory, one chunk at a time is still accepted, so every association
+/// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // A quarter of a session's floor is two bytes, and a third of those is no window.
+    // A quarter of a session's minimum is two bytes, and a third of that is no window.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -301,7 +302,7 @@ fn one_chunk_is_taken_alone() {
     }
 }
 
-/// RFC 9260 §3.3.2: the first a_rwnd is what may be had of the memory that associations share, and 1500 at least.
+/// RFC 9260 §3.3.2: the first a_rwnd is what is available of the shared memory, but at least 1500.
 #[test]
 fn the_first_window_is_what_may_be_had() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -309,14 +310,14 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // A third of a quarter of 8,388 bytes and of an eighth of the other half.
+    // A third of: a quarter of 8,388 bytes plus an eighth of the other half.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.holds(16 << 20);
     assert_eq!(first_window(&config), 1_500);
 }
 
-/// Buffers that are used again are bounded by their bytes, and none is kept where memory is shared.
+/// Buffers kept for reuse are bounded by their bytes, and none is kept if memory is shared.
 #[test]
 fn a_pool_keeps_so_many_bytes() {
     for (shared, kept) in [(false, 4), (true, 0)] {

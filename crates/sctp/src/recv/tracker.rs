@@ -1,8 +1,7 @@
-//! Which TSNs have arrived.
+//! The TSNs that have arrived.
 //!
-//! Owns the cumulative TSN, the runs of TSNs after it, and the duplicates to
-//! report. Knows nothing of streams or messages. TSNs are counted from 0 (the
-//! peer's initial TSN) and never wrap: an *offset*.
+//! Keeps the cumulative TSN, the runs of TSNs after it, and the duplicates to report. It knows nothing of streams or
+//! messages. TSNs are counted from 0 (the peer's initial TSN) and never wrap; this count is called *offset*.
 //!
 //! Home of RFC 9260 §6.7.
 
@@ -10,25 +9,25 @@ use anabranch_wire::sctp::{GapBlock, Tsn};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How far beyond the cumulative TSN a TSN may lie: what a Gap Ack Block can
-/// say in 16 bits (RFC 9260 §3.3.4). What lies beyond is not accepted.
+/// The largest distance of a TSN beyond the cumulative TSN that a Gap Ack Block can report in 16 bits
+/// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
-/// Most runs beyond the cumulative TSN. More would be far more than one SACK
-/// can say, and every one of them costs something when a TSN comes between.
+/// The most runs beyond the cumulative TSN. This is far more than one SACK can report, and each run makes inserting a
+/// TSN slower.
 pub(crate) const RUNS: usize = 1_024;
 
 /// Most duplicates reported in one SACK.
 const DUPLICATES: usize = 16;
 
-/// What a TSN is.
+/// The classification of a TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// Not seen before; its offset.
+    /// Not seen before. Contains its offset.
     New(u64),
     /// Seen before.
     Duplicate,
-    /// Too far ahead to be accepted, or apart from too much else.
+    /// Too far ahead, or it would start a new run when there are too many.
     TooFar,
 }
 
@@ -38,7 +37,7 @@ pub(crate) struct Tracker {
     initial: u32,
     /// The lowest offset that has not arrived.
     next: u64,
-    /// Runs beyond `next`, ascending, never touching each other.
+    /// Runs beyond `next`, ascending and never adjacent.
     runs: VecDeque<Range<u64>>,
     duplicates: Vec<Tsn>,
 }
@@ -48,12 +47,12 @@ impl Tracker {
         Self { initial, next: 0, runs: VecDeque::new(), duplicates: Vec::new() }
     }
 
-    /// The peer's initial TSN, before any renumbering.
+    /// Returns the peer's initial TSN, before any renumbering.
     pub(crate) fn initial(&self) -> u32 {
         self.initial
     }
 
-    /// The peer goes on with `next`; offsets go on as they are. What was missing is given up.
+    /// The peer continues with TSN `next`; offsets continue as before. Missing TSNs are no longer expected.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.next = self.end();
         self.runs.clear();
@@ -61,37 +60,37 @@ impl Tracker {
         self.initial = next.wrapping_sub(self.next as u32);
     }
 
-    /// The lowest offset that has not arrived.
+    /// Returns the lowest offset that has not arrived.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The Cumulative TSN Ack.
+    /// Returns the Cumulative TSN Ack.
     #[inline]
     pub(crate) fn cumulative(&self) -> u32 {
         self.initial.wrapping_add(self.next as u32).wrapping_sub(1)
     }
 
-    /// Something is missing below something that has arrived.
+    /// Whether a TSN is missing below one that has arrived.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// One past the highest offset that has arrived.
+    /// Returns one past the highest offset that has arrived.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.runs.back().map_or(self.next, |run| run.end)
     }
 
-    /// Nothing is missing, and `tsn` comes next.
+    /// Whether nothing is missing and `tsn` is the next TSN.
     #[inline]
     pub(crate) fn is_next(&self, tsn: u32) -> bool {
         self.runs.is_empty() && tsn == self.initial.wrapping_add(self.next as u32)
     }
 
-    /// What `tsn` would be, without taking it in.
+    /// Classifies `tsn` without inserting it.
     #[inline]
     pub(crate) fn classify(&self, tsn: u32) -> Arrival {
         let expected = self.initial.wrapping_add(self.next as u32);
@@ -116,7 +115,7 @@ impl Tracker {
         Arrival::New(offset)
     }
 
-    /// `offset` continues a run, or comes before one.
+    /// Whether `offset` is adjacent to a run.
     #[cold]
     fn touches(&self, offset: u64) -> bool {
         let at = self.runs.partition_point(|run| run.end < offset);
@@ -133,7 +132,7 @@ impl Tracker {
         }
     }
 
-    /// Takes in a new offset.
+    /// Inserts a new offset.
     #[inline]
     pub(crate) fn insert(&mut self, offset: u64) {
         assert!(offset >= self.next, "a TSN arrived twice");
@@ -151,7 +150,7 @@ impl Tracker {
     }
 
     fn insert_gap(&mut self, offset: u64) {
-        // The usual place is at the end.
+        // It usually belongs at the end.
         let at = match self.runs.back() {
             Some(last) if offset >= last.end => self.runs.len(),
             _ => self.runs.partition_point(|run| run.end <= offset),
@@ -169,12 +168,12 @@ impl Tracker {
         }
     }
 
-    /// How far `tsn` lies beyond the Cumulative TSN Ack; not above zero when it has been reached.
+    /// Returns how far `tsn` is ahead of the Cumulative TSN Ack; zero or negative if it is acknowledged.
     pub(crate) fn ahead(&self, tsn: u32) -> i32 {
         tsn.wrapping_sub(self.cumulative()) as i32
     }
 
-    /// RFC 3758 §3.6: everything below `end` counts as arrived, and what has arrived right after it.
+    /// RFC 3758 §3.6: everything below `end` counts as arrived, and so does the run right after it.
     pub(crate) fn skip_to(&mut self, end: u64) {
         self.next = self.next.max(end);
         while let Some(run) = self.runs.front().filter(|run| run.start <= self.next) {
@@ -183,7 +182,7 @@ impl Tracker {
         }
     }
 
-    /// Remembers a duplicate for the next SACK.
+    /// Records a duplicate for the next SACK.
     pub(crate) fn record_duplicate(&mut self, tsn: u32) {
         if self.duplicates.len() < DUPLICATES {
             self.duplicates.push(Tsn(tsn));
@@ -198,7 +197,7 @@ impl Tracker {
         self.duplicates.clear();
     }
 
-    /// Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
+    /// Returns the Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
     pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
         // The cumulative offset is `next - 1`, so offset `o` is `o - next + 1` after it.
         let next = self.next;
@@ -246,7 +245,7 @@ mod tests {
         }
     }
 
-    /// However it is scattered, what arrives costs little: new runs are refused, not those there are.
+    /// However scattered the arrivals are, the cost is bounded: new runs are refused, existing ones still grow.
     #[test]
     fn runs_are_bounded() {
         let mut tracker = Tracker::new(0);

@@ -1,9 +1,9 @@
 //! The advertised receiver window.
 //!
-//! Owns how many bytes are buffered and what the peer was last told. Every
-//! byte that is kept, in order or not, is charged; it is credited when the
-//! application takes it. What is kept beside the bytes of messages is charged where it is much (`recv/memory.rs`
-//! lowers the ceiling): single bytes, and streams without end, would else take many times the buffer.
+//! Keeps how many bytes are buffered and what the peer was last told. Every byte that is kept, in order or not, is
+//! charged, and credited when the application reads it. Bookkeeping is charged if there is much of it
+//! (`recv/memory.rs` lowers the ceiling). Otherwise single-byte messages, or very many streams, would take many times
+//! the size of the buffer.
 //!
 //! Home of RFC 9260 §6.2 (a_rwnd) and of the receiver's half of silly-window
 //! avoidance (RFC 1122 §4.2.3.3).
@@ -12,14 +12,14 @@
 #[derive(Debug)]
 pub(crate) struct Window {
     capacity: u64,
-    /// What may be used of it now.
+    /// The part of it that may be used now.
     ceiling: u64,
-    /// What was used of it when it was lowered, as far as it is still used.
+    /// What was in use when the ceiling was lowered, as far as it is still in use.
     before: u64,
     used: u64,
-    /// What the peer believes is free: the last a_rwnd less what has arrived since.
+    /// The free space as the peer sees it: the last a_rwnd less what has arrived since.
     peer_view: u64,
-    /// A window is not opened by less than this.
+    /// The window is not opened by less than this, to avoid silly windows.
     silly: u64,
     /// The last a_rwnd was 0.
     shut: bool,
@@ -50,36 +50,36 @@ impl Window {
         self.used -= bytes;
     }
 
-    /// So many bytes are held, whatever was charged before.
+    /// Sets the number of bytes held, whatever was charged before.
     pub(crate) fn hold(&mut self, bytes: u64) {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: the peer was told that there is no room, or there is none. Where room has come about since, what
-    /// comes is taken all the same.
+    /// RFC 9260 §6.2: whether chunks are refused: the buffer is full, or a window of 0 was advertised and there is
+    /// still no room. Once there is room again, chunks are accepted even before a new window is advertised.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0
     }
 
-    /// Filled so far beyond what was ever advertised.
+    /// Whether the buffer exceeds what was ever advertised by `slack` bytes or more.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
         self.used >= self.ceiling.max(self.before) + slack
     }
 
-    /// More than half is in use: unfinished messages must be handed out.
+    /// Whether more than half is in use, so that unfinished messages must be delivered in parts.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
         self.used > self.ceiling / 2
     }
 
-    /// Nothing is kept.
+    /// Whether nothing is buffered.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Bytes of messages that are kept.
+    /// Returns the number of buffered message bytes.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.used
@@ -90,13 +90,13 @@ impl Window {
         self.capacity
     }
 
-    /// Less than all of it may be used.
+    /// Whether less than the full capacity may be used.
     #[inline]
     pub(crate) fn is_lowered(&self) -> bool {
         self.ceiling < self.capacity
     }
 
-    /// So much of it may be used from here on.
+    /// Sets how much of the capacity may be used.
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {
@@ -106,32 +106,32 @@ impl Window {
         self.ceiling = bytes.min(self.capacity);
     }
 
-    /// What may be offered anew.
+    /// Returns the space that may be advertised.
     #[inline]
     fn free(&self) -> u64 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 9260 §6.2: do not invite the peer to send in dribs.
+        // RFC 9260 §6.2: do not invite the peer to send small amounts.
         if free < self.least() { 0 } else { free }
     }
 
-    /// Less than this is not offered anew.
+    /// Returns the smallest space that is advertised.
     #[inline]
     fn least(&self) -> u64 {
         self.silly.min(self.ceiling / 2)
     }
 
-    /// The a_rwnd of a SACK that goes out now.
+    /// Returns the a_rwnd of a SACK that is sent now.
     #[inline]
     pub(crate) fn advertise(&mut self) -> u32 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 1122 §4.2.3.3: what was offered stays so, were it little: it may be on its way, and would have to be
-        // dropped behind a window of 0 (RFC 9260 §6.2).
+        // RFC 1122 §4.2.3.3: a window that was offered is not withdrawn, however small. Data sent for it may be in
+        // flight, and would have to be dropped with a window of 0 (RFC 9260 §6.2).
         self.peer_view = if free < self.least() { free.min(self.peer_view) } else { free };
         self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: the peer should be told when a quarter of the buffer has become free.
+    /// RFC 9260 §6.2: whether the peer should be told, because a quarter of the buffer has become free.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

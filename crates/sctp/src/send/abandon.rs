@@ -1,20 +1,16 @@
-//! Giving messages up.
+//! Abandons messages.
 //!
-//! Owns what is known of messages that may be given up: until when, after how
-//! many retransmissions, in favour of what; and the counts. The bytes are the
-//! queue's, the chunks are `outstanding`'s, what the peer is told is
-//! [`forward`](super::forward)'s; flights and timers are told to the
-//! association.
+//! Owns the limits of messages that may be abandoned (lifetime, number of retransmissions, priority) and the counts.
+//! The bytes belong to the queue and the chunks to `outstanding`. The module [`forward`](super::forward) tells the
+//! peer. The association updates flights and timers.
 //!
-//! A message of which nothing was sent has no number yet and just disappears.
-//! One that was sent in part takes one more TSN, never sent, for all that is
-//! left of it: without that the peer might have nothing to skip.
+//! A message of which nothing was sent has no number yet and is simply dropped. A partly sent message takes one more
+//! TSN, which is never sent and stands for its rest. Without it the peer might have nothing to skip.
 //!
-//! RFC 3758 §3.5 A2 calls a chunk that is given up no longer outstanding. For
-//! the peer's window and for retransmissions that is so; in the congestion
-//! window a chunk that is on its way keeps its place until it is acknowledged,
-//! skipped or found missing: otherwise whoever gives up fast enough would send
-//! as fast as he likes, which RFC 7496 §5 rules out.
+//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This is so for the peer's window and for
+//! retransmissions. In the congestion window a chunk in flight still counts until it is acknowledged, skipped or
+//! found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window, which
+//! RFC 7496 §5 forbids.
 //!
 //! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
 
@@ -27,10 +23,10 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Messages that are done with and forgotten at a time.
+/// The most completed messages that are forgotten at a time.
 const FORGOTTEN: usize = 24;
 
-/// What limits a message.
+/// The limit after which a message is abandoned.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     Until(Instant),
@@ -39,14 +35,14 @@ enum Limit {
     Cancelled,
 }
 
-/// A message that may be given up, or has been.
+/// A message that may be abandoned, or was.
 #[derive(Clone, Copy, Debug)]
 struct Limited {
     limit: Limit,
     context: u32,
-    /// Older ones have lower numbers.
+    /// Order of arrival: older messages have lower numbers.
     age: u64,
-    /// The offset of its first chunk, once sent.
+    /// The offset of its first chunk, once it was sent.
     first: Option<u64>,
     given_up: bool,
 }
@@ -62,10 +58,10 @@ impl Limited {
     }
 }
 
-/// Priority, youth and number: the last is the first to go.
+/// Priority, age and index: the last message in this order is abandoned first.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
-/// A message that was given up.
+/// A message that was abandoned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
     pub(crate) stream: u16,
@@ -77,26 +73,26 @@ pub(crate) struct Failed {
     pub(crate) sent: bool,
 }
 
-/// What giving up has done, for the association to act upon.
+/// The effects of abandoning messages, which the association applies.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp {
     pub(crate) failed: Vec<Failed>,
-    /// Paths that chunks of them were on their way to.
+    /// Paths on which chunks of them were in flight.
     pub(crate) paths: Vec<u8>,
 }
 
-/// What is known of messages that may be given up.
+/// The messages that may be abandoned.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     messages: BTreeMap<u32, Limited>,
     expiries: BTreeSet<(Instant, u32)>,
-    /// Messages that expired on their way, by the offset of their first chunk.
+    /// Messages that expired while in flight, by the offset of their first chunk.
     overdue: BTreeSet<(u64, u32)>,
-    /// By rank: nothing sent, something sent.
+    /// Messages with a priority, by rank: unsent ones and sent ones.
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
     ages: u64,
-    /// What the peer is told of those that were sent.
+    /// The Advanced.Peer.Ack.Point, which tells the peer what to skip.
     pub(super) point: AckPoint,
     /// By stream and policy.
     counts: BTreeMap<(u16, Policy), Abandoned>,
@@ -104,12 +100,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Nothing is limited yet; `base` is the offset of the lowest outstanding chunk.
+    /// Creates the state before any message is limited. `base` is the offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
 
-    /// A message is cancelled; `first` is its first chunk that is outstanding.
+    /// Cancels a message; `first` is its first outstanding chunk.
     pub(super) fn cancel(&mut self, message: u32, context: u32, first: Option<u64>) {
         self.ages += 1;
         let age = self.ages;
@@ -121,7 +117,7 @@ impl Limits {
         self.strike(message, &before);
     }
 
-    /// How many were given up, on one stream or all, by one policy or all.
+    /// Returns how many messages were abandoned, on one stream or all, by one policy or all.
     fn count(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
         let mut sum = Abandoned::default();
         for (&(on, by), &count) in &self.counts {
@@ -138,7 +134,7 @@ impl Limits {
         }
     }
 
-    /// It no longer waits to be given up.
+    /// Removes the message from the lists of those that wait to be abandoned.
     fn strike(&mut self, message: u32, limited: &Limited) {
         match limited.limit {
             Limit::Until(at) => {
@@ -155,8 +151,8 @@ impl Limits {
 }
 
 impl SendHalf {
-    /// Takes in a message. Makes room for it if others have to go first;
-    /// `skips` says that the peer can be told to skip what was sent.
+    /// Queues a message. Abandons messages of lower priority if it needs their room. `skips` says that the peer can
+    /// be told to skip sent chunks.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -198,7 +194,7 @@ impl SendHalf {
         Ok(())
     }
 
-    /// The first chunk of a message that may be given up is being sent.
+    /// The first chunk of a message that may be abandoned is being sent.
     #[cold]
     pub(crate) fn begin_limited(&mut self, message: u32) {
         let first = self.outstanding.end();
@@ -216,9 +212,9 @@ impl SendHalf {
         }
     }
 
-    /// RFC 7496 §3.2: lower priorities make room for this message: the lowest
-    /// first, of those what has not been sent, of those the oldest. Nothing is
-    /// given up in vain.
+    /// RFC 7496 §3.2: abandons messages of lower priority to make room for this one. The lowest priority goes first,
+    /// then unsent before sent messages, then older before newer ones. Nothing is abandoned if that would not make
+    /// enough room.
     fn make_room(&mut self, missing: u64, reliability: Reliability, skips: bool) {
         let Some(limits) = &self.limits else {
             return;
@@ -248,8 +244,7 @@ impl SendHalf {
         }
     }
 
-    /// Gives up whatever is due. `skips` says that the peer can be told to skip
-    /// what was sent.
+    /// Abandons all messages whose limit is reached. `skips` says that the peer can be told to skip sent chunks.
     pub(crate) fn give_up_due(&mut self, now: Instant, skips: bool) {
         let Some(limits) = &mut self.limits else {
             return;
@@ -273,7 +268,7 @@ impl SendHalf {
             if !begun || skips && (!all || self.has_lost_chunk(message)) {
                 self.give_up(message);
             } else if skips && let Some(limits) = &mut self.limits {
-                // What is on its way may well arrive: it is looked at again when it is missing.
+                // Chunks in flight may still arrive: they are checked again when they are found missing.
                 let first = limits.messages.get(&message).and_then(|limited| limited.first);
                 limits.overdue.extend(first.map(|first| (first, message)));
             }
@@ -289,7 +284,7 @@ impl SendHalf {
             };
             let due = match limited.limit {
                 Limit::Until(at) => at <= now,
-                // RFC 7496 §3.1: it would be sent once more than that.
+                // RFC 7496 §3.1: it would be sent once more than allowed.
                 Limit::Retransmissions(most) => u32::from(entry.repeats) >= most,
                 Limit::Priority(_) | Limit::Cancelled => false,
             };
@@ -307,8 +302,8 @@ impl SendHalf {
         self.advance();
     }
 
-    /// RFC 3758 §4.1 TR5: an expired message is given up as soon as later chunks are known to have arrived before it;
-    /// to wait for a timer would hold up its stream for longer than it was to live.
+    /// RFC 3758 §4.1 TR5: abandons an expired message as soon as later chunks are known to have arrived before it.
+    /// Waiting for a timer would block its stream for longer than the message's lifetime.
     fn give_up_overdue(&mut self) {
         let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
         while let Some(&(first, message)) = self.limits.as_ref().and_then(|limits| limits.overdue.first()) {
@@ -330,7 +325,7 @@ impl SendHalf {
         }
     }
 
-    /// Chunks of a message, lowest first.
+    /// Returns the chunks of a message, lowest first.
     fn chunks_of(&self, message: u32) -> impl Iterator<Item = (u64, &Entry)> {
         let limited = self.limits.as_ref().and_then(|limits| limits.messages.get(&message));
         let first = limited.and_then(|limited| limited.first).unwrap_or(self.outstanding.end());
@@ -349,7 +344,7 @@ impl SendHalf {
         self.chunks_of(message).any(|(_, entry)| matches!(entry.state, ChunkState::Lost(_)))
     }
 
-    /// RFC 3758 §3.5 A2, A3: all of a message at once.
+    /// RFC 3758 §3.5 A2, A3: abandons all chunks of a message at once.
     #[cold]
     pub(super) fn give_up(&mut self, message: u32) {
         self.give_all_back();
@@ -387,10 +382,10 @@ impl SendHalf {
         for (offset, entry) in chunks {
             if entry.state == ChunkState::InFlight {
                 limits.given_up.paths.push(entry.path);
-                // As what is marked for retransmission (RFC 9260 §6.2.1 C).
+                // As for a chunk that is marked for retransmission (RFC 9260 §6.2.1 C).
                 self.peer_window += u64::from(entry.length);
             }
-            // What is on its way stays so until it is acknowledged or found missing.
+            // A chunk in flight stays so until it is acknowledged or found missing.
             let landed = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = landed;
@@ -398,29 +393,29 @@ impl SendHalf {
             self.outstanding.set(offset, ChunkState::Abandoned);
         }
         if begun && !all {
-            // It stands for what was not sent: the peer skips it with the rest.
+            // It stands for the unsent rest: the peer skips it as well.
             self.outstanding.push_abandoned(message);
             left += 1;
         }
         self.queue.abandon(message, left);
     }
 
-    /// What was given up since the last call.
+    /// Returns the messages abandoned since the last call.
     pub(crate) fn take_given_up(&mut self) -> GivenUp {
         self.limits.as_mut().map(|limits| std::mem::take(&mut limits.given_up)).unwrap_or_default()
     }
 
-    /// When the next message expires.
+    /// Returns when the next message expires.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.limits.as_ref()?.expiries.first().map(|&(at, _)| at)
     }
 
-    /// How many messages were given up, on one stream or all, by one policy or all.
+    /// Returns how many messages were abandoned, on one stream or all, by one policy or all.
     pub(crate) fn abandoned(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
         self.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
     }
 
-    /// Something outstanding was given up.
+    /// Whether an outstanding chunk was abandoned.
     pub(crate) fn has_abandoned(&self) -> bool {
         let outstanding = &self.outstanding;
         let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);

@@ -1,14 +1,14 @@
-//! How many packets may leave at one instant.
+//! The limit on packets sent at one instant.
 //!
 //! Home of RFC 9260 §6.1 D (Max.Burst).
 
 use anabranch_base::Instant;
 
-/// The packets of DATA that may still be sent at one instant.
+/// The number of DATA packets that may still be sent at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BurstLimit {
     left: u32,
-    /// The instant that `left` is of.
+    /// The instant that `left` applies to.
     at: Instant,
 }
 
@@ -17,8 +17,8 @@ impl BurstLimit {
         Self { left: 0, at: Instant::MAX }
     }
 
-    /// RFC 9260 §6.1 D: whether one more packet may go, of `most` at one instant. A clock may stand still while a
-    /// burst is acknowledged: with nothing outstanding nothing would come that allows another.
+    /// RFC 9260 §6.1 D: whether one more packet may be sent, of `most` at one instant. With nothing outstanding a new
+    /// burst starts even if the clock has not advanced, because no acknowledgement would come to allow it.
     #[inline]
     pub(crate) fn allows(&mut self, most: u32, now: Instant, nothing_outstanding: bool) -> bool {
         if self.at != now || nothing_outstanding {
@@ -27,13 +27,13 @@ impl BurstLimit {
         self.left > 0
     }
 
-    /// One packet leaves.
+    /// Counts a sent packet.
     #[inline]
     pub(crate) fn count(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// All that was outstanding is acknowledged: the next burst begins.
+    /// All outstanding chunks are acknowledged: starts the next burst.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.at = Instant::MAX;

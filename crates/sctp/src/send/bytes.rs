@@ -1,52 +1,52 @@
 //! The bytes of a stream's messages, back to back, until they are acknowledged.
 //!
-//! One ring a stream, so that a message costs no allocation and a stream that
-//! rests holds nothing back for others. Places are counted from the first byte
-//! that was ever given to the stream. Bytes leave in order, as their TSNs are
-//! acknowledged; what is freed out of order waits for what lies before it.
+//! There is one ring per stream, so that a message needs no allocation and an idle stream does not hold the memory of
+//! others. Positions are counted from the first byte ever queued on the stream. Bytes are freed in order, as their
+//! TSNs are acknowledged. Bytes freed out of order wait for those before them.
 //!
-//! The bytes of a long queue have left the caches when their turn comes: memory is
-//! asked for them a few packets ahead of it, and answers while those are built.
+//! The bytes of a long queue are no longer in the caches when they are to be sent. They are prefetched a few packets
+//! ahead, while these packets are built.
 
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes asked for ahead of their turn: about as many as leave while memory answers.
+/// Bytes prefetched ahead: about as many as are sent while a memory access takes.
 const AHEAD: u64 = 4 << 10;
 
-/// Most that are asked for at once.
+/// The most bytes prefetched at once.
 const MAX_AHEAD: u64 = 4 << 10;
 
-/// A ring of less grows twofold.
+/// A ring smaller than this doubles when it grows.
 const DOUBLED: usize = 64 << 10;
 
-/// A queue of no more has not left the caches.
+/// A queue of at most this size is still in the caches.
 const SHORT: u64 = 512 << 10;
 
-/// A stream's bytes.
+/// The buffered bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamBytes {
     ring: VecDeque<u8>,
-    /// The place of the first byte in the ring.
+    /// The position of the first byte in the ring.
     base: u64,
-    /// What has been freed behind a gap, while there is any.
+    /// Ranges that were freed out of order, if any.
     freed: Option<Box<Freed>>,
-    /// Bytes before this place have been asked for ahead of their turn.
+    /// Bytes before this position have been prefetched.
     near: u64,
 }
 
-/// Bytes that are needed no more: where they begin and end.
+/// Freed ranges: begin and end of each.
 #[derive(Debug, Default)]
 struct Freed(BTreeMap<u64, u64>);
 
 impl StreamBytes {
-    /// One past the last byte: where the next message begins.
+    /// Returns the position after the last byte, where the next message begins.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload` to a ring that holds up to `most` bytes as a rule; how much more memory is held for it.
+    /// Appends `payload` to a ring that usually holds up to `most` bytes. Returns by how many bytes its memory has
+    /// grown.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();
@@ -55,8 +55,8 @@ impl StreamBytes {
         grown
     }
 
-    /// Makes room for `more` bytes. Doubled while it is small, later by a quarter: what is not used of it is memory, too.
-    /// Beyond `most` nothing is kept ready: a ring that is larger is given back whenever it is empty.
+    /// Makes room for `more` bytes. A small ring doubles, a larger one grows by a quarter, as unused capacity is
+    /// memory, too. No capacity beyond `most` is reserved: a ring larger than that is freed whenever it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -66,7 +66,7 @@ impl StreamBytes {
         (self.ring.capacity() - capacity) as u64
     }
 
-    /// Gives most of the memory back that holds nothing.
+    /// Frees most of the unused memory.
     #[cold]
     pub(super) fn trim(&mut self) {
         let length = self.ring.len();
@@ -75,7 +75,7 @@ impl StreamBytes {
         }
     }
 
-    /// `length` bytes at `from`, in up to two pieces.
+    /// Returns `length` bytes at `from`, in up to two slices.
     #[inline]
     pub(super) fn slices(&self, from: u64, length: usize) -> (&[u8], &[u8]) {
         let (front, back) = self.ring.as_slices();
@@ -90,7 +90,7 @@ impl StreamBytes {
         }
     }
 
-    /// `length` bytes at `from` are needed no more.
+    /// Frees `length` bytes at `from`.
     #[inline]
     pub(super) fn free(&mut self, from: u64, length: u64) {
         if from != self.base {
@@ -108,7 +108,7 @@ impl StreamBytes {
         let count = (to - self.base) as usize;
         self.base = to;
         if count == self.ring.len() {
-            // Begins at the start of its memory again.
+            // The ring starts at the beginning of its memory again.
             self.ring.clear();
         } else {
             self.ring.drain(..count);
@@ -121,7 +121,7 @@ impl StreamBytes {
         self.freed.get_or_insert_default().0.insert(from, to);
     }
 
-    /// Lets go what was freed early and is the first now.
+    /// Frees ranges that were freed out of order and are now first.
     #[cold]
     fn join(&mut self) {
         while let Some(Freed(freed)) = self.freed.as_deref_mut()
@@ -136,11 +136,11 @@ impl StreamBytes {
         }
     }
 
-    /// All before `place` has been sent: what lies behind it is next.
+    /// All bytes before `place` have been sent: prefetches the bytes after it.
     #[inline]
     pub(super) fn approach(&mut self, place: u64) {
         if self.end() > place + SHORT {
-            // A message that has its bytes to itself keeps its place while others behind it are cancelled.
+            // A message with its own buffer keeps its position while later ones are cancelled.
             let from = self.near.max(place).max(self.base);
             let to = (place + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -157,13 +157,13 @@ impl StreamBytes {
         self.ring.is_empty()
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory held.
     #[inline]
     pub(super) fn capacity(&self) -> u64 {
         self.ring.capacity() as u64
     }
 
-    /// Gives the memory of an empty ring back, but for so many bytes.
+    /// Frees the memory of an empty ring except for `kept` bytes.
     #[cold]
     pub(super) fn release_spare(&mut self, kept: u64) {
         self.ring = VecDeque::with_capacity(kept as usize);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// Each byte is moved a few times at most, however small the pieces are that a ring is filled with.
+    /// Each byte is moved only a few times, even if the ring is filled in small pieces.
     #[test]
     fn a_ring_that_fills_byte_by_byte_grows_seldom() {
         let mut bytes = StreamBytes::default();
@@ -197,7 +197,7 @@ mod tests {
                     bytes.push(&payload, u64::MAX);
                     held.push((from, length));
                 } else if !held.is_empty() {
-                    // Mostly in order.
+                    // Usually in order.
                     let at = if rng.below(4) == 0 { rng.below(held.len() as u64) as usize } else { 0 };
                     let (from, length) = held.remove(at);
                     bytes.free(from, length);
@@ -208,14 +208,14 @@ mod tests {
                     assert!(read.eq((from..from + length).map(byte)), "seed {seed}");
                 }
                 assert_eq!(bytes.is_empty(), held.is_empty(), "seed {seed}");
-                // Asking ahead looks at what there is only, wherever the sender is.
+                // Prefetching touches only existing bytes, wherever the sender is.
                 bytes.approach(rng.below(bytes.end() + 1));
                 assert!(bytes.near <= bytes.end(), "seed {seed}");
             }
         }
     }
 
-    /// A ring that takes what it may hold as a rule has no more memory than that, so it is kept when it is empty.
+    /// A ring filled to its usual size has no more memory than that, so it is kept when it is empty.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {
@@ -224,13 +224,13 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // What is more than it may hold goes in all the same.
+            // A ring accepts more than its usual size.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }
     }
 
-    /// A ring that is trimmed keeps its bytes and a quarter more room, if that is clearly less than it has.
+    /// A trimmed ring keeps its bytes and a quarter more capacity, if that is clearly less than before.
     #[test]
     fn a_ring_gives_back_what_holds_nothing() {
         let length = 100_000;
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// What a ring has ready beyond what it holds is memory, too: of a large one a quarter.
+    /// Unused capacity is memory, too: a large ring grows by a quarter.
     #[test]
     fn a_large_ring_grows_by_a_quarter() {
         let mut bytes = StreamBytes::default();

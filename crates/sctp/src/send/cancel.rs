@@ -1,8 +1,7 @@
-//! Everything on one stream is given up at once, as its application wants.
+//! Cancels all messages on one stream at the application's request.
 //!
-//! What has not been sent is dropped. What has been sent is abandoned where the
-//! peer can be told to skip it (RFC 3758 §3.5 A2, A3), and else finished: half a
-//! message cannot be taken back.
+//! Unsent messages are dropped. Sent messages are abandoned if the peer can be told to skip them (RFC 3758 §3.5 A2,
+//! A3). Otherwise they are finished, because half a message cannot be withdrawn.
 
 use super::SendHalf;
 use super::abandon::Limits;
@@ -10,10 +9,10 @@ use super::outstanding::ChunkState;
 use std::collections::BTreeMap;
 
 impl SendHalf {
-    /// Gives up what was given on `stream`, as far as it can be; `skips` says that the peer can
-    /// be told to skip what was sent.
+    /// Abandons the messages queued on `stream`, as far as possible. `skips` says that the peer can be told to skip
+    /// sent chunks.
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
-        // Without room for the TSN that stands for the rest of one sent in part, that is finished.
+        // Without a spare TSN for the unsent rest, partly sent messages are finished.
         let skips = skips && self.outstanding.has_spare();
         self.give_all_back();
         let messages = self.queue.cancellable(stream, skips);
@@ -22,7 +21,7 @@ impl SendHalf {
         }
         let mut firsts = BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {
-            // What is freed may be of a message that has used the same number before.
+            // A freed entry may belong to an earlier message with the same index.
             if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
             {
                 firsts.entry(entry.message).or_insert(offset);

@@ -1,11 +1,9 @@
-//! Memory of what one SACK has acknowledged beyond measure.
+//! Defers freeing the memory of chunks that one SACK has acknowledged in very large numbers.
 //!
-//! A SACK that acknowledges tens of thousands of chunks for good is believed at
-//! once: windows, timers and what is buffered are as it says. The chunks' own
-//! memory, and that of their messages, is given back a bounded number of chunks
-//! at a time: with the packets and calls that follow, and before the
-//! application's next messages need the room. A SACK for as many chunks as an
-//! honest peer acknowledges at a time never comes here.
+//! A SACK that cumulatively acknowledges tens of thousands of chunks takes effect immediately: windows, timers and
+//! the buffered amount follow it. The memory of the chunks and of their messages is freed in bounded steps: with the
+//! following packets and calls, and before new messages need the room. A SACK for as many chunks as an honest peer
+//! acknowledges at a time is not deferred.
 //!
 //! Home of no rule.
 
@@ -16,17 +14,17 @@ use super::sack_work_limit::SackWorkLimit;
 use anabranch_base::Instant;
 use std::ops::Range;
 
-/// Chunks that the SACKs of a packet may acknowledge for good and be done with.
+/// The most chunks that the SACKs of a packet may acknowledge without deferring.
 pub(super) const AT_ONCE: u64 = 2_048;
 
-/// Chunks given back with one packet or call.
+/// The number of chunks freed with one packet or call.
 const A_CALL: usize = 1_024;
 
-/// Chunks given back for each message that is taken in.
+/// The number of chunks freed for each new message.
 const A_MESSAGE: usize = 16;
 
 impl SendHalf {
-    /// Takes `count` chunks for acknowledged for good, and owes their memory.
+    /// Marks `count` chunks as cumulatively acknowledged and defers freeing their memory.
     #[cold]
     pub(super) fn retire(
         &mut self,
@@ -36,7 +34,7 @@ impl SendHalf {
         outcome: &mut SackOutcome,
         newest: &mut Newest,
     ) {
-        /// Looked at twice, so as many as the first cache holds.
+        /// The summaries are scanned twice, so a run fits into the L1 cache.
         const RUN: usize = 512;
         let end = self.outstanding.base() + count;
         let (mut owed, mut in_flight, mut lost) = (0, 0, 0);
@@ -53,7 +51,7 @@ impl SendHalf {
                 ChunkState::InFlight => in_flight += run.bytes,
                 ChunkState::Lost(_) => lost += length,
                 ChunkState::Acked => {}
-                // Its bytes went when it was acknowledged.
+                // Its bytes were freed when it was acknowledged.
                 ChunkState::Freed => continue,
                 ChunkState::Abandoned => {
                     outcome.skipped = true;
@@ -62,7 +60,7 @@ impl SendHalf {
                             outcome.land_skipped(offset, entry);
                         }
                     }
-                    // It counts no longer already.
+                    // Its bytes no longer count.
                     continue;
                 }
             }
@@ -75,7 +73,7 @@ impl SendHalf {
         self.queue.owe(owed);
     }
 
-    /// As `acknowledge` of `sack`, for a run that is alike.
+    /// As `acknowledge` in `sack`, for a run of chunks with the same state.
     fn acknowledge(
         &self,
         now: Instant,
@@ -87,7 +85,7 @@ impl SendHalf {
         let (base, end) = (run.offsets.start, run.offsets.end);
         let path = usize::from(run.first.path);
         let last = self.outstanding.get(end - 1).unwrap_or(&run.first);
-        // Sent once, they left in their order.
+        // Chunks that were sent once were sent in this order.
         let mut sent_at = last.sent_at;
         let fresh = outcome.fresh.get_mut(path);
         if run.first.again {
@@ -126,7 +124,7 @@ impl SendHalf {
         }
     }
 
-    /// A packet or call has been dealt with: gives back some of what is owed.
+    /// A packet or call is processed: frees some of the deferred memory.
     #[inline]
     pub(crate) fn free_deferred(&mut self) {
         self.at_once = 0;
@@ -136,7 +134,7 @@ impl SendHalf {
         }
     }
 
-    /// Gives back more than `messages` that are being taken in may use anew.
+    /// Frees more memory than `messages` new messages can use.
     #[inline]
     pub(crate) fn free_before(&mut self, messages: usize) {
         if self.outstanding.has_retired() {
@@ -144,7 +142,7 @@ impl SendHalf {
         }
     }
 
-    /// Gives everything back: somebody is to look at all messages there are.
+    /// Frees all deferred memory before a caller examines all messages.
     #[inline]
     pub(super) fn give_all_back(&mut self) {
         if self.outstanding.has_retired() {
@@ -163,7 +161,7 @@ impl SendHalf {
     }
 }
 
-/// Chunks that are alike, one behind the other.
+/// Consecutive chunks with the same state.
 struct Run {
     offsets: Range<u64>,
     first: Entry,
@@ -182,7 +180,7 @@ impl Run {
             padded += with_padding;
         }
         let count = run.len() as u64;
-        // An association has one form of header.
+        // All chunks of an association have the same header size.
         let size = u64::from(first.header) * count + padded;
         Self { offsets: from..from + count, first, bytes, size }
     }
@@ -205,12 +203,12 @@ mod tests {
         (message % 251) as u8
     }
 
-    /// A sending half that gives messages of one to three bytes, and sends all it has.
+    /// A sending half that queues messages of one to three bytes and sends them all.
     struct Sender {
         half: SendHalf,
         given: u64,
         rng: Rng,
-        /// Some messages may be given up.
+        /// Some messages may be abandoned.
         limited: bool,
     }
 
@@ -256,7 +254,7 @@ mod tests {
             }
         }
 
-        /// Some are marked as lost, some as acknowledged by gap blocks.
+        /// Marks some chunks as lost and some as acknowledged by gap blocks.
         fn disturb(&mut self) {
             for offset in self.half.outstanding.base()..self.half.outstanding.end() {
                 let state = self.half.outstanding.get(offset).map(|entry| entry.state);
@@ -291,7 +289,7 @@ mod tests {
             outcome
         }
 
-        /// What is still outstanding, with its bytes.
+        /// Returns what is still outstanding, with its bytes.
         fn rest(&self) -> Vec<(u64, u32, Vec<u8>)> {
             let all = self.half.outstanding.base()..self.half.outstanding.end();
             all.map(|offset| {
@@ -313,8 +311,8 @@ mod tests {
         }
     }
 
-    /// Whether one SACK acknowledges everything or many do, all that can be seen is the same; and
-    /// what is sent while memory is still owed comes out right.
+    /// One SACK for everything and many small SACKs have the same visible effect. Data sent while memory is still
+    /// deferred is correct.
     #[test]
     fn at_once_or_bit_by_bit_is_the_same() {
         for seed in 0..12 {

@@ -1,7 +1,7 @@
-//! Telling the peer not to wait for what was given up.
+//! Tells the peer to skip abandoned chunks.
 //!
-//! Owns the Advanced.Peer.Ack.Point and what was last said of it. What was given up is [`abandon`](super::abandon)'s to
-//! know; timers are the association's.
+//! Owns the Advanced.Peer.Ack.Point and the state of the last FORWARD TSN. The module [`abandon`](super::abandon)
+//! decides what is abandoned; timers belong to the association.
 //!
 //! Home of RFC 3758 §3.5 (A5, C1 – C5, F2) and RFC 8260 §2.3.1 (the sender's half).
 
@@ -12,34 +12,34 @@ use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage, Ssn, Tsn};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far the peer is to skip, and what it was told.
+/// The Advanced.Peer.Ack.Point, and what the peer was told of it.
 #[derive(Debug, Default)]
 pub(super) struct AckPoint {
     /// One past the Advanced.Peer.Ack.Point.
     advanced: u64,
-    /// One past what the last FORWARD TSN said, and when.
+    /// One past the TSN in the last FORWARD TSN, and when it was sent.
     said: u64,
     said_at: Instant,
-    /// Where it went.
+    /// The path that it was sent to.
     said_to: usize,
-    /// Up to where FORWARD TSNs have said it, ascending, each with the time at which it was first said.
+    /// The points of FORWARD TSNs sent so far, ascending, each with the time at which it was first sent.
     told: VecDeque<(u64, Instant)>,
-    /// How often T3-rtx has run out since it was said over the chunk at this offset.
+    /// Number of T3-rtx expirations since the FORWARD TSN that skips the chunk at this offset.
     unanswered: u32,
     unanswered_at: u64,
-    /// It did not hold all: the rest waits until it is acknowledged.
+    /// The last FORWARD TSN did not fit all; the rest waits until it is acknowledged.
     cut_off: bool,
     /// A FORWARD TSN is to be sent.
     wanted: bool,
 }
 
 impl AckPoint {
-    /// Nothing was given up yet; `base` is the offset of the lowest outstanding chunk.
+    /// Creates the state before anything is abandoned. `base` is the offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { advanced: base, said: base, ..Self::default() }
     }
 
-    /// The peer has yet to answer a FORWARD TSN.
+    /// Whether the peer has yet to answer a FORWARD TSN.
     fn is_pending(&self, base: u64) -> bool {
         self.advanced > base
     }
@@ -52,12 +52,12 @@ impl AckPoint {
             self.advanced += 1;
         }
         self.cut_off &= self.said > base;
-        // C3: it lies beyond what was said of it.
+        // C3: it lies beyond the last FORWARD TSN.
         self.wanted |= self.advanced > self.said.max(base) && !self.cut_off;
         self.wanted &= self.advanced > base;
     }
 
-    /// RFC 3758 §3.5 A5: T3-rtx has run out.
+    /// RFC 3758 §3.5 A5: T3-rtx expired.
     fn announce_again(&mut self, base: u64) {
         self.wanted |= self.is_pending(base);
         if std::mem::replace(&mut self.unanswered_at, base) != base {
@@ -68,13 +68,13 @@ impl AckPoint {
         }
     }
 
-    /// T3-rtx has run out `times` times while a FORWARD TSN was out that skips all there is.
+    /// Whether T3-rtx has expired `times` times since a FORWARD TSN that skips all outstanding chunks.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.said == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// A FORWARD TSN to a path has said it up to `point`.
+    /// Records a FORWARD TSN up to `point` that was sent to a path.
     fn record_said(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.cut_off = point < self.advanced;
         (self.said, self.said_at, self.said_to) = (point, now, path);
@@ -85,7 +85,7 @@ impl AckPoint {
         self.wanted = false;
     }
 
-    /// What was told of chunks below `base` matters no longer.
+    /// Drops the records of chunks below `base`.
     fn forget_told(&mut self, base: u64) {
         while self.told.front().is_some_and(|&(point, _)| point <= base) {
             self.told.pop_front();
@@ -94,29 +94,29 @@ impl AckPoint {
 }
 
 impl SendHalf {
-    /// A FORWARD TSN is to be sent.
+    /// Whether a FORWARD TSN is to be sent.
     #[inline]
     pub(crate) fn wants_forward(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.point.wanted)
     }
 
-    /// The peer has yet to answer a FORWARD TSN, or to be sent it.
+    /// Whether a FORWARD TSN is to be sent or not yet answered.
     pub(crate) fn awaits_forward_answer(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }
 
-    /// Where the last FORWARD TSN went, once messages may be given up.
+    /// Returns the path of the last FORWARD TSN, if messages may be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
         self.limits.as_ref().map(|limits| limits.point.said_to)
     }
 
-    /// When the peer was first told to skip a chunk.
+    /// Returns when the peer was first told to skip a chunk.
     pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
         let told = &self.limits.as_ref()?.point.told;
         told.get(told.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
-    /// What the peer was told of chunks that are acknowledged for good matters no longer.
+    /// Drops the records of chunks that are cumulatively acknowledged.
     pub(crate) fn forget_told(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
@@ -124,7 +124,7 @@ impl SendHalf {
         }
     }
 
-    /// RFC 3758 §3.5 C3, F2: a FORWARD TSN is said again when it was not answered within a round trip.
+    /// RFC 3758 §3.5 C3, F2: repeats a FORWARD TSN that was not answered within a round trip.
     pub(crate) fn repeat_forward(&mut self, now: Instant, round_trip: Duration) {
         let base = self.outstanding.base();
         if let Some(point) = self.limits.as_mut().map(|limits| &mut limits.point) {
@@ -132,7 +132,7 @@ impl SendHalf {
         }
     }
 
-    /// RFC 3758 §3.5 A5: T3-rtx has run out: a FORWARD TSN is retransmitted.
+    /// RFC 3758 §3.5 A5: T3-rtx expired: the FORWARD TSN is retransmitted.
     pub(super) fn announce_again(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
@@ -140,22 +140,22 @@ impl SendHalf {
         }
     }
 
-    /// RFC 3758 §3.5 C1, C2: the Advanced.Peer.Ack.Point.
+    /// RFC 3758 §3.5 C1, C2: advances the Advanced.Peer.Ack.Point.
     pub(super) fn advance(&mut self) {
         if let Some(limits) = &mut self.limits {
             limits.point.advance(&self.outstanding);
         }
     }
 
-    /// Nothing is waiting, and all that is unacknowledged was given up (RFC 3758 §3.5 A2: finally acked); the peer has
-    /// been told so, and T3-rtx has run out `times` times since.
+    /// Whether no data waits and all unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked), the peer
+    /// was told so, and T3-rtx has expired `times` times since.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))
     }
 
-    /// Appends a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most
-    /// `room` bytes, that goes to `path`; false when not even the least fits.
+    /// Writes a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most `room` bytes for `path`. Returns false
+    /// if not even the smallest fits.
     #[cold]
     pub(crate) fn write_forward(
         &mut self,
@@ -177,8 +177,8 @@ impl SendHalf {
         let mut streams = BTreeMap::new();
         let mut point = base;
         let mut last = None;
-        // RFC 6525 §5.2.2: the numbers of what was sent before a reset are said on their own, or they
-        // would be taken for those that come after it.
+        // RFC 6525 §5.2.2: numbers from before a reset get their own chunk. Otherwise they would be mistaken for
+        // numbers after it.
         let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
         while point < limits.point.advanced.min(fence) {
             let Some(entry) = self.outstanding.get(point) else {
@@ -187,8 +187,7 @@ impl SendHalf {
             if last != Some(entry.message) {
                 last = Some(entry.message);
                 let stored = self.queue.message(entry.message);
-                // C4: the highest number of each stream; without interleaving unordered messages
-                // have none.
+                // C4: the highest number of each stream. Without interleaving, unordered messages have no number.
                 if interleaving || !stored.unordered {
                     let name = (stored.stream, stored.unordered);
                     if streams.len() == most && !streams.contains_key(&name) {

@@ -1,13 +1,13 @@
-//! How many bytes of a message go into the next chunk.
+//! Fragmentation: how many bytes of a message go into the next chunk.
 //!
 //! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (cut for the smallest path).
 
-/// A fragment that only fills up a packet is at least this long, bytes.
+/// The minimum length in bytes of a fragment that only fills up a packet.
 const MIN_FRAGMENT: usize = 256;
 
-/// Bytes of a message of `total`, `done` of which are sent, for a chunk in
-/// `room` bytes; `largest` is the most user bytes in a chunk, `header` what
-/// goes before them. `None` when the chunk should wait for another packet.
+/// Returns the length of the next chunk of a message in bytes. The message has `total` bytes, `done` of which are
+/// sent, and the packet has `room` bytes left. `largest` is the most user bytes in a chunk, `header` the size of its
+/// header. `None` if the chunk should wait for another packet.
 #[inline]
 pub(crate) fn cut(total: u32, done: u32, largest: u32, room: usize, header: usize) -> Option<u32> {
     let left = total - done;
@@ -15,7 +15,7 @@ pub(crate) fn cut(total: u32, done: u32, largest: u32, room: usize, header: usiz
     if header + (piece as usize).next_multiple_of(4) <= room {
         return Some(piece);
     }
-    // RFC 9260 §6.9: what fits a chunk is not fragmented. What does not may as well fill the packet.
+    // RFC 9260 §6.9: a message that fits into one chunk is not fragmented. A larger one may fill up the packet.
     let fill = room.saturating_sub(header) & !3;
     (total > largest && fill >= MIN_FRAGMENT).then_some(fill as u32)
 }

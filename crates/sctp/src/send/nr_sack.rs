@@ -1,7 +1,8 @@
-//! Reading an NR-SACK: the peer keeps what it reports in NR gap blocks, so that its bytes go at once.
+//! Processing of an NR-SACK: the peer may not drop what it reports in NR gap blocks, so these bytes are freed at
+//! once.
 //!
-//! The chunk's place among the outstanding ones stays until it is acknowledged for good. A peer that takes back
-//! nevertheless what it was not to is not followed: the chunk has arrived, and its bytes are gone.
+//! The entry of the chunk stays until it is cumulatively acknowledged. If the peer reneges nevertheless, that is
+//! ignored: the chunk has arrived, and its bytes are freed.
 //!
 //! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
@@ -13,7 +14,7 @@ use anabranch_wire::sctp::NrSackView;
 use std::ops::Range;
 
 impl SendHalf {
-    /// Takes in an NR-SACK, as [`on_sack`](Self::on_sack) does a SACK.
+    /// Processes an NR-SACK, as [`on_sack`](Self::on_sack) does a SACK.
     #[cold]
     pub(crate) fn on_nr_sack(
         &mut self,
@@ -33,7 +34,7 @@ impl SendHalf {
         let known = freed.0.len();
         let mut lowest = base;
         for gap in nr.nr_gaps() {
-            // As in `take_gaps`: what is out of order, overlaps or was never sent is not believed.
+            // As in `take_gaps`: blocks that are out of order, overlap or were never sent are ignored.
             let (from, to) = (base + u64::from(gap.start).saturating_sub(1), base + u64::from(gap.end));
             if gap.start == 0 || from < lowest || from >= to || to > end {
                 continue;
@@ -41,7 +42,7 @@ impl SendHalf {
             lowest = to;
             let mut at = from;
             while at < to {
-                // What is known to be freed needs no look.
+                // Chunks that are already freed are skipped.
                 let run = freed.0[..known].partition_point(|run| run.end <= at);
                 let (start, stop) = freed.0[..known].get(run).map_or((to, to), |run| (run.start, run.end));
                 for offset in at..start.min(to) {
@@ -63,12 +64,12 @@ impl SendHalf {
         Ok(())
     }
 
-    /// User bytes that have arrived for good and that the last SACK does not tell of: it was sent before they arrived, and
-    /// overtaken, so that its window still has room for them.
+    /// Returns the user bytes that NR gap blocks have acknowledged and the last SACK does not report. That SACK was
+    /// sent before they arrived and was overtaken, so its a_rwnd does not account for them.
     #[cold]
     pub(super) fn freed_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;
-        // Up to where it tells of everything from `offset` on, if of that.
+        // The end of the reported range that contains `offset`, if any.
         let told = |offset: u64| {
             let run = runs.get(runs.partition_point(|run| run.end <= offset));
             run.filter(|run| run.start <= offset).map(|run| run.end)
@@ -84,7 +85,8 @@ impl SendHalf {
             .sum()
     }
 
-    /// The bytes of a chunk that has arrived for good go. What the SACK was not believed of, or was given up, stays as it is.
+    /// Frees the bytes of an acknowledged chunk. Chunks whose block was ignored, and abandoned ones, stay as they
+    /// are.
     fn free_chunk(&mut self, offset: u64) {
         let Some(&entry) = self.outstanding.get(offset) else { return };
         if entry.state == ChunkState::Acked {
@@ -94,7 +96,7 @@ impl SendHalf {
     }
 }
 
-/// Puts a run behind others.
+/// Appends a run, and merges it with the last one if they touch.
 fn join(runs: &mut Vec<Range<u64>>, run: Range<u64>) {
     match runs.last_mut() {
         Some(last) if last.end >= run.start => last.end = last.end.max(run.end),

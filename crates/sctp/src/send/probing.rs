@@ -1,7 +1,7 @@
-//! Probing a window that the peer has closed.
+//! Probes of a window that the peer has closed.
 //!
-//! Owns what is known of the probes: whether one may go, how many went, whether the peer has said anything since. When
-//! the next may go is a timer of the association's.
+//! Keeps whether a probe may be sent, how many were sent, and whether the peer has answered since. The association
+//! owns the timer of the next probe.
 //!
 //! Home of RFC 9260 §6.1 A.
 
@@ -12,50 +12,51 @@ use anabranch_base::trace::SendCause;
 /// The state of probing a closed window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Probing {
-    /// The timer has run out: one chunk may go although the window is closed.
+    /// The timer has expired: one chunk may be sent although the window is closed.
     pub(super) allowed: bool,
-    /// A SACK has come since the last probe: the peer is alive.
+    /// A SACK has arrived since the last probe, so the peer is alive.
     answered: bool,
     /// Probes sent so far.
     sent: u16,
-    /// User bytes of probes that were acknowledged. The window has not opened since.
+    /// User bytes of acknowledged probes since the window was closed.
     acked: u32,
 }
 
-/// What an expired T3-rtx speaks of.
+/// What an expired T3-rtx means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
-    /// A probe of a closed window: it says nothing of congestion.
+    /// It was for a probe of a closed window, so it does not indicate congestion.
     pub(crate) probe: bool,
-    /// The peer has said nothing that would excuse it: it counts as an error.
+    /// Nothing from the peer excuses it: it counts as an error.
     pub(crate) silent: bool,
 }
 
 impl SendHalf {
-    /// A closed window is being probed.
+    /// Whether a closed window is being probed.
     #[inline]
     pub(crate) fn is_probing(&self) -> bool {
         self.probing.is_some()
     }
 
-    /// Whether the window is closed for the new data that waits, where nothing is outstanding. None: no data waits.
+    /// Whether the window is closed for waiting new data while nothing is outstanding. `None` if no data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
     }
 
-    /// The window is shut: it is probed from now on. How many probes went before the one that has to wait, if one has.
+    /// The window is closed: starts to probe it. If the next probe has to wait, returns the number of probes sent
+    /// before.
     pub(crate) fn begin_probing(&mut self) -> Option<u32> {
         let probing = self.probing.get_or_insert_default();
         (!probing.allowed).then_some(probing.sent.into())
     }
 
-    /// The window is not shut. True when it was probed.
+    /// The window is open. Returns true if it was being probed.
     pub(crate) fn end_probing(&mut self) -> bool {
         self.probing.take().is_some()
     }
 
-    /// The timer of the probe has run out.
+    /// The probe timer has expired.
     pub(crate) fn allow_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
             probing.allowed = true;
@@ -67,7 +68,7 @@ impl SendHalf {
         self.probing.is_some_and(|probing| probing.allowed) && self.outstanding.awaits_nothing()
     }
 
-    /// A probe of a closed window goes out.
+    /// A probe of a closed window is sent.
     #[cold]
     pub(super) fn record_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
@@ -76,7 +77,7 @@ impl SendHalf {
         }
     }
 
-    /// The peer has acknowledged, and says whether its window is `shut`.
+    /// The peer has sent an acknowledgement; `shut` says that its window is closed.
     pub(super) fn on_answered(&mut self, shut: bool) {
         if let Some(probing) = &mut self.probing {
             probing.answered = true;
@@ -84,8 +85,7 @@ impl SendHalf {
         self.turned_away = shut;
     }
 
-    /// Bytes have left the send buffer because the peer has acknowledged them. While a closed window is probed these are
-    /// probes: nothing else is outstanding.
+    /// Counts acknowledged bytes as probes. While a closed window is probed, nothing else is outstanding.
     #[inline]
     pub(super) fn count_acked_probe(&mut self, bytes: u64) {
         if let Some(probing) = &mut self.probing {
@@ -93,20 +93,21 @@ impl SendHalf {
         }
     }
 
-    /// User bytes that the peer has acknowledged as probes of a window that is closed still. A peer that never reads can
-    /// acknowledge probes for ever.
+    /// Returns the acknowledged user bytes of probes since the window was closed. A peer that never reads could
+    /// acknowledge probes forever.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }
 
-    /// T3-rtx has run out.
+    /// T3-rtx expired.
     pub(crate) fn on_t3(&mut self) -> Expired {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);
         let silent = match probing {
-            // RFC 9260 §6.1 A: a probe does not count while the peer answers, nor for the window.
+            // RFC 9260 §6.1 A: the expiry for a probe neither counts as an error while the peer answers, nor reduces
+            // the window.
             Some(probing) => !probing.answered,
-            // Nor does what arrived at a window that was shut meanwhile, as long as SACKs say so.
+            // The same holds for data that arrived at a closed window, as long as SACKs report it closed.
             None => !std::mem::take(&mut self.turned_away),
         };
         if let Some(probing) = &mut self.probing {
@@ -115,8 +116,8 @@ impl SendHalf {
         Expired { probe: probing.is_some(), silent }
     }
 
-    /// A probe was refused and the window is open now: it need not wait for its timer. The path that it was on its way to,
-    /// and its size.
+    /// A probe was dropped by the peer and the window is now open, so it is retransmitted without waiting for the
+    /// timer. Returns the path that it was sent to, and its size.
     pub(crate) fn take_refused_probe(&mut self) -> Option<(usize, u64)> {
         if self.probing.is_none() || self.peer_window == 0 {
             return None;

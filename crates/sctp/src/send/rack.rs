@@ -1,9 +1,8 @@
-//! Losses found by time, chunk by chunk.
+//! Loss detection by time, for each chunk.
 //!
-//! Of what was sent once, chunks stand in the order of their sending, so that
-//! one mark a path suffices: below it everything has been judged. What was
-//! retransmitted is remembered in the order of that. So every chunk is looked at
-//! once or twice, however long the window is.
+//! Chunks sent once are in the order of their send times. So one mark per path is enough: all chunks below it are
+//! judged. Retransmitted chunks are listed in the order of retransmission. Each chunk is examined once or twice, for
+//! any size of the window.
 //!
 //! Home of RFC 8985 §6.2 step 5 and §7.3, as far as chunks are concerned.
 
@@ -15,8 +14,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_congestion::Verdict;
 
-/// It is on its way, as far as known. RFC 3758 §3.5 F5: the loss of what was given up on its way says
-/// what any loss says.
+/// Whether the chunk is in flight, as far as known. RFC 3758 §3.5 F5: the loss of a chunk abandoned in flight
+/// indicates congestion like any other loss.
 fn is_open(entry: &Entry) -> bool {
     match entry.state {
         ChunkState::InFlight => true,
@@ -25,15 +24,15 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// How far a SACK tells of what has arrived.
+/// How far a SACK reports what has arrived.
 ///
-/// RFC 9260 §6.7: it reports the lowest Gap Ack Blocks, as many as fit, and leaves out the rest; some
-/// stacks report 16 or 20. What lies beyond its last block may have arrived all the same.
+/// RFC 9260 §6.7: a SACK reports the lowest Gap Ack Blocks, as many as fit, and leaves out the rest; some stacks
+/// report at most 16 or 20. Chunks beyond its last block may have arrived as well.
 #[derive(Debug)]
 pub(crate) struct Horizon {
-    /// Most blocks that a SACK of this peer has had.
+    /// The largest number of blocks in a SACK of this peer so far.
     most: usize,
-    /// Nothing is known of this offset and those above it.
+    /// The SACK does not report chunks at or above this offset.
     end: u64,
 }
 
@@ -42,25 +41,26 @@ impl Horizon {
         Self { most: FEW, end: u64::MAX }
     }
 
-    /// A SACK with so many blocks, of which the last ends at `highest`. As many as ever, and more than a
-    /// few: there may be others that did not fit.
+    /// Records a SACK with `blocks` blocks, the last of which ends at `highest`. If that is the largest number so
+    /// far, and not a small one, there may be further blocks that did not fit.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.most { highest } else { u64::MAX };
         self.most = self.most.max(blocks);
     }
 
-    /// A SACK without blocks.
+    /// Records a SACK without blocks.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.end = u64::MAX;
     }
 }
 
-/// With fewer blocks than this, a SACK is believed to tell all: no stack is known to report less.
+/// A SACK with fewer blocks than this is assumed to report everything: no known stack has a lower limit.
 const FEW: usize = 16;
 
 impl SendHalf {
-    /// Marks what is lost on `path` by now, and notes when the next may be. How many bytes leave the flight.
+    /// Marks the chunks on `path` that are lost by now, and records when the next may be. Returns the number of bytes
+    /// that leave the flight.
     pub(crate) fn lose_by_time(
         &mut self,
         now: Instant,
@@ -119,7 +119,7 @@ impl SendHalf {
         lost
     }
 
-    /// As many chunks as mean a loss by counting (RFC 9260 §7.2.4) have arrived beyond a hole.
+    /// Whether enough chunks have arrived beyond a gap to indicate a loss by counting (RFC 9260 §7.2.4).
     fn counts_loss(&self) -> bool {
         let mut left = u64::from(self.dupthresh);
         self.outstanding.runs.iter().any(|run| {
@@ -128,7 +128,7 @@ impl SendHalf {
         })
     }
 
-    /// A chunk is lost. How many bytes leave the flight.
+    /// Marks a chunk as lost. Returns the number of bytes that leave the flight.
     fn lose(&mut self, offset: u64) -> u64 {
         let Some(entry) = self.outstanding.at(offset) else { return 0 };
         let size = entry.size();
@@ -136,14 +136,14 @@ impl SendHalf {
             entry.fast = true;
             return size;
         }
-        // RFC 9260 §6.2.1 C: it is no longer outstanding at the peer.
+        // RFC 9260 §6.2.1 C: it no longer counts as outstanding at the peer.
         self.peer_window += u64::from(entry.length);
         self.outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
         size
     }
 
-    /// RFC 8985 §7.3: the last chunk on its way to `path` is to be retransmitted, as a probe that may go at once. How many
-    /// bytes leave the flight.
+    /// RFC 8985 §7.3: marks the last chunk in flight on `path` for retransmission, as a probe that may be sent at
+    /// once. Returns the number of bytes that leave the flight.
     pub(crate) fn take_tail(&mut self, path: usize) -> Option<u64> {
         let entries = self.outstanding.base()..self.outstanding.end();
         let offset = entries.rev().find(|&offset| {
@@ -159,7 +159,7 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: as many blocks as ever may be all that fit; fewer are all there are.
+    /// RFC 9260 §6.7: a SACK with the largest number of blocks so far may have left some out; one with fewer has not.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

@@ -1,4 +1,4 @@
-//! What an expired T3-rtx means: everything in flight on its path is lost.
+//! Handles an expired T3-rtx: everything in flight on its path is lost.
 //!
 //! Home of RFC 9260 §6.3.3 (E3 and the marking that follows).
 
@@ -9,12 +9,12 @@ use anabranch_base::trace::SendCause;
 impl SendHalf {
     /// Marks every chunk in flight on `path` for retransmission.
     pub(crate) fn lose_path(&mut self, path: usize, cause: SendCause) {
-        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
+        // RFC 9260 §6.2.1 C: marked chunks no longer count as outstanding at the peer.
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks those in flight on `path` that are larger than `largest` user bytes: the network has said that it drops them.
-    /// How many bytes leave the flight.
+    /// Marks chunks in flight on `path` with more than `largest` user bytes, which the network drops according to
+    /// ICMP. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;
@@ -35,15 +35,15 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
         } else if entry.path == path && entry.state == ChunkState::Abandoned {
-            // Lost as well, though nobody minds (RFC 3758 §3.5 F5).
+            // Lost as well, without consequence (RFC 3758 §3.5 F5).
             entry.fast = true;
         }
     }
     marked
 }
 
-/// Marks those in flight on `path` that are larger than `largest` user bytes. Returns the user bytes marked, and how many
-/// bytes leave the flight.
+/// Marks the chunks in flight on `path` with more than `largest` user bytes. Returns the user bytes marked, and the
+/// number of bytes that leave the flight.
 fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {

@@ -1,8 +1,7 @@
-//! Reading a SACK: what is newly acknowledged, what is missing, what was taken back.
+//! Processing of a SACK: newly acknowledged, missing and reneged chunks.
 //!
-//! Changes the sending half only and reports what happened on each path; the
-//! association applies it to the paths. The work is proportional to what is
-//! newly acknowledged and to the number of gap blocks.
+//! Changes only the sending half and reports what happened on each path; the association updates the paths. The work
+//! is proportional to the number of newly acknowledged chunks and of gap blocks.
 //!
 //! Home of RFC 9260 §6.2.1.
 
@@ -13,19 +12,19 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 
-/// Chunks that a SACK has acknowledged which says nothing else.
+/// A run of chunks that a SACK without gaps has acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckedRun {
-    /// The offset of the first.
+    /// The offset of the first chunk.
     pub(crate) begin: u64,
-    /// Their bytes, chunk headers included.
+    /// The size of the chunks in bytes, headers included.
     pub(crate) size: u64,
-    /// The path that all of them were sent to.
+    /// The path that all of the chunks were sent to.
     pub(crate) path: u8,
 }
 
 impl SendHalf {
-    /// Takes in a SACK. `waiting` says by path what is being waited for.
+    /// Processes a SACK. `waiting` returns the chunks that each path waits for.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -36,7 +35,7 @@ impl SendHalf {
         self.on_sack_of(now, sack, sack.gaps(), sack.gaps().len(), waiting, outcome)
     }
 
-    /// The same of a SACK with these gap blocks.
+    /// Processes a SACK with these gap blocks.
     #[inline]
     pub(super) fn on_sack_of(
         &mut self,
@@ -64,8 +63,8 @@ impl SendHalf {
         let base = self.outstanding.base();
         self.recovery.on_cumulative(base);
         let mut marked = 0;
-        // RFC 9260 §7.2.4: misses count below the highest newly acknowledged TSN; in fast
-        // recovery, when the cumulative acknowledgement moves, below the highest reported.
+        // RFC 9260 §7.2.4: misses count below the highest newly acknowledged TSN. In fast recovery, when the
+        // cumulative TSN ack point advances, they count below the highest TSN reported.
         let highest = self.outstanding.runs.last().map_or(base, |run| run.end);
         let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
         if limit > base && !self.by_time {
@@ -77,7 +76,7 @@ impl SendHalf {
         }
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);
-        // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
+        // RFC 9260 §6.2.1 D ii: a_rwnd less the bytes still outstanding.
         let unreported = if self.outstanding.freed.is_some() { self.freed_unreported() } else { 0 };
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + unreported);
         self.on_answered(sack.window == 0);
@@ -85,11 +84,11 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Takes in a SACK without gap blocks and duplicates, if it acknowledges something, all of it
-    /// sent once and on one path, while nothing is missing, marked or being recovered.
+    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless it acknowledges chunks that were
+    /// all sent once and on one path, while nothing is missing, marked or being recovered.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
-        /// Chunks are looked at twice here, which would tell with very many.
+        /// Entries are scanned twice, which is too slow beyond this number.
         const MAX_CHUNKS: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
         if count > MAX_CHUNKS {
@@ -119,7 +118,7 @@ impl SendHalf {
         Some(AckedRun { begin, size, path })
     }
 
-    /// Takes in the Cumulative TSN Ack of a SHUTDOWN.
+    /// Processes the Cumulative TSN Ack of a SHUTDOWN.
     pub(crate) fn on_shutdown(
         &mut self,
         now: Instant,
@@ -129,17 +128,17 @@ impl SendHalf {
     ) -> Result<(), SackError> {
         let count = self.begin(cumulative, outcome)?;
         let before = self.outstanding.in_flight();
-        // RFC 9260 §3.3.8: what gap blocks have said beyond it still holds.
+        // RFC 9260 §3.3.8: earlier gap blocks beyond it remain valid.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
-        // A SHUTDOWN tells no window: what it acknowledges is taken to have left the peer's buffer,
-        // or the window would shrink by every chunk sent and come down to probing.
+        // A SHUTDOWN has no a_rwnd. The data that it acknowledges is assumed to have left the peer's buffer.
+        // Otherwise the window would shrink with every chunk sent until it had to be probed.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
         Ok(())
     }
 
-    /// How many chunks `cumulative` acknowledges for good; prepares `outcome`.
+    /// Returns how many chunks `cumulative` newly acknowledges and clears `outcome`.
     #[inline]
     fn begin(&self, cumulative: Tsn, outcome: &mut SackOutcome) -> Result<u64, SackError> {
         let ahead = self.outstanding.ahead(cumulative.0);
@@ -193,7 +192,7 @@ impl SendHalf {
                     outcome.land_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
-                // Its bytes went when it was acknowledged.
+                // Its bytes were freed when it was acknowledged.
                 ChunkState::Freed => continue,
                 _ => acknowledge(now, offset, &entry, false, waiting, outcome, newest),
             }
@@ -208,9 +207,8 @@ impl SendHalf {
         }
     }
 
-    /// Takes off a run of chunks in flight on one path, at most `most`: nearly
-    /// all that is acknowledged comes so. Returns how many; 0 when the lowest
-    /// chunk is not in flight.
+    /// Removes a run of at most `most` chunks in flight on one path, which is the usual case. Returns the length of
+    /// the run; 0 if the lowest chunk is not in flight.
     #[inline]
     fn take_run(
         &mut self,
@@ -278,8 +276,8 @@ impl SendHalf {
         let mut after = std::mem::take(&mut outcome.spare_runs);
         after.clear();
         for gap in gaps {
-            // Offset `start` beyond the cumulative TSN, which is `base - 1`. Blocks that are
-            // out of order, overlap, or lie beyond what was sent are not believed.
+            // Block offsets are relative to the cumulative TSN, which is `base - 1`. Blocks that are out of order,
+            // overlap, or lie beyond the last sent chunk are ignored.
             let (from, to) = (base + u64::from(gap.start).saturating_sub(1), base + u64::from(gap.end));
             let lowest = after.last().map_or(base, |run: &std::ops::Range<u64>| run.end);
             if gap.start == 0 || from < lowest || from >= to || to > end {
@@ -294,8 +292,8 @@ impl SendHalf {
         if end - base > most {
             sack_work_limit::trim(&before, &mut after, base, most);
         }
-        // Two sorted lists of runs: what is only in the new one is newly acknowledged, what
-        // is only in the old one was taken back.
+        // Merges two sorted lists of runs: chunks only in the new one are newly acknowledged, chunks only in the old
+        // one were reneged.
         let (mut old, mut new) = (0, 0);
         let mut at = base;
         while old < before.len() || new < after.len() {
@@ -356,8 +354,8 @@ impl SendHalf {
         }
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped what it had acknowledged:
-    /// outstanding again, with one miss.
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that it had acknowledged. The chunks are outstanding again,
+    /// with one miss.
     fn renege(&mut self, range: std::ops::Range<u64>, outcome: &mut SackOutcome) {
         for offset in range {
             let Some(entry) = self.outstanding.at(offset) else {
@@ -376,10 +374,10 @@ impl SendHalf {
         }
     }
 
-    /// A duplicate of something that was retransmitted: one of both was needless.
+    /// Counts duplicates of retransmitted chunks: for each of them one transmission was unnecessary.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
-        // As many as honest peers report; each is looked for among those retransmitted.
+        // Honest peers report no more than this; each TSN is searched for in the list of retransmissions.
         for tsn in sack.duplicates().take(64) {
             spurious += u64::from(self.outstanding.take_repeated(tsn.0));
         }
@@ -387,7 +385,7 @@ impl SendHalf {
     }
 }
 
-/// Takes off what lies below `base`.
+/// Removes the parts of the runs below `base`.
 fn clip(runs: &mut Vec<std::ops::Range<u64>>, base: u64) {
     if runs.first().is_some_and(|run| run.start < base) {
         let gone = runs.partition_point(|run| run.end <= base);
@@ -398,7 +396,7 @@ fn clip(runs: &mut Vec<std::ops::Range<u64>>, base: u64) {
     }
 }
 
-/// One chunk is acknowledged for the first time.
+/// Records that one chunk is acknowledged for the first time.
 #[inline]
 fn acknowledge(
     now: Instant,
@@ -423,7 +421,7 @@ fn acknowledge(
         ack.landed += size;
         ack.earliest |= offset <= expected.earliest;
     }
-    // RFC 9260 §6.3.1 C4, C5: one measurement each round trip, never of what was retransmitted.
+    // RFC 9260 §6.3.1 C4, C5: one measurement per round trip, never of a retransmitted chunk.
     if let Some((timed, at)) = expected.timed
         && timed == offset
     {

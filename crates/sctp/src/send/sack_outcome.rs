@@ -1,6 +1,6 @@
-//! What a SACK means: to each path, and to the association.
+//! The effects of a SACK on each path and on the association.
 //!
-//! The sending half fills it in, the association applies it to paths, timers and counters.
+//! The sending half fills it in; the association applies it to paths, timers and counters.
 //!
 //! Home of no rule: `sack` and `loss` have them.
 
@@ -10,57 +10,57 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::Delivered;
 use std::ops::Range;
 
-/// What a SACK means to one path.
+/// The effects of a SACK on one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PathAck {
     /// Bytes newly acknowledged, chunk headers included.
     pub(crate) acked: u64,
-    /// Bytes that left the flight by acknowledgement.
+    /// Bytes that left the flight because they were acknowledged.
     pub(crate) landed: u64,
     /// Bytes that left the flight because they are marked for retransmission.
     pub(crate) lost: u64,
-    /// Bytes that a former SACK had acknowledged and this one does not.
+    /// Bytes that an earlier SACK had acknowledged and this one does not (reneging).
     pub(crate) reneged: u64,
-    /// The earliest chunk in flight there was acknowledged.
+    /// The earliest chunk in flight on the path was acknowledged.
     pub(crate) earliest: bool,
-    /// The chunk by which the round trip is measured was acknowledged: the next may be.
+    /// The chunk used to measure the round trip was acknowledged; another one can be measured.
     pub(crate) timed: bool,
-    /// A round trip was measured.
+    /// The round-trip sample, if one was taken.
     pub(crate) sample: Option<Duration>,
 }
 
-/// What the sender of the SACK must be told it cannot mean.
+/// Why a SACK is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SackError {
-    /// It is older than what has been processed.
+    /// It is older than one that was already processed.
     Old,
-    /// It acknowledges what was never sent.
+    /// It acknowledges a TSN that was never sent.
     NeverSent,
 }
 
-/// What a SACK means to the association.
+/// The effects of a SACK on the association.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SackOutcome {
     /// By path index.
     pub(crate) paths: Vec<PathAck>,
-    /// What arrived, by path index; empty where nobody wants to know.
+    /// The newly arrived chunks by path index; empty if they are not recorded.
     pub(crate) fresh: Vec<Delivered>,
-    /// The cumulative acknowledgement moved.
+    /// The cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// It moved over something that was given up.
+    /// It advanced over abandoned chunks.
     pub(crate) skipped: bool,
     /// Chunks were marked for fast retransmit.
     pub(crate) marked: bool,
-    /// Duplicates it reports of chunks that were retransmitted.
+    /// The number of duplicates that it reports of retransmitted chunks.
     pub(crate) spurious: u64,
-    /// What was given up on its way and is acknowledged for good now: it has arrived, or was skipped.
+    /// Chunks that were abandoned in flight and are now cumulatively acknowledged: they have arrived or were skipped.
     pub(crate) skips: Vec<Skip>,
     /// Memory for the next list of runs.
     pub(super) spare_runs: Vec<Range<u64>>,
 }
 
 impl SackOutcome {
-    /// For so many paths; whether somebody wants to know what arrived.
+    /// Sizes the outcome for this number of paths. `fresh`: arrived chunks are recorded.
     #[inline]
     pub(crate) fn fit(&mut self, paths: usize, fresh: bool) {
         if self.paths.len() != paths {
@@ -72,7 +72,7 @@ impl SackOutcome {
         }
     }
 
-    /// RFC 3758 §3.5 A2: what was given up earns nothing if it arrives; but it is no longer on its way.
+    /// RFC 3758 §3.5 A2: an abandoned chunk that arrives does not grow the window, but it leaves the flight.
     #[cold]
     pub(super) fn land(&mut self, entry: &Entry) {
         if !entry.fast
@@ -82,7 +82,7 @@ impl SackOutcome {
         }
     }
 
-    /// The same of what is acknowledged for good: whether it was lost the association finds out.
+    /// As [`land`](Self::land), for a cumulatively acknowledged chunk. The association decides whether it was lost.
     #[cold]
     pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
         self.land(entry);
@@ -93,7 +93,7 @@ impl SackOutcome {
     }
 }
 
-/// A chunk that was given up on its way and of which nothing was heard before it was acknowledged for good.
+/// A chunk that was abandoned in flight and not reported before it was cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skip {
     pub(crate) offset: u64,
@@ -104,14 +104,14 @@ pub(crate) struct Skip {
     pub(crate) missed: bool,
 }
 
-/// What one path is waiting for, in order to recognise it.
+/// The chunks that a path waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) earliest: u64,
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// The highest newly acknowledged TSN, and when the newest was sent.
+/// One past the highest newly acknowledged chunk, and when the latest of these chunks was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,
@@ -119,7 +119,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Something was acknowledged that ends there and was sent at that time at the latest.
+    /// Records an acknowledged chunk that ends at `end` and was sent at `sent_at` or earlier.
     #[inline]
     pub(super) fn record(&mut self, end: u64, sent_at: Instant) {
         self.end = self.end.max(end);

@@ -1,43 +1,43 @@
-//! What the SACKs of one packet may cost.
+//! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding, and a SACK that says
-//! of all of them something else than the last one did would touch every one.
-//! What the SACKs of a packet say of more than [`CHUNKS`] waits for the next SACK, which says it
-//! again (RFC 9260 §6.2.1: gap blocks are advisory and always repeated). What
-//! is acknowledged for good is never put off: each chunk goes once.
+//! Tens of thousands of small chunks may be outstanding. A SACK whose gap blocks differ for all of them would change
+//! every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK, which repeats them (RFC 9260 §6.2.1:
+//! gap blocks are advisory and always repeated). Cumulative acknowledgements are never deferred, because each chunk
+//! is removed only once.
 
 use std::ops::Range;
 
-/// Chunks whose state the SACKs of a packet change by their gap blocks, and chunks that they
-/// count a miss of. Far more than come between two SACKs of an honest peer.
+/// The most chunks that the SACKs of a packet can change by gap blocks, and the most that they count a miss of. An
+/// honest peer changes far fewer between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// Gap blocks, of a SACK and of the one before it, that the SACKs of a packet compare, but for the first SACK.
+/// The most gap blocks that the SACKs of a packet compare, old and new ones together. The first SACK is always
+/// compared.
 const BLOCKS: usize = 8_192;
 
-/// What the SACKs of a packet have cost so far.
+/// The work that the SACKs of a packet have caused so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackWorkLimit {
     /// Chunks whose state gap blocks have changed.
     changed: u64,
-    /// Chunks that were looked at to count a miss.
+    /// Chunks examined to count a miss.
     pub(super) counted: u64,
     /// Gap blocks that were compared.
     blocks: usize,
 }
 
 impl SackWorkLimit {
-    /// Chunks whose state may still be changed.
+    /// Returns the number of chunks whose state may still be changed.
     pub(super) fn changes_left(&self) -> u64 {
         CHUNKS - self.changed.min(CHUNKS)
     }
 
-    /// The state of so many more has been changed.
+    /// Counts `chunks` more changes of state.
     pub(super) fn change(&mut self, chunks: u64) {
         self.changed += chunks;
     }
 
-    /// Whether so many more blocks may be compared; if so, they are counted.
+    /// Returns whether `blocks` more blocks may be compared; if so, counts them.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -47,12 +47,11 @@ impl SackWorkLimit {
     }
 }
 
-/// Most runs kept: a SACK in a packet of 1,500 bytes tells of some 360.
+/// The most runs kept: a SACK in a packet of 1,500 bytes reports some 360.
 const RUNS: usize = 1_024;
 
-/// `before` and `after` are what the last SACK and this one acknowledge beyond
-/// `base`. Cuts `after` so that at most `most` differ: from there on it is
-/// as before.
+/// Limits the changes of a SACK. `before` and `after` are the runs that the last SACK and this one acknowledge beyond
+/// `base`. Cuts `after` so that at most `most` chunks differ from `before`; above the cut it is like `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {
@@ -61,7 +60,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let kept = before.partition_point(|run| run.end <= cut);
     let told = after.partition_point(|run| run.start < cut);
     if told + before.len() - kept + 1 > RUNS {
-        // Cut short again and again at ever other places: this one says nothing.
+        // Repeated cuts at different offsets have made too many runs: this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -79,7 +78,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Where the two have come to differ in `most`; none when they never do.
+/// Returns the offset up to which the two differ in `most` chunks; `None` if they never do.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);
@@ -127,7 +126,7 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// The lowest that differ are as they are told, the others as before.
+    /// The lowest chunks that differ are as in the new SACK, the others as before.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

@@ -1,4 +1,4 @@
-//! Messages that were neither delivered nor given up when their association ended.
+//! Messages that were neither delivered nor abandoned when their association ended.
 //!
 //! Home of RFC 9260 §11.2.2 (Send Failure) as far as messages are concerned.
 
@@ -7,8 +7,8 @@ use super::outstanding::ChunkState;
 use super::queue::Undelivered;
 
 impl SendHalf {
-    /// All messages that are not acknowledged in full and were not given up: those that were sent in the order of
-    /// their TSNs, then the others, stream by stream in their order; with their bytes where those are wanted.
+    /// Returns all messages that are neither fully acknowledged nor abandoned, with their contents if `payloads`.
+    /// Sent messages come first, in the order of their TSNs; then the others, stream by stream in their order.
     #[cold]
     pub(crate) fn undelivered(&mut self, payloads: bool) -> Vec<Undelivered> {
         if self.queue.buffered_bytes() == 0 {
@@ -18,7 +18,7 @@ impl SendHalf {
         let mut messages = self.queue.undelivered();
         let mut firsts = std::collections::BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {
-            // What is freed may be of a message that has used the same number before.
+            // A freed entry may belong to an earlier message with the same index.
             if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
             {
                 firsts.entry(entry.message).or_insert(offset);

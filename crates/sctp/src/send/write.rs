@@ -1,7 +1,7 @@
 //! Writing DATA and I-DATA chunks.
 //!
-//! `association::outbound` asks for the next chunk of a packet: here it is written and becomes outstanding. Whether it
-//! may go has been decided; what it does to its path and timers follows from what was [`Written`].
+//! `association::outbound` requests the next chunk of a packet after it has decided that one may be sent. This module
+//! writes it and makes it outstanding. The caller updates path and timers from the returned [`Written`].
 //!
 //! Home of RFC 9260 §6.2.1 B, of §6.9 (fragments and their flags), and of §6.1 (the I bit).
 
@@ -16,17 +16,17 @@ use anabranch_wire::sctp::{Data, IData, Ssn, Tsn};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) offset: u64,
-    /// User bytes, and with header and padding.
+    /// User bytes, and the size with header and padding.
     pub(crate) length: u16,
     pub(crate) size: u64,
     pub(crate) stream: u16,
-    /// Where among the bytes of its stream its own begin.
+    /// Position of the chunk's first byte among the bytes of its stream.
     pub(crate) from: u64,
     pub(crate) cause: SendCause,
 }
 
 impl SendHalf {
-    /// Appends the next new chunk; it goes to `path`. `closing`: nothing will be given any more.
+    /// Writes the next new chunk for `path`. `closing`: the application will send no more data.
     #[inline(always)]
     pub(crate) fn write_new(
         &mut self,
@@ -43,8 +43,8 @@ impl SendHalf {
         }
         let message = self.queue.message(cut.message);
         let last = cut.offset + cut.length == message.length;
-        // RFC 9260 §6.1: the SACK is wanted at once where the application says so, and at the
-        // end of what a shutdown waits for.
+        // RFC 9260 §6.1: asks for an immediate SACK if the application wants one, and with the last chunk before a
+        // shutdown.
         let closing = closing && self.queue.unsent_bytes() == u64::from(cut.length);
         let data = Data {
             immediate: last && (message.immediate || closing),
@@ -71,7 +71,7 @@ impl SendHalf {
             }
             probing => {
                 if probing.is_some() {
-                    // The window lets data go again.
+                    // The window is open again.
                     self.end_probing();
                 }
                 SendCause::New
@@ -99,7 +99,7 @@ impl SendHalf {
         Written { offset, length, size: entry.size(), stream, from, cause }
     }
 
-    /// Appends a chunk that is marked for retransmission; it goes to `path`.
+    /// Writes a chunk that is marked for retransmission, for `path`.
     #[cold]
     pub(crate) fn write_again(
         &mut self,
@@ -141,7 +141,7 @@ impl SendHalf {
         Some(Written { offset, length: entry.length, size: entry.size(), stream, from, cause })
     }
 
-    /// The lowest chunk that is marked for retransmission, with its offset.
+    /// Returns the lowest chunk that is marked for retransmission, with its offset.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<(u64, Entry)> {
         let offset = self.outstanding.next_lost()?;

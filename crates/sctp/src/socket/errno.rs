@@ -1,6 +1,6 @@
-//! Why a socket call failed, in the words of POSIX.
+//! The errors of socket calls, with their POSIX names.
 //!
-//! Home of the error values that RFC 6458 names call by call.
+//! Home of the error values that RFC 6458 lists for each call.
 
 /// An error of a socket call.
 ///
@@ -11,49 +11,49 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Errno {
-    /// `EAGAIN`: not now; the socket wakes when it is worth trying again.
+    /// `EAGAIN`: the call would block; the socket is reported by `poll_event` when it is worth trying again.
     #[error("would block")]
     Again,
-    /// `EINPROGRESS`: begun; the outcome shows in `SO_ERROR` and in notifications.
+    /// `EINPROGRESS`: the operation has started; `SO_ERROR` and notifications report its result.
     #[error("now in progress")]
     InProgress,
-    /// `EALREADY`: was begun before and is not done yet.
+    /// `EALREADY`: the operation has started before and is not finished.
     #[error("already in progress")]
     Already,
-    /// `EISCONN`: has an association already.
+    /// `EISCONN`: the socket already has an association.
     #[error("already connected")]
     IsConnected,
-    /// `ENOTCONN`: has no association.
+    /// `ENOTCONN`: the socket has no association.
     #[error("not connected")]
     NotConnected,
     /// `EBADF`: no such socket.
     #[error("no such socket")]
     BadSocket,
-    /// `EINVAL`: the arguments make no sense here.
+    /// `EINVAL`: invalid arguments.
     #[error("invalid argument")]
     Invalid,
-    /// `EOPNOTSUPP`: this kind of socket, or this engine, does not do that.
+    /// `EOPNOTSUPP`: this socket style, or the engine, does not support the operation.
     #[error("not supported")]
     NotSupported,
-    /// `EADDRINUSE`: somebody has that port.
+    /// `EADDRINUSE`: the port is in use.
     #[error("address in use")]
     AddressInUse,
-    /// `EADDRNOTAVAIL`: no such local address, or no port is left.
+    /// `EADDRNOTAVAIL`: no such local address, or no port is free.
     #[error("address not available")]
     AddressNotAvailable,
-    /// `EHOSTUNREACH`: no local address reaches the peer.
+    /// `EHOSTUNREACH`: no local address can reach the peer.
     #[error("no route to the peer")]
     Unreachable,
     /// `ENOENT`: no such association.
     #[error("no such association")]
     NoAssociation,
-    /// `EMSGSIZE`: the message can never fit into the send buffer.
+    /// `EMSGSIZE`: the message is larger than the send buffer.
     #[error("message too long")]
     MessageSize,
-    /// `EPIPE`: this side has shut down.
+    /// `EPIPE`: this side has shut down the association.
     #[error("shut down by this side")]
     Pipe,
-    /// `ECONNREFUSED`: the peer would not have the association.
+    /// `ECONNREFUSED`: the peer has refused the association.
     #[error("refused by the peer")]
     Refused,
     /// `ECONNRESET`: the peer has ended the association.
@@ -65,12 +65,12 @@ pub enum Errno {
     /// `ETIMEDOUT`: the peer did not answer.
     #[error("timed out")]
     TimedOut,
-    /// `EPROTO`: the peer broke a rule.
+    /// `EPROTO`: the peer has violated the protocol.
     #[error("protocol error")]
     Protocol,
 }
 
-/// Each error with its POSIX name; the last entries are other names of errors above.
+/// The POSIX name of each error. The last entries are further names of errors above.
 const NAMES: &[(Errno, &str)] = &[
     (Errno::Again, "EAGAIN"),
     (Errno::InProgress, "EINPROGRESS"),
@@ -92,18 +92,18 @@ const NAMES: &[(Errno, &str)] = &[
     (Errno::TimedOut, "ETIMEDOUT"),
     (Errno::Protocol, "EPROTO"),
     (Errno::Again, "EWOULDBLOCK"),
-    // POSIX has a name of its own for options.
+    // POSIX has a separate name for options.
     (Errno::NotSupported, "ENOPROTOOPT"),
 ];
 
 impl Errno {
-    /// The POSIX name, such as `EAGAIN`.
+    /// Returns the POSIX name, such as `EAGAIN`.
     #[must_use]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(errno, _)| *errno == self).map_or("EIO", |(_, name)| name)
     }
 
-    /// The error with this POSIX name, if there is one.
+    /// Returns the error with this POSIX name, if there is one.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, known)| *known == name).map(|(errno, _)| *errno)

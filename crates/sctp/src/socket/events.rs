@@ -1,4 +1,4 @@
-//! The engine's events reach the sockets they belong to.
+//! Passes the engine's events to the sockets that they concern.
 //!
 //! Home of RFC 6458 §6.1 (when each notification is given) and §8.1.8 (autoclose).
 
@@ -12,7 +12,7 @@ use crate::id::AssociationId;
 use anabranch_base::{Engine, Instant};
 
 impl Sockets {
-    /// Hands out whatever the endpoint has to tell.
+    /// Processes all pending events of the endpoint.
     pub(super) fn take_events(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
             self.take(now, event);
@@ -91,7 +91,7 @@ impl Sockets {
                 let change = AddressChange::MadePrimary;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
-            // RFC 6458 has no notification of what becomes of one's own addresses, nor of interruptions.
+            // RFC 6458 has no notification for changes of local addresses or for interruptions.
             Event::LocalAddress { .. } | Event::PathRestored { .. } | Event::Interrupted { .. } => {}
             Event::StreamsReset { direction, ref streams, .. } => {
                 socket.notify(Notification::StreamReset {
@@ -123,7 +123,7 @@ impl Sockets {
                     failed: false,
                 });
             }
-            // RFC 6458 tells only of what has been done.
+            // RFC 6458 has notifications only for completed requests.
             Event::ResetRequested { .. } => {}
             Event::StreamsAdded { outgoing, incoming, .. } => {
                 member.outbound_streams = member.outbound_streams.saturating_add(outgoing);
@@ -161,13 +161,13 @@ impl Sockets {
                 member.peer_shutdown = true;
                 socket.notify(Notification::Shutdown { association: id });
             }
-            // No notification here has room for it.
+            // No notification has a field for the reason.
             Event::AbortReason { .. } => {}
             Event::Closed { reason, .. } => socket.ended(id, reason),
         }
         let gone = matches!(event, Event::Closed { .. }) && socket.style == Style::OneToMany;
         if gone {
-            // What is left to read is still found by the inbox.
+            // The inbox still finds messages that were not read.
             socket.associations.remove(&id);
         }
         self.wake(socket_id);
@@ -204,7 +204,7 @@ impl Sockets {
         self.wake(socket_id);
     }
 
-    /// Nobody reads any more: what comes is thrown away, so that the shutdown can end.
+    /// The socket was closed: discards received data, so that the shutdown can finish.
     fn take_orphan(&mut self, now: Instant, id: AssociationId, event: &Event) {
         match event {
             Event::Readable { stream, .. } => {
@@ -228,7 +228,7 @@ impl Sockets {
         }
     }
 
-    /// RFC 6458 §6.1.9: tells those who want to know that everything is acknowledged.
+    /// RFC 6458 §6.1.9: notifies subscribed sockets when all their data is acknowledged.
     fn emit_dry(&mut self) {
         let mut dry = Vec::new();
         for (&id, socket) in &mut self.sockets {
@@ -252,14 +252,14 @@ impl Sockets {
         }
     }
 
-    /// RFC 6458 §8.1.8: shuts down what has not been used for too long.
+    /// RFC 6458 §8.1.8: shuts down associations that were idle for too long.
     pub(super) fn autoclose(&mut self, now: Instant) {
         let mut idle = Vec::new();
         for socket in self.sockets.values_mut() {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // Not again before the shutdown had as much time.
+                    // Gives the shutdown the same time before the next attempt.
                     member.used_at = now;
                     idle.push(id);
                 }
@@ -271,7 +271,7 @@ impl Sockets {
     }
 }
 
-/// RFC 6458 §6.1.8: this side would authenticate, and the peer does not.
+/// RFC 6458 §6.1.8: this side supports AUTH, and the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
     let asked = endpoint.config_of(id).is_some_and(|config| config.auth);
     asked && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
@@ -282,7 +282,7 @@ fn no_auth(association: AssociationId) -> Notification {
 }
 
 impl Socket {
-    /// Puts a notification into the inbox, if it is wanted.
+    /// Queues a notification if the application has subscribed to its kind.
     pub(super) fn notify(&mut self, notification: Notification) {
         if !self.settings.events.has(notification.kind()) {
             return;
@@ -291,7 +291,7 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: the last one says that there are no more until they are subscribed anew.
+        // RFC 6458 §6.1.10: the last notification reports that no more follow until the application subscribes again.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }
@@ -308,7 +308,7 @@ impl Socket {
         });
     }
 
-    /// An association has ended.
+    /// Records the end of an association.
     fn ended(&mut self, id: AssociationId, reason: CloseReason) {
         let Some(member) = self.associations.get_mut(&id) else {
             return;

@@ -1,4 +1,4 @@
-//! Options of SCTP's extensions.
+//! Socket options of SCTP extensions.
 //!
 //! Home of the socket options of RFC 6458 §8.1.17, §8.1.18 and §8.3 (AUTH),
 //! RFC 5061 §4.2.6 (adaptation), RFC 6525 §6.3 (re-configuration), RFC 6951 §6
@@ -14,7 +14,7 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 use std::net::IpAddr;
 
-/// An extension that is spoken or not: what INIT and INIT ACK say (`SCTP_*_SUPPORTED`).
+/// An extension that INIT and INIT ACK negotiate (`SCTP_*_SUPPORTED`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extension {
     /// `SCTP_ECN_SUPPORTED` (RFC 4960 Appendix A).
@@ -29,24 +29,24 @@ pub enum Extension {
     Asconf,
     /// `SCTP_RECONFIG_SUPPORTED` (RFC 6525).
     Reconfig,
-    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1). Such packets are taken where the endpoint's own
-    /// configuration has it on as well: a packet is looked at before its port is.
+    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1). Packets without a checksum are accepted only if the endpoint's
+    /// configuration allows them as well, because the checksum is checked before the port is known.
     ZeroChecksum,
 }
 
-/// When a destination is doubted, given up, and no longer returned to (RFC 7829 §7.2,
-/// `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps these per association.
+/// When a destination counts as potentially failed, as failed, and as primary no longer (RFC 7829 §7.2,
+/// `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps one set per association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrThresholds {
-    /// Path.Max.Retrans; `None` leaves it as it is.
+    /// Path.Max.Retrans; `None` leaves it unchanged.
     pub max_retrans: Option<u32>,
-    /// PotentiallyFailed.Max.Retrans; `None` for no such state.
+    /// PotentiallyFailed.Max.Retrans; `None` turns the potentially failed state off.
     pub potentially_failed: Option<u32>,
     /// Primary.Switchover.Max.Retrans; `None` returns to the old primary as soon as it answers.
     pub switchover: Option<u32>,
 }
 
-/// What is asked of a peer's or the own streams (RFC 6525 §6.3).
+/// A re-configuration request for incoming or outgoing streams (RFC 6525 §6.3).
 ///
 /// ```
 /// use anabranch_base::{Instant, Rng};
@@ -66,34 +66,34 @@ pub struct PeerAddrThresholds {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StreamRequest {
-    /// `SCTP_RESET_STREAMS`: these begin anew; none means all.
+    /// `SCTP_RESET_STREAMS`: resets these streams; empty for all.
     Reset(Direction, Vec<u16>),
-    /// `SCTP_RESET_ASSOC`: all TSNs and SSNs begin anew.
+    /// `SCTP_RESET_ASSOC`: resets all TSNs and SSNs.
     ResetAssociation,
-    /// `SCTP_ADD_STREAMS`: so many more.
+    /// `SCTP_ADD_STREAMS`: adds streams.
     Add {
-        /// To send on.
+        /// Number of additional streams that this side may send on.
         outbound: u16,
-        /// For the peer to send on.
+        /// Number of additional streams that the peer may send on.
         inbound: u16,
     },
 }
 
-/// A shared key is given, chosen or taken away (RFC 6458 §8.1.17, §8.1.18, §8.3.3 to §8.3.5).
+/// A change of the shared keys (RFC 6458 §8.1.17, §8.1.18, §8.3.3 to §8.3.5).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyRequest {
-    /// `SCTP_AUTH_KEY`: this number stands for this secret.
+    /// `SCTP_AUTH_KEY`: sets the secret of this key identifier.
     Set(u16, Vec<u8>),
-    /// `SCTP_AUTH_ACTIVE_KEY`: sign with it.
+    /// `SCTP_AUTH_ACTIVE_KEY`: signs with this key.
     Activate(u16),
-    /// `SCTP_AUTH_DEACTIVATE_KEY`: it is not signed with any more.
+    /// `SCTP_AUTH_DEACTIVATE_KEY`: stops signing with this key.
     Deactivate(u16),
-    /// `SCTP_AUTH_DELETE_KEY`: forget it.
+    /// `SCTP_AUTH_DELETE_KEY`: deletes this key.
     Delete(u16),
 }
 
 impl Extension {
-    /// Whether a configuration allows it.
+    /// Returns whether a configuration allows the extension.
     pub(super) fn is_on(self, config: &Config) -> bool {
         match self {
             Self::Ecn => config.ecn,
@@ -120,13 +120,13 @@ impl Extension {
     }
 }
 
-/// Carries the value of an extension's option over to the knobs behind it.
+/// Applies the value of an extension's option to the knobs that it stands for.
 pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::Supported(extension, on) => extension.switch(config, on),
         SocketOption::PeerAddrThresholds(thresholds) => {
             let most = thresholds.max_retrans.unwrap_or(config.path_max_retrans);
-            // RFC 7829 §7.2: whoever is given up on was doubted before.
+            // RFC 7829 §7.2: a path must become potentially failed before it fails.
             if thresholds.potentially_failed.is_some_and(|pf| pf > most) {
                 return Err(Errno::Invalid);
             }
@@ -138,7 +138,7 @@ pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Er
         SocketOption::AuthChunk(kind) => {
             let before = config.auth_chunks;
             config.auth_chunks.insert(kind);
-            // RFC 6458 §8.3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be asked for.
+            // RFC 6458 §8.3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be listed.
             if before == config.auth_chunks && !before.has(kind) {
                 return Err(Errno::Invalid);
             }
@@ -151,8 +151,8 @@ pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Er
 }
 
 impl Sockets {
-    /// `SCTP_RESET_STREAMS`, `SCTP_RESET_ASSOC` and `SCTP_ADD_STREAMS` (RFC 6525 §6.3): asks
-    /// the peer; a notification says what came of it.
+    /// `SCTP_RESET_STREAMS`, `SCTP_RESET_ASSOC` and `SCTP_ADD_STREAMS` (RFC 6525 §6.3): sends the request to the
+    /// peer. A notification reports the result.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -172,9 +172,9 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::NotSupported`] when it was not negotiated, [`Errno::Invalid`] for streams that
-    /// do not exist or too many, [`Errno::Already`] while another request is under way,
-    /// [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    /// [`Errno::NotSupported`] if RE-CONFIG was not negotiated, [`Errno::Invalid`] for too many streams or streams
+    /// that do not exist. [`Errno::Already`] while another request is pending, [`Errno::NotConnected`],
+    /// [`Errno::NoAssociation`], [`Errno::BadSocket`].
     pub fn request_streams(
         &mut self,
         now: Instant,
@@ -202,8 +202,8 @@ impl Sockets {
         })
     }
 
-    /// `SCTP_AUTH_KEY` and its relatives. Keys for associations to come are the endpoint's, and
-    /// so those of all its sockets.
+    /// `SCTP_AUTH_KEY` and the other options for shared keys. Keys for future associations belong to the endpoint, so
+    /// all its sockets share them.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -223,8 +223,8 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Invalid`] for a key that is not there or must stay, [`Errno::NotSupported`] when
-    /// the association does not authenticate, [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    /// [`Errno::Invalid`] for a key that does not exist or cannot be removed, [`Errno::NotSupported`] if the
+    /// association does not use AUTH, [`Errno::NoAssociation`], [`Errno::BadSocket`].
     pub fn request_key(
         &mut self,
         now: Instant,
@@ -254,7 +254,7 @@ impl Sockets {
         })
     }
 
-    /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260 §4.3.3): a stream's priority or weight.
+    /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260 §4.3.3): sets a stream's priority or weight.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config, SchedulerKind};
@@ -286,8 +286,8 @@ impl Sockets {
         self.endpoint.set_stream_value(now, association, stream, value).map_err(|_| Errno::Invalid)
     }
 
-    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951 §6.1): where packets to an address of the peer go,
-    /// 0 for no encapsulation. For associations to come the port goes with the peer's address in
+    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951 §6.1): sets the UDP port for packets to an address of the peer; 0 for
+    /// no encapsulation. For future associations the port is part of the peer's address in
     /// [`connect`](Self::connect).
     ///
     /// ```
@@ -319,8 +319,8 @@ impl Sockets {
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 
-    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): whether
-    /// it uses a local address of the endpoint; the peer is told.
+    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds or removes a local
+    /// address of the endpoint. The peer is informed.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -337,7 +337,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::NotSupported`] when its addresses are fixed, [`Errno::NoAssociation`],
+    /// [`Errno::NotSupported`] if the addresses of the association are fixed, [`Errno::NoAssociation`],
     /// [`Errno::BadSocket`].
     pub fn use_address(
         &mut self,
@@ -353,8 +353,8 @@ impl Sockets {
         done.map_err(address_error)
     }
 
-    /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458 §8.3.1): asks the peer to send to this local
-    /// address first.
+    /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458 §8.3.1): asks the peer to use this local address as its primary
+    /// destination.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -371,7 +371,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// As [`use_address`](Self::use_address).
+    /// The same as [`use_address`](Self::use_address).
     pub fn set_peer_primary(
         &mut self,
         now: Instant,
@@ -385,8 +385,8 @@ impl Sockets {
         done.map_err(address_error)
     }
 
-    /// `SCTP_PR_ASSOC_STATUS` and `SCTP_PR_STREAM_STATUS` (RFC 7496 §4.3, §4.4): how many
-    /// messages were given up, on one stream or on all, by one policy or by any.
+    /// `SCTP_PR_ASSOC_STATUS` and `SCTP_PR_STREAM_STATUS` (RFC 7496 §4.3, §4.4): returns how many messages were
+    /// abandoned, on one stream or on all, by one policy or by any.
     ///
     /// ```
     /// # use anabranch_base::{time::Duration, Engine};

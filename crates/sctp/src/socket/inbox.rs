@@ -1,7 +1,8 @@
-//! What a socket has to read: messages and notifications, first in, first out.
+//! The queue of messages and notifications that a socket reads, first in, first out.
 //!
-//! The messages themselves stay with the endpoint; here stand the associations that may have some. A notification comes
-//! behind all messages of its association that had arrived when it was given. Associations take turns, message by message.
+//! The messages themselves stay in the endpoint; the inbox lists the associations that may have some. A notification
+//! is read after all messages of its association that had arrived before it. Associations take turns after each
+//! message.
 //!
 //! Home of RFC 6458 §3.1.4 and §6 (what is read when).
 
@@ -11,31 +12,31 @@ use crate::id::AssociationId;
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most notifications that wait in a socket; the last one says that there are no more.
+/// The most notifications that can wait in a socket. The last one reports that no more follow.
 pub(super) const MAX_WAITING: usize = 1024;
 
-/// The same of messages that were not delivered: as many as an endpoint tells of at a time.
+/// The most `SendFailed` notifications that can wait: as many as an endpoint queues at a time.
 const MAX_FAILED: usize = 1 << 16;
 
 fn is_failed(notification: &Notification) -> bool {
     matches!(notification, Notification::SendFailed { .. })
 }
 
-/// What there is to read.
+/// The unread messages and notifications of a socket.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// Each behind so many messages of its association.
+    /// Each with the number of messages of its association that are read before it.
     notifications: VecDeque<(Notification, u64)>,
-    /// Associations that may have messages, by whose turn it is.
+    /// Associations that may have messages, in the order of their turns.
     associations: VecDeque<AssociationId>,
     listed: BTreeSet<AssociationId>,
-    /// Notifications of messages that were not delivered, among those that wait.
+    /// The number of waiting `SendFailed` notifications.
     failed: usize,
-    /// Notifications that there was no room for.
+    /// The number of notifications that were dropped because the queue was full.
     pub(super) overflowed: u64,
 }
 
-/// What is to be read next.
+/// The result of the next read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NextRead {
     Notification,
@@ -43,7 +44,8 @@ pub(super) enum NextRead {
 }
 
 impl Inbox {
-    /// Puts a notification behind `arrived` messages of its association; false where there is no room, but for a last one.
+    /// Queues a notification after `arrived` messages of its association. Returns false if the queue is full, except
+    /// for one last notification.
     pub(super) fn notify(&mut self, notification: Notification, arrived: u64) -> bool {
         let failed = is_failed(&notification);
         let others = self.notifications.len() - self.failed;
@@ -57,24 +59,24 @@ impl Inbox {
         room
     }
 
-    /// The last one, for which there is always room.
+    /// Queues the last notification, for which room is reserved.
     pub(super) fn notify_last(&mut self, notification: Notification, arrived: u64) {
         self.notifications.push_back((notification, arrived));
     }
 
-    /// The same before everything else.
+    /// Queues a notification before all others.
     pub(super) fn notify_first(&mut self, notification: Notification) {
         self.notifications.push_front((notification, 0));
     }
 
-    /// An association may have messages.
+    /// Notes that an association may have messages.
     pub(super) fn add(&mut self, association: AssociationId) {
         if self.listed.insert(association) {
             self.associations.push_back(association);
         }
     }
 
-    /// What is to be read next.
+    /// Returns what the next read will return.
     pub(super) fn next(&self, endpoint: &Endpoint) -> Option<NextRead> {
         let of =
             |association: AssociationId| Some(NextRead::Data(association, endpoint.upcoming(association)?));
@@ -88,19 +90,19 @@ impl Inbox {
         self.associations.iter().find_map(|&association| of(association))
     }
 
-    /// The association that the next notification is about.
+    /// Returns the association of the next notification.
     pub(super) fn first_association(&self) -> Option<AssociationId> {
         self.notifications.front().map(|(notification, _)| notification.association())
     }
 
-    /// Takes the next notification out.
+    /// Removes and returns the next notification.
     pub(super) fn take_notification(&mut self) -> Option<Notification> {
         let (notification, _) = self.notifications.pop_front()?;
         self.failed -= usize::from(is_failed(&notification));
         Some(notification)
     }
 
-    /// Something of an association has been read: to the end of a message, so that it is another's turn, or not.
+    /// Data of an association was read. After the end of a message it is another association's turn.
     pub(super) fn read(&mut self, association: AssociationId, end_of_message: bool) {
         if let Some(place) = self.associations.iter().position(|&other| other == association) {
             self.associations.remove(place);
@@ -112,7 +114,7 @@ impl Inbox {
         self.listed.insert(association);
     }
 
-    /// Associations that have nothing any more are listed no longer.
+    /// Removes associations without messages from the front of the list.
     pub(super) fn tidy(&mut self, endpoint: &Endpoint) {
         while let Some(&first) = self.associations.front()
             && endpoint.upcoming(first).is_none()
@@ -122,7 +124,7 @@ impl Inbox {
         }
     }
 
-    /// Takes out what there is of an association.
+    /// Removes and returns the notifications and the turn of one association.
     pub(super) fn split(&mut self, association: AssociationId) -> Self {
         let (moved, kept) = self
             .notifications

@@ -1,4 +1,4 @@
-//! What goes with a message when it is sent, and what is told when one is read.
+//! The information passed to `send` with a message, and returned by `recv` with a message.
 //!
 //! Home of RFC 6458 §5.3.4 to §5.3.8 (SCTP_SNDINFO, SCTP_RCVINFO, SCTP_NXTINFO,
 //! SCTP_PRINFO, SCTP_AUTHINFO) as values.
@@ -17,35 +17,35 @@ use anabranch_base::time::Duration;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SndInfo {
-    /// The stream (`snd_sid`).
+    /// The stream number (`snd_sid`).
     pub stream: u16,
-    /// Payload protocol identifier, in host order (`snd_ppid`).
+    /// The payload protocol identifier in host byte order (`snd_ppid`).
     pub ppid: u32,
-    /// Comes back if the message fails (`snd_context`).
+    /// A value that is returned if the message fails (`snd_context`).
     pub context: u32,
     /// The association, on a one-to-many socket (`snd_assoc_id`).
     pub association: Option<AssociationId>,
-    /// `SCTP_UNORDERED`: deliver without regard to the order of the stream.
+    /// `SCTP_UNORDERED`: deliver the message without regard to the order of the stream.
     pub unordered: bool,
-    /// `SCTP_SACK_IMMEDIATELY`: ask the peer to acknowledge at once (RFC 7053).
+    /// `SCTP_SACK_IMMEDIATELY`: ask the peer for an immediate acknowledgement (RFC 7053).
     pub immediate: bool,
-    /// `SCTP_EOF`: shut the association down after this message.
+    /// `SCTP_EOF`: shut down the association after this message.
     pub eof: bool,
-    /// `SCTP_ABORT`: end the association at once; the data is the reason.
+    /// `SCTP_ABORT`: abort the association; the data is sent as the reason.
     pub abort: bool,
 }
 
-/// When a message may be given up (RFC 6458 §5.3.7, `struct sctp_prinfo`; RFC 7496 §4.1).
+/// When a message may be abandoned (RFC 6458 §5.3.7, `struct sctp_prinfo`; RFC 7496 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PrInfo {
     /// `SCTP_PR_SCTP_NONE`: never.
     #[default]
     Reliable,
-    /// `SCTP_PR_SCTP_TTL`: after so many milliseconds.
+    /// `SCTP_PR_SCTP_TTL`: after this number of milliseconds.
     Lifetime(u32),
-    /// `SCTP_PR_SCTP_RTX`: after so many retransmissions.
+    /// `SCTP_PR_SCTP_RTX`: after this number of retransmissions.
     Retransmissions(u32),
-    /// `SCTP_PR_SCTP_PRIO`: for messages of more importance (a lower number), when room is short.
+    /// `SCTP_PR_SCTP_PRIO`: when buffer space is short and a message of higher priority (a lower number) needs it.
     Priority(u32),
 }
 
@@ -60,21 +60,21 @@ impl From<PrInfo> for Reliability {
     }
 }
 
-/// Which key authenticates a message (RFC 6458 §5.3.8, `struct sctp_authinfo`).
+/// The key that authenticates a message (RFC 6458 §5.3.8, `struct sctp_authinfo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuthInfo {
-    /// The shared key's number (`auth_keynumber`).
+    /// The identifier of the shared key (`auth_keynumber`).
     pub key: u16,
 }
 
-/// All that can go with a message (RFC 6458 §9.7, `struct sctp_sendv_spa`).
+/// All information that can be passed with a message (RFC 6458 §9.7, `struct sctp_sendv_spa`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendInfo {
-    /// How.
+    /// The stream, flags and association.
     pub snd: SndInfo,
-    /// For how long.
+    /// When the message may be abandoned.
     pub pr: PrInfo,
-    /// Under which key; `None` for the active one.
+    /// The key that signs the message; `None` for the active key.
     pub auth: Option<AuthInfo>,
 }
 
@@ -84,64 +84,63 @@ impl From<SndInfo> for SendInfo {
     }
 }
 
-/// What is told of a message that was read (RFC 6458 §5.3.5, `struct sctp_rcvinfo`).
+/// Information about a message that was read (RFC 6458 §5.3.5, `struct sctp_rcvinfo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RcvInfo {
-    /// The stream (`rcv_sid`).
+    /// The stream number (`rcv_sid`).
     pub stream: u16,
-    /// The message's number in its stream, as the peer has sent it (`rcv_ssn`); unordered messages
-    /// have none that means anything. With I-DATA the lower half of the message identifier (RFC 8260
-    /// §4.1).
+    /// The stream sequence number that the peer has sent (`rcv_ssn`). It is meaningless for unordered messages. With
+    /// I-DATA it is the lower half of the message identifier (RFC 8260 §4.1).
     pub ssn: u16,
-    /// It was sent unordered (`SCTP_UNORDERED`).
+    /// Whether the message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
-    /// Payload protocol identifier, in host order (`rcv_ppid`).
+    /// The payload protocol identifier in host byte order (`rcv_ppid`).
     pub ppid: u32,
-    /// TSN of the message's first chunk, the same for each part that is read of it (`rcv_tsn`).
+    /// The TSN of the message's first chunk, the same for every part of the message that is read (`rcv_tsn`).
     pub tsn: u32,
-    /// The highest TSN up to which everything has arrived now (`rcv_cumtsn`).
+    /// The cumulative TSN: all chunks up to it have arrived (`rcv_cumtsn`).
     pub cumulative_tsn: u32,
-    /// What the application has set with `SocketOption::Context` (`rcv_context`).
+    /// The value that the application has set with `SocketOption::Context` (`rcv_context`).
     pub context: u32,
     /// The association (`rcv_assoc_id`).
     pub association: AssociationId,
 }
 
-/// What the next read will return (RFC 6458 §5.3.6, `struct sctp_nxtinfo`).
+/// Information about the next read (RFC 6458 §5.3.6, `struct sctp_nxtinfo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NxtInfo {
-    /// The stream (`nxt_sid`).
+    /// The stream number (`nxt_sid`).
     pub stream: u16,
-    /// It is a notification (`SCTP_NOTIFICATION`).
+    /// Whether the next read returns a notification (`SCTP_NOTIFICATION`).
     pub notification: bool,
-    /// It was sent unordered (`SCTP_UNORDERED`).
+    /// Whether the message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
-    /// All of it is there (`SCTP_COMPLETE`).
+    /// Whether all of the message has arrived (`SCTP_COMPLETE`).
     pub complete: bool,
-    /// Payload protocol identifier, in host order (`nxt_ppid`).
+    /// The payload protocol identifier in host byte order (`nxt_ppid`).
     pub ppid: u32,
-    /// Bytes that are ready (`nxt_length`): of this message alone; of a notification 0.
+    /// The number of bytes of this message that can be read (`nxt_length`); 0 for a notification.
     pub length: usize,
     /// The association (`nxt_assoc_id`).
     pub association: AssociationId,
 }
 
-/// What a read has returned (RFC 6458 §9.8, `sctp_recvv`).
+/// The result of a read (RFC 6458 §9.8, `sctp_recvv`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Incoming {
     /// A message, or a part of one.
     Data {
-        /// Bytes put into the buffer.
+        /// The number of bytes written to the buffer.
         bytes: usize,
         /// `MSG_EOR`: the message ends here.
         end_of_record: bool,
-        /// Whose and which.
+        /// Information about the message.
         info: RcvInfo,
-        /// What comes next, when `SocketOption::RecvNxtInfo` asks for it and something is there.
+        /// Information about the next read, if `SocketOption::RecvNxtInfo` is on and there is something to read.
         next: Option<NxtInfo>,
     },
-    /// `MSG_NOTIFICATION`: something has happened.
+    /// `MSG_NOTIFICATION`: a notification.
     Notification(Notification),
-    /// The association has ended in good order; nothing more will come (one-to-one only).
+    /// The association has shut down gracefully; no more data will arrive (one-to-one only).
     EndOfFile,
 }

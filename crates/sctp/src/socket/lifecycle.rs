@@ -1,4 +1,4 @@
-//! Sockets from `socket` to `close`.
+//! The life of a socket, from `socket` to `close`.
 //!
 //! Home of RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
 
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 impl Sockets {
-    /// `socket()`: a socket that is not bound.
+    /// `socket()`: creates an unbound socket.
     pub fn socket(&mut self, style: Style) -> SocketId {
         let config = self.endpoint.config().clone();
         self.new_socket(style, 0, config, Settings::default())
@@ -48,7 +48,7 @@ impl Sockets {
         id
     }
 
-    /// `bind()`: takes a local port, on all addresses of the endpoint. 0 takes a free one.
+    /// `bind()`: reserves a local port on all addresses of the endpoint. Port 0 picks a free one.
     ///
     /// ```
     /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
@@ -63,7 +63,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Invalid`] when it is bound already, [`Errno::AddressInUse`].
+    /// [`Errno::Invalid`] if the socket is already bound, [`Errno::AddressInUse`].
     pub fn bind(&mut self, id: SocketId, port: u16) -> Result<(), Errno> {
         if self.socket_at(id)?.port != 0 {
             return Err(Errno::Invalid);
@@ -82,8 +82,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// `listen()`: takes associations; at most `backlog` wait for `accept` on a one-to-one
-    /// socket. On a one-to-many socket 0 stops listening.
+    /// `listen()`: accepts associations. On a one-to-one socket at most `backlog` of them wait for `accept`. On a
+    /// one-to-many socket 0 stops listening.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -127,8 +127,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// `connect()` and `sctp_connectx()`: begins an association with a peer known by these
-    /// addresses (their ports: UDP encapsulation, or 0).
+    /// `connect()` and `sctp_connectx()`: starts an association with a peer at these addresses. Their ports are UDP
+    /// encapsulation ports, or 0.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -146,7 +146,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::InProgress`] when it has begun: that is the rule, for no call waits.
+    /// [`Errno::InProgress`] if the association was started: this is the usual result, because no call waits.
     /// [`Errno::Already`], [`Errno::IsConnected`], [`Errno::Unreachable`], [`Errno::Invalid`],
     /// [`Errno::NotSupported`] for a one-to-one socket that listens, [`Errno::AddressNotAvailable`].
     pub fn connect(
@@ -172,7 +172,7 @@ impl Sockets {
         Err(Errno::InProgress)
     }
 
-    /// Begins an association of this socket.
+    /// Starts an association of this socket.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -200,7 +200,7 @@ impl Sockets {
         Ok(association)
     }
 
-    /// `accept()`: a socket for the next association that waits.
+    /// `accept()`: returns a socket for the next waiting association.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -219,7 +219,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Again`] when none waits, [`Errno::Invalid`] when it does not listen,
+    /// [`Errno::Again`] if no association waits, [`Errno::Invalid`] if the socket does not listen,
     /// [`Errno::NotSupported`] for a one-to-many socket.
     pub fn accept(&mut self, id: SocketId) -> Result<SocketId, Errno> {
         let socket = self.socket_at(id)?;
@@ -233,7 +233,7 @@ impl Sockets {
         self.split(id, association)
     }
 
-    /// `sctp_peeloff()`: a one-to-one socket for an association of a one-to-many socket.
+    /// `sctp_peeloff()`: moves an association of a one-to-many socket to a one-to-one socket.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -261,7 +261,7 @@ impl Sockets {
         self.split(id, association)
     }
 
-    /// Moves an association, with what there is to read of it, to a socket of its own.
+    /// Moves an association, with its unread messages and notifications, to a new socket.
     fn split(&mut self, id: SocketId, association: AssociationId) -> Result<SocketId, Errno> {
         let socket = self.socket_at(id)?;
         let member = socket.associations.remove(&association).ok_or(Errno::NoAssociation)?;
@@ -276,7 +276,7 @@ impl Sockets {
         Ok(new)
     }
 
-    /// `shutdown()`: ends one direction of a one-to-one socket, or both.
+    /// `shutdown()`: closes one or both directions of a one-to-one socket.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -289,8 +289,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket
-    /// (`SndInfo::eof` does it there).
+    /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket (use `SndInfo::eof` there).
     pub fn shutdown(&mut self, now: Instant, id: SocketId, how: How) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
         if socket.style == Style::OneToMany {
@@ -311,8 +310,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// `close()`: its associations shut down gracefully, what has not been read is dropped.
-    /// With `SocketOption::Linger(Some(0))` they are aborted.
+    /// `close()`: shuts down the socket's associations gracefully and discards unread data. With
+    /// `SocketOption::Linger(Some(0))` it aborts them.
     ///
     /// ```
     /// # use anabranch_base::Instant;
@@ -336,7 +335,7 @@ impl Sockets {
         }
         for (&association, member) in &socket.associations {
             self.owners.remove(&association);
-            // RFC 6458 §4.1.2: what nobody has accepted is not wanted any more.
+            // RFC 6458 §4.1.2: associations that were not accepted are ended as well.
             let unwanted = socket.pending.contains(&association) || socket.settings.linger == Some(0);
             if member.closed || unwanted {
                 self.endpoint.release(now, association);
@@ -349,14 +348,14 @@ impl Sockets {
         Ok(())
     }
 
-    /// The associations of a socket (`SCTP_GET_ASSOC_ID_LIST`), ended ones that were not yet
-    /// noticed included.
+    /// Returns the associations of a socket (`SCTP_GET_ASSOC_ID_LIST`). Includes those that have ended, until the
+    /// application was notified.
     #[must_use]
     pub fn associations(&self, id: SocketId) -> Vec<AssociationId> {
         self.sockets.get(&id).map_or(Vec::new(), |socket| socket.associations.keys().copied().collect())
     }
 
-    /// The local port (`getsockname`), 0 before it is bound.
+    /// Returns the local port (`getsockname`), or 0 before the socket is bound.
     ///
     /// # Errors
     /// [`Errno::BadSocket`].

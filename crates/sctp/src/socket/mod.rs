@@ -1,9 +1,8 @@
-//! Sockets over an endpoint, as RFC 6458 describes them: what telecom users know.
+//! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
-//! [`Sockets`] owns an [`Endpoint`] and is driven as it is, through
-//! [`Engine`]: no call ever waits. What would block returns [`Errno::Again`] or
-//! [`Errno::InProgress`], and the socket is named by `poll_event` when it is
-//! worth trying again.
+//! [`Sockets`] owns an [`Endpoint`] and is driven like it, through [`Engine`]. No call ever waits. A call that would
+//! block returns [`Errno::Again`] or [`Errno::InProgress`]; `poll_event` returns the socket when it is worth trying
+//! again.
 //!
 //! | RFC 6458 | here |
 //! |---|---|
@@ -84,51 +83,51 @@ use anabranch_base::{Engine, Icmp, Instant, Packet, SendBatch};
 use inbox::Inbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Names a socket; never used again after it was closed.
+/// Identifies a socket. An identifier is not reused after the socket is closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SocketId(u32);
 
-/// The two styles of RFC 6458.
+/// The two socket styles of RFC 6458.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// One association a socket, as TCP has it (§4, `SOCK_STREAM`).
+    /// A socket has one association, as in TCP (§4, `SOCK_STREAM`).
     OneToOne,
-    /// Many associations a socket, as UDP has it (§3, `SOCK_SEQPACKET`).
+    /// A socket has many associations, as in UDP (§3, `SOCK_SEQPACKET`).
     OneToMany,
 }
 
-/// Which directions `shutdown` closes (RFC 6458 §4.1.7).
+/// The directions that `shutdown` closes (RFC 6458 §4.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
-    /// `SHUT_RD`: nothing more is read; SCTP says nothing of it to the peer.
+    /// `SHUT_RD`: no more data is read. SCTP does not tell the peer.
     Read,
-    /// `SHUT_WR`: nothing more is sent; the association shuts down.
+    /// `SHUT_WR`: no more data is sent; the association shuts down.
     Write,
-    /// `SHUT_RDWR`: both.
+    /// `SHUT_RDWR`: both directions.
     Both,
 }
 
-/// What a socket is ready for (`poll`).
+/// The operations that a socket is ready for (`poll`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
     /// `POLLIN`: a read, or an `accept`, would not block.
     pub readable: bool,
     /// `POLLOUT`: a write would not block.
     pub writable: bool,
-    /// `POLLERR`: `SO_ERROR` has something to say.
+    /// `POLLERR`: an error is pending in `SO_ERROR`.
     pub error: bool,
     /// `POLLHUP`: the association has ended.
     pub hung_up: bool,
 }
 
-/// Sockets over one endpoint. See the [module](self).
+/// All sockets of one endpoint. See the [module documentation](self).
 #[derive(Debug)]
 pub struct Sockets {
     endpoint: Endpoint,
     sockets: BTreeMap<SocketId, Socket>,
-    /// Whose association it is. Those of closed sockets are in `orphans`.
+    /// The socket that owns each association. Associations of closed sockets are in `orphans`.
     owners: BTreeMap<AssociationId, SocketId>,
-    /// Associations that outlive their socket until they have shut down.
+    /// Associations whose socket was closed and that have not yet shut down.
     orphans: BTreeSet<AssociationId>,
     listeners: BTreeMap<u16, SocketId>,
     next: u32,
@@ -141,22 +140,23 @@ struct Socket {
     style: Style,
     /// 0 until bound.
     port: u16,
-    /// For associations to come.
+    /// The configuration of future associations.
     config: Config,
     settings: settings::Settings,
     /// `listen` was called, with this backlog.
     backlog: Option<usize>,
-    /// Associations that `accept` has not taken yet.
+    /// Associations that wait for `accept`.
     pending: VecDeque<AssociationId>,
     associations: BTreeMap<AssociationId, Member>,
     /// `SO_ERROR`.
     error: Option<Errno>,
     inbox: Inbox,
-    /// Messages of the association that is told of now, for the notifications that follow them.
+    /// The number of messages that have arrived on the association of the current event. Notifications are read after
+    /// them.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
-    /// It has had an association (one-to-one).
+    /// A one-to-one socket has had an association.
     used: bool,
     woken: bool,
 }
@@ -169,14 +169,14 @@ struct Member {
     closed: bool,
     outbound_streams: u16,
     inbound_streams: u16,
-    /// Something was sent since it was last told that everything is acknowledged.
+    /// A message was sent since the last sender-dry notification.
     busy: bool,
-    /// When it was last used, for autoclose.
+    /// When the association was last used, for autoclose.
     used_at: Instant,
 }
 
 impl Sockets {
-    /// Sockets over `endpoint`, whose configuration is what new sockets begin with.
+    /// Creates the sockets of `endpoint`. New sockets start with its configuration.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         let mut endpoint = endpoint;
@@ -192,13 +192,13 @@ impl Sockets {
         }
     }
 
-    /// The endpoint below.
+    /// Returns the underlying endpoint.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// What the socket is ready for.
+    /// Returns the operations that the socket is ready for.
     ///
     /// ```
     /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
@@ -254,7 +254,7 @@ impl Sockets {
 }
 
 impl Socket {
-    /// The association of a one-to-one socket.
+    /// Returns the association of a one-to-one socket.
     fn single(&self) -> Option<(AssociationId, Member)> {
         if self.style == Style::OneToMany {
             return None;
@@ -264,7 +264,7 @@ impl Socket {
 }
 
 impl Engine for Sockets {
-    /// A socket for which something has changed: [`Sockets::poll`] says what.
+    /// A socket whose state has changed; [`Sockets::poll`] returns the state.
     type Event = SocketId;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {

@@ -1,4 +1,4 @@
-//! What a socket tells its application beside data.
+//! The notifications that a socket gives to its application.
 //!
 //! Home of RFC 6458 §6.1 (the notifications) and §6.2 (which of them are wanted).
 
@@ -6,9 +6,9 @@ use crate::event::Direction;
 use crate::id::AssociationId;
 use std::net::IpAddr;
 
-/// Which notifications a socket is given (RFC 6458 §6.2.2, `SCTP_EVENT`).
+/// The kinds of notifications that a socket can subscribe to (RFC 6458 §6.2.2, `SCTP_EVENT`).
 ///
-/// The values are those of the events' order in RFC 6458 §6.1.
+/// They are numbered in the order of RFC 6458 §6.1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum EventKind {
     /// `SCTP_ASSOC_CHANGE`.
@@ -35,7 +35,7 @@ pub enum EventKind {
     AssociationReset,
     /// `SCTP_STREAM_CHANGE_EVENT` (RFC 6525 §6.1.3).
     StreamChange,
-    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: subscribed with any other (RFC 6458 §6.1.10).
+    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: subscribed together with any other (RFC 6458 §6.1.10).
     Stopped,
 }
 
@@ -51,187 +51,188 @@ pub enum EventKind {
 pub struct EventSet(u16);
 
 impl EventSet {
-    /// Whether `kind` is in it.
+    /// Returns true if the set contains `kind`.
     #[must_use]
     pub fn has(self, kind: EventKind) -> bool {
         self.0 >> kind as u16 & 1 == 1
     }
 
-    /// Puts `kind` in or takes it out.
+    /// Adds or removes `kind`.
     pub fn set(&mut self, kind: EventKind, on: bool) {
         let bit = 1 << kind as u16;
         self.0 = if on { self.0 | bit } else { self.0 & !bit };
     }
 }
 
-/// What has become of an association (RFC 6458 §6.1.1, `sac_state`).
+/// How an association has changed (RFC 6458 §6.1.1, `sac_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssociationChange {
-    /// `SCTP_COMM_UP`: it is up.
+    /// `SCTP_COMM_UP`: the association is established.
     Up,
-    /// `SCTP_COMM_LOST`: it failed or was aborted; the first cause code of the peer's ABORT, if it gave one.
+    /// `SCTP_COMM_LOST`: the association failed or was aborted. Has the first cause code of the peer's ABORT, if
+    /// there is one.
     Lost(Option<u16>),
-    /// `SCTP_RESTART`: the peer has restarted it.
+    /// `SCTP_RESTART`: the peer has restarted the association.
     Restart,
-    /// `SCTP_SHUTDOWN_COMP`: it has ended in good order.
+    /// `SCTP_SHUTDOWN_COMP`: the association has shut down gracefully.
     ShutdownComplete,
-    /// `SCTP_CANT_STR_ASSOC`: it could not be set up.
+    /// `SCTP_CANT_STR_ASSOC`: the association could not be established.
     CannotStart,
 }
 
-/// What has become of a peer's address (RFC 6458 §6.1.2, `spc_state`).
+/// How an address of the peer has changed (RFC 6458 §6.1.2, `spc_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddressChange {
-    /// `SCTP_ADDR_AVAILABLE`: it answers, again or for the first time.
+    /// `SCTP_ADDR_AVAILABLE`: the address is reachable, again or for the first time.
     Available,
-    /// `SCTP_ADDR_POTENTIALLY_FAILED`: it may not answer any more (RFC 7829 §7.1).
+    /// `SCTP_ADDR_POTENTIALLY_FAILED`: the address may have become unreachable (RFC 7829 §7.1).
     PotentiallyFailed,
-    /// `SCTP_ADDR_UNREACHABLE`: it does not answer any more.
+    /// `SCTP_ADDR_UNREACHABLE`: the address has become unreachable.
     Unreachable,
-    /// `SCTP_ADDR_REMOVED`: the peer has taken it away (RFC 5061).
+    /// `SCTP_ADDR_REMOVED`: the peer has deleted the address (RFC 5061).
     Removed,
-    /// `SCTP_ADDR_ADDED`: the peer has added it (RFC 5061).
+    /// `SCTP_ADDR_ADDED`: the peer has added the address (RFC 5061).
     Added,
-    /// `SCTP_ADDR_MADE_PRIM`: it has become the primary (RFC 5061).
+    /// `SCTP_ADDR_MADE_PRIM`: the address has become the primary (RFC 5061).
     MadePrimary,
 }
 
-/// One notification (RFC 6458 §6.1, `union sctp_notification`).
+/// A notification (RFC 6458 §6.1, `union sctp_notification`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notification {
-    /// An association has begun, ended or restarted (§6.1.1).
+    /// An association was established, has ended, or was restarted (§6.1.1).
     AssociationChange {
-        /// Which.
+        /// The association.
         association: AssociationId,
-        /// What has become of it.
+        /// The change.
         change: AssociationChange,
-        /// Streams this side may send on.
+        /// Number of streams that this side may send on.
         outbound_streams: u16,
-        /// Streams the peer may send on.
+        /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
     /// An address of the peer has changed (§6.1.2).
     PeerAddressChange {
-        /// Of which association.
+        /// The association.
         association: AssociationId,
         /// The address.
         address: IpAddr,
-        /// What has become of it.
+        /// The change.
         change: AddressChange,
     },
-    /// The peer has sent an ERROR (§6.1.3).
+    /// The peer has sent an ERROR chunk (§6.1.3).
     RemoteError {
-        /// On which association.
+        /// The association.
         association: AssociationId,
         /// The cause code.
         code: u16,
-        /// What the cause says, without its header.
+        /// The contents of the cause, without its header.
         data: Vec<u8>,
     },
     /// A message could not be delivered (§6.1.11).
     SendFailed {
-        /// On which association.
+        /// The association.
         association: AssociationId,
-        /// Some of it had been sent.
+        /// Whether a part of the message had been sent.
         sent: bool,
-        /// What went with it.
+        /// The context that was passed to `send` with the message.
         context: u32,
-        /// The stream.
+        /// The stream of the message.
         stream: u16,
         /// Its payload protocol identifier.
         ppid: u32,
-        /// Its length in bytes. Its bytes the engine does not give back.
+        /// Length of the message in bytes. Its contents are not returned.
         bytes: u32,
     },
-    /// The peer has begun to shut down: no more can be sent (§6.1.5).
+    /// The peer has started a shutdown: no more data can be sent (§6.1.5).
     Shutdown {
-        /// Which.
+        /// The association.
         association: AssociationId,
     },
-    /// What the peer's layer above says of itself (§6.1.6, RFC 5061 §4.2.6).
+    /// The adaptation code point of the peer's upper layer (§6.1.6, RFC 5061 §4.2.6).
     Adaptation {
-        /// Whose.
+        /// The association.
         association: AssociationId,
-        /// The indication.
+        /// The adaptation code point.
         indication: u32,
     },
-    /// A message that was handed out in parts will not be completed (§6.1.7).
+    /// A partially delivered message will not be completed (§6.1.7).
     PartialDeliveryAborted {
-        /// On which association.
+        /// The association.
         association: AssociationId,
-        /// The stream.
+        /// The stream of the message.
         stream: u16,
     },
-    /// A key is in use, out of use, or the peer does not authenticate (§6.1.8).
+    /// The peer uses a new key, a key is no longer in use, or the peer does not support AUTH (§6.1.8).
     Authentication {
-        /// On which association.
+        /// The association.
         association: AssociationId,
-        /// The key's number.
+        /// The key identifier.
         key: u16,
-        /// What happened.
+        /// The change.
         change: KeyChange,
     },
-    /// Everything that was sent has been acknowledged (§6.1.9).
+    /// All data that was sent has been acknowledged (§6.1.9).
     SenderDry {
-        /// On which association.
+        /// The association.
         association: AssociationId,
     },
-    /// Streams begin anew (RFC 6525 §6.1.1).
+    /// Streams were reset (RFC 6525 §6.1.1).
     StreamReset {
-        /// On which association.
+        /// The association.
         association: AssociationId,
-        /// The streams; none are all.
+        /// The streams; empty for all.
         streams: Vec<u16>,
-        /// Those this side sends on, the peer's, or both.
+        /// Whether the streams are outgoing, incoming, or both.
         direction: Direction,
-        /// It was refused or failed.
+        /// Whether the request was denied or failed.
         failed: bool,
     },
-    /// SSNs and TSNs begin anew (RFC 6525 §6.1.2).
+    /// The SSNs and TSNs were reset (RFC 6525 §6.1.2).
     AssociationReset {
-        /// Which.
+        /// The association.
         association: AssociationId,
-        /// The next TSN of this side; 0 when it failed.
+        /// The next TSN of this side; 0 if the request failed.
         local_tsn: u32,
-        /// The next TSN of the peer; 0 when it failed.
+        /// The next TSN of the peer; 0 if the request failed.
         remote_tsn: u32,
-        /// It was refused or failed.
+        /// Whether the request was denied or failed.
         failed: bool,
     },
     /// Streams were added (RFC 6525 §6.1.3).
     StreamChange {
-        /// On which association.
+        /// The association.
         association: AssociationId,
-        /// Streams the peer may send on now, or that it should have got.
+        /// Number of streams that the peer may send on; if `failed`, the number of streams that were requested.
         inbound_streams: u16,
-        /// Streams this side may send on now, or that it should have got.
+        /// Number of streams that this side may send on; if `failed`, the number of streams that were requested.
         outbound_streams: u16,
-        /// It was refused or failed.
+        /// Whether the request was denied or failed.
         failed: bool,
     },
-    /// There was no room for more notifications: none comes any more until they are subscribed
-    /// anew (§6.1.10).
+    /// The notification queue was full. No more notifications follow until the application subscribes again
+    /// (§6.1.10).
     Stopped {
-        /// The association that there would have been more to tell of.
+        /// The association of the first notification that was dropped.
         association: AssociationId,
     },
 }
 
-/// What happened to a key (RFC 6458 §6.1.8, `auth_indication`).
+/// How the state of a key has changed (RFC 6458 §6.1.8, `auth_indication`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyChange {
-    /// `SCTP_AUTH_NEW_KEY`: the peer uses it for the first time.
+    /// `SCTP_AUTH_NEW_KEY`: the peer uses the key for the first time.
     New,
-    /// `SCTP_AUTH_FREE_KEY`: nothing sent under it waits any more.
+    /// `SCTP_AUTH_FREE_KEY`: no data signed with the key is unacknowledged.
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,
-    /// The peer signs with it, and it is not known here (RFC 6458 has no word for that).
+    /// The peer signs with a key that is unknown here (RFC 6458 has no value for this).
     Unknown,
 }
 
 impl Notification {
-    /// Its kind, by which it is subscribed.
+    /// Returns the kind of the notification, which the application subscribes to.
     #[must_use]
     pub fn kind(&self) -> EventKind {
         match self {
@@ -251,7 +252,7 @@ impl Notification {
         }
     }
 
-    /// The association it is about.
+    /// Returns the association that the notification is about.
     #[must_use]
     pub fn association(&self) -> AssociationId {
         match self {

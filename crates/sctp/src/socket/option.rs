@@ -1,4 +1,4 @@
-//! Socket options as typed values; `sockopt` sets and reads them.
+//! Socket options as typed values. The module `sockopt` sets and reads them.
 //!
 //! Home of RFC 6458 §8 (socket options).
 
@@ -10,23 +10,24 @@ use crate::stats::{AssociationState, PathInfo, PathState};
 use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
-/// Which associations an option is about (RFC 6458 §7.2, §8: `SCTP_FUTURE_ASSOC` and its like).
+/// The associations that an option applies to (RFC 6458 §7.2, §8: `SCTP_FUTURE_ASSOC`, `SCTP_CURRENT_ASSOC`,
+/// `SCTP_ALL_ASSOC`).
 ///
-/// On a one-to-one socket with an association every scope means that association as well.
+/// On a one-to-one socket with an association every scope includes that association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scope {
-    /// Those to come.
+    /// Future associations.
     #[default]
     Future,
-    /// Those that are there.
+    /// Existing associations.
     Current,
-    /// Both.
+    /// Existing and future associations.
     All,
-    /// This one.
+    /// One association.
     One(AssociationId),
 }
 
-/// Retransmission timeouts (§8.1.1, `SCTP_RTOINFO`). `None` leaves a value as it is.
+/// Retransmission timeouts (§8.1.1, `SCTP_RTOINFO`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RtoInfo {
     /// RTO.Initial.
@@ -37,39 +38,39 @@ pub struct RtoInfo {
     pub min: Option<Duration>,
 }
 
-/// Association parameters (§8.1.2, `SCTP_ASSOCINFO`). `None` leaves a value as it is.
+/// Association parameters (§8.1.2, `SCTP_ASSOCINFO`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AssocInfo {
     /// Association.Max.Retrans.
     pub max_retrans: Option<u32>,
-    /// Addresses of the peer; read only.
+    /// Number of addresses of the peer; read only.
     pub peer_destinations: u16,
-    /// What the peer's receive buffer still takes, bytes; read only.
+    /// Free space in the peer's receive buffer in bytes; read only.
     pub peer_rwnd: u64,
-    /// The own receive buffer, bytes; read only.
+    /// Size of the local receive buffer in bytes; read only.
     pub local_rwnd: u64,
     /// Valid.Cookie.Life.
     pub cookie_life: Option<Duration>,
 }
 
-/// What INIT asks for (§8.1.3, `SCTP_INITMSG`). `None` leaves a value as it is.
+/// Parameters of the INIT (§8.1.3, `SCTP_INITMSG`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InitMsg {
-    /// Streams to send on.
+    /// Number of outbound streams to request.
     pub outbound: Option<u16>,
-    /// Most streams that the peer may send on.
+    /// Largest number of streams that the peer may send on.
     pub inbound: Option<u16>,
     /// Max.Init.Retransmits.
     pub attempts: Option<u32>,
-    /// Largest RTO of an INIT. Kept, and not yet told apart from RTO.Max by the engine.
+    /// Largest timeout of an INIT, used instead of RTO.Max.
     pub max_timeout: Option<Duration>,
 }
 
-/// Heartbeats, failure detection and MTU of destinations (§8.1.12, `SCTP_PEER_ADDR_PARAMS`).
-/// `None` leaves a value as it is.
+/// Heartbeats, failure detection and MTU of destinations (§8.1.12, `SCTP_PEER_ADDR_PARAMS`). `None` leaves a value
+/// unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrParams {
-    /// The destination; `None` for all. The engine keeps these parameters per association.
+    /// The destination; `None` for all. The engine keeps one set of these parameters per association.
     pub address: Option<IpAddr>,
     /// `SPP_HB_ENABLE` or `SPP_HB_DISABLE`.
     pub heartbeats: Option<bool>,
@@ -77,47 +78,47 @@ pub struct PeerAddrParams {
     pub interval: Option<Duration>,
     /// Path.Max.Retrans.
     pub max_retrans: Option<u32>,
-    /// Path MTU, IP header included, bytes; read only.
+    /// Path MTU in bytes, IP header included; read only.
     pub mtu: Option<u32>,
-    /// `SPP_HB_DEMAND`: a HEARTBEAT now.
+    /// `SPP_HB_DEMAND`: send a HEARTBEAT now.
     pub demand: bool,
 }
 
-/// Delayed acknowledgement (§8.1.19, `SCTP_DELAYED_SACK`). `None` leaves a value as it is.
+/// Delayed acknowledgements (§8.1.19, `SCTP_DELAYED_SACK`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DelayedSack {
     /// SACK.Delay, at most 500 ms (RFC 9260 §6.2).
     pub delay: Option<Duration>,
-    /// A SACK at the latest with every so manieth packet; 1 turns the delay off.
+    /// Send a SACK at least every `every` packets with DATA; 1 turns the delay off.
     pub every: Option<u32>,
 }
 
-/// How messages that are handed out in parts may alternate (§8.1.20, `SCTP_FRAGMENT_INTERLEAVE`).
+/// Whether partially delivered messages may be interleaved (§8.1.20, `SCTP_FRAGMENT_INTERLEAVE`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fragmented {
-    /// 0: not at all.
+    /// 0: not interleaved.
     #[default]
     None,
-    /// 1: those of different associations.
+    /// 1: messages of different associations may be interleaved.
     Associations,
-    /// 2: those of different streams, too.
+    /// 2: messages of different streams may be interleaved as well.
     Streams,
 }
 
-/// One destination (§8.2.2, `SCTP_GET_PEER_ADDR_INFO`; §8.2.1, `sstat_primary`).
+/// The state of a destination address (§8.2.2, `SCTP_GET_PEER_ADDR_INFO`; §8.2.1, `sstat_primary`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerAddrInfo {
     /// The address.
     pub address: IpAddr,
     /// `SCTP_ACTIVE`, `SCTP_INACTIVE` or `SCTP_UNCONFIRMED`.
     pub state: PathState,
-    /// Congestion window, bytes.
+    /// Congestion window in bytes.
     pub cwnd: u64,
-    /// Smoothed round-trip time, zero until measured.
+    /// Smoothed round-trip time; zero before it was measured.
     pub srtt: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
-    /// Path MTU, IP header included, bytes.
+    /// Path MTU in bytes, IP header included.
     pub mtu: u32,
 }
 
@@ -134,28 +135,28 @@ impl From<&PathInfo> for PeerAddrInfo {
     }
 }
 
-/// An association as it stands (§8.2.1, `SCTP_STATUS`).
+/// The state of an association (§8.2.1, `SCTP_STATUS`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Which (`sstat_assoc_id`).
+    /// The association (`sstat_assoc_id`).
     pub association: AssociationId,
     /// Its state (`sstat_state`).
     pub state: AssociationState,
-    /// What the peer's receive buffer still takes, bytes (`sstat_rwnd`).
+    /// Free space in the peer's receive buffer in bytes (`sstat_rwnd`).
     pub peer_rwnd: u64,
-    /// User bytes sent and not acknowledged (the engine counts bytes, not chunks: `sstat_unackdata`).
+    /// User bytes sent and not acknowledged. `sstat_unackdata` counts chunks, the engine counts bytes.
     pub unacknowledged: u64,
-    /// Streams the peer may send on (`sstat_instrms`).
+    /// Number of streams that the peer may send on (`sstat_instrms`).
     pub inbound_streams: u16,
-    /// Streams this side may send on (`sstat_outstrms`).
+    /// Number of streams that this side may send on (`sstat_outstrms`).
     pub outbound_streams: u16,
-    /// The largest message that is not fragmented, bytes (`sstat_fragmentation_point`).
+    /// The largest message in bytes that is not fragmented (`sstat_fragmentation_point`).
     pub fragmentation_point: usize,
     /// The primary destination (`sstat_primary`).
     pub primary: PeerAddrInfo,
 }
 
-/// An option with its value.
+/// A socket option with its value.
 ///
 /// ```
 /// use anabranch_base::time::Duration;
@@ -182,38 +183,38 @@ pub enum SocketOption {
     AssocInfo(AssocInfo),
     /// `SCTP_INITMSG` (§8.1.3).
     InitMsg(InitMsg),
-    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort; other times are kept and mean nothing
-    /// here, for `close` never waits.
+    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort. Other times are stored without effect, because `close`
+    /// never waits.
     Linger(Option<u32>),
-    /// `SCTP_NODELAY` (§8.1.5): true turns Nagle's rule off.
+    /// `SCTP_NODELAY` (§8.1.5): true turns Nagle's algorithm off.
     NoDelay(bool),
-    /// `SO_RCVBUF` (§8.1.6), bytes; for associations to come.
+    /// `SO_RCVBUF` (§8.1.6) in bytes; for future associations.
     ReceiveBuffer(u64),
-    /// `SO_SNDBUF` (§8.1.7), bytes.
+    /// `SO_SNDBUF` (§8.1.7) in bytes.
     SendBuffer(u64),
     /// `SCTP_AUTOCLOSE` (§8.1.8): idle associations are shut down after this time.
     Autoclose(Option<Duration>),
-    /// `SCTP_PRIMARY_ADDR` (§8.1.9): where to send.
+    /// `SCTP_PRIMARY_ADDR` (§8.1.9): the primary destination for sending.
     PrimaryAddress(IpAddr),
-    /// `SCTP_DISABLE_FRAGMENTS` (§8.1.11): what does not fit into one packet is refused.
+    /// `SCTP_DISABLE_FRAGMENTS` (§8.1.11): a message that does not fit into one packet is rejected.
     DisableFragments(bool),
     /// `SCTP_PEER_ADDR_PARAMS` (§8.1.12).
     PeerAddrParams(PeerAddrParams),
-    /// `SCTP_EVENT` (§6.2.2): one notification on or off.
+    /// `SCTP_EVENT` (§6.2.2): turns one notification on or off.
     Event(EventKind, bool),
     /// All subscribed notifications (§6.2.1, `SCTP_EVENTS`).
     Events(EventSet),
-    /// `SCTP_MAXSEG` (§8.1.16): most user bytes in a DATA chunk; `None` for what the path takes.
+    /// `SCTP_MAXSEG` (§8.1.16): most user bytes in a DATA chunk; `None` for what the path MTU allows.
     MaxSegment(Option<u32>),
     /// `SCTP_DELAYED_SACK` (§8.1.19).
     DelayedSack(DelayedSack),
     /// `SCTP_FRAGMENT_INTERLEAVE` (§8.1.20).
     FragmentInterleave(Fragmented),
-    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21), bytes.
+    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21) in bytes.
     PartialDeliveryPoint(u64),
-    /// `SCTP_MAX_BURST` (§8.1.24), packets; `None` for no limit.
+    /// `SCTP_MAX_BURST` (§8.1.24) in packets; `None` for no limit.
     MaxBurst(Option<u32>),
-    /// `SCTP_CONTEXT` (§8.1.25): comes with every message that is read.
+    /// `SCTP_CONTEXT` (§8.1.25): a value that is returned with every received message.
     Context(u32),
     /// `SCTP_REUSE_PORT` (§8.1.27).
     ReusePort(bool),
@@ -227,25 +228,24 @@ pub enum SocketOption {
     DefaultPrInfo(PrInfo),
     /// `SCTP_STREAM_SCHEDULER` (RFC 8260 §4.3.2).
     StreamScheduler(SchedulerKind),
-    /// Whether an extension is spoken by associations to come (`SCTP_*_SUPPORTED`).
+    /// Whether future associations negotiate an extension (`SCTP_*_SUPPORTED`).
     Supported(Extension, bool),
     /// `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829 §7.2).
     PeerAddrThresholds(PeerAddrThresholds),
-    /// `SCTP_HMAC_IDENT` (§8.1.17): which HMACs the peer is asked to use.
+    /// `SCTP_HMAC_IDENT` (§8.1.17): the HMAC algorithms that the peer is asked to use.
     HmacIdents(Hmacs),
-    /// `SCTP_AUTH_CHUNK` (§8.3.2): this chunk type is taken only authenticated; set only.
+    /// `SCTP_AUTH_CHUNK` (§8.3.2): accepts this chunk type only if authenticated; set only.
     AuthChunk(u8),
-    /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): all such chunk types; read only.
+    /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): the chunk types that this side accepts only if authenticated; read only.
     LocalAuthChunks(ChunkSet),
-    /// `SCTP_PEER_AUTH_CHUNKS`: what the peer takes only authenticated; read only.
+    /// `SCTP_PEER_AUTH_CHUNKS`: the chunk types that the peer accepts only if authenticated; read only.
     PeerAuthChunks(ChunkSet),
-    /// `SCTP_AUTH_ACTIVE_KEY`: the key that signs; set by [`Sockets::request_key`](super::Sockets::request_key).
+    /// `SCTP_AUTH_ACTIVE_KEY`: the key that signs. Set it with [`Sockets::request_key`](super::Sockets::request_key).
     ActiveKey(u16),
-    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that the peer is told. It is heard where
-    /// [`Extension::Asconf`] is on.
+    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. It needs no extension.
     Adaptation(Option<u32>),
-    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): what the peer may ask for; the rest is denied. Other than there,
-    /// everything is granted until this is set.
+    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; others are denied. Unlike
+    /// in the RFC, all requests are accepted until this is set.
     EnableStreamReset(ReconfigRequests),
     /// `SCTP_STATUS` (§8.2.1); read only.
     Status(Status),
@@ -253,11 +253,11 @@ pub enum SocketOption {
     PeerAddrInfo(PeerAddrInfo),
     /// `SCTP_GET_ASSOC_NUMBER` (§8.2.5); read only.
     AssociationCount(usize),
-    /// `SO_ERROR` (POSIX): what went wrong since it was last asked; read only.
+    /// `SO_ERROR` (POSIX): the last error since this option was last read; read only.
     Error(Option<Errno>),
 }
 
-/// Names an option that is read.
+/// The name of an option to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is the variant of SocketOption with the same name")]
@@ -272,7 +272,7 @@ pub enum OptionName {
     Autoclose,
     PrimaryAddress,
     DisableFragments,
-    /// Of one destination, or of all.
+    /// Of one destination, or of all (`None`).
     PeerAddrParams(Option<IpAddr>),
     Event(EventKind),
     Events,
@@ -297,9 +297,9 @@ pub enum OptionName {
     Adaptation,
     EnableStreamReset,
     Status,
-    /// Of this destination.
+    /// Of one destination.
     PeerAddrInfo(IpAddr),
     AssociationCount,
-    /// Reading it forgets it.
+    /// Reading the error clears it.
     Error,
 }

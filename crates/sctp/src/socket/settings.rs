@@ -1,10 +1,10 @@
-//! What a socket remembers of its options beside the engine's configuration.
+//! The options of a socket that are not part of the engine's configuration.
 
 use super::info::PrInfo;
 use super::{EventSet, SndInfo};
 use anabranch_base::time::Duration;
 
-/// Options that are the socket's own.
+/// The options that a socket keeps itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     pub(super) events: EventSet,

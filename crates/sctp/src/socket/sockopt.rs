@@ -1,8 +1,8 @@
-//! Socket options, set and read: `setsockopt` and `getsockopt`.
+//! Setting and reading socket options: `setsockopt` and `getsockopt`.
 //!
-//! The options themselves are in `option`, the engine's knobs behind them in `config`.
+//! The options themselves are in `option`, the engine's knobs that they change in `config`.
 //!
-//! Home of RFC 6458 §7 (whom an option is about).
+//! Home of RFC 6458 §7 (which associations an option applies to).
 
 use super::extensions::{self, PeerAddrThresholds};
 use super::option::{
@@ -30,8 +30,8 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] for a value out of
-    /// range, [`Errno::NotSupported`] for an option that can only be read, or is not of sockets of this style.
+    /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] for a value out of range.
+    /// [`Errno::NotSupported`] for an option that is read only or does not exist for sockets of this style.
     pub fn set_option(
         &mut self,
         now: Instant,
@@ -58,11 +58,11 @@ impl Sockets {
             SocketOption::Event(kind, on) => {
                 settings.events.set(kind, on);
                 if on {
-                    // RFC 6458 §6.1.10: it comes with any other.
+                    // RFC 6458 §6.1.10: this notification is subscribed together with any other.
                     settings.events.set(EventKind::Stopped, true);
                 }
                 if kind == EventKind::SenderDry && on {
-                    // RFC 6458 §6.1.9: told at once when there is nothing unacknowledged.
+                    // RFC 6458 §6.1.9: notifies at once if nothing is unacknowledged.
                     socket.associations.values_mut().for_each(|member| member.busy = true);
                 }
                 self.take_events(now);
@@ -87,7 +87,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Options that are knobs of the engine.
+    /// Sets an option that is a knob of the engine.
     fn set_knob(
         &mut self,
         now: Instant,
@@ -96,7 +96,7 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Associations that it is of may have other settings than those to come.
+        // Existing associations may have other settings than future ones.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);
@@ -114,7 +114,7 @@ impl Sockets {
             Scope::Current | Scope::All => socket.associations.keys().copied().collect(),
             Scope::Future => single.into_iter().collect(),
         };
-        // RFC 6525 §6.3.1 and its like: what the handshake has settled stays.
+        // RFC 6525 §6.3.1, for example: an option does not change what the handshake has negotiated.
         let settled = matches!(option, SocketOption::Supported(..));
         if !settled {
             for config in targets.iter().filter_map(|&association| self.endpoint.config_of(association)) {
@@ -132,7 +132,7 @@ impl Sockets {
         }
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
-                // The same change was possible a moment ago.
+                // The same change was valid in the check above.
                 let _ = apply(option, config);
             });
             if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {
@@ -155,7 +155,7 @@ impl Sockets {
         self.endpoint.set_primary(now, association, path).map_err(|_| Errno::Invalid)
     }
 
-    /// The one association that an option is about.
+    /// Returns the one association that an option applies to.
     pub(super) fn association_of(&self, id: SocketId, scope: Scope) -> Result<AssociationId, Errno> {
         let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
         if let Some((association, _)) = socket.single() {
@@ -168,7 +168,7 @@ impl Sockets {
         }
     }
 
-    /// The path of an association to one of its peer's addresses; one that the peer has taken back is none.
+    /// Returns the index of the path to an address of the peer, unless the peer has deleted that address.
     pub(super) fn path_of(&self, association: AssociationId, address: IpAddr) -> Result<usize, Errno> {
         let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
         let path = info.paths.iter().position(|path| path.address == address && !path.removed);
@@ -188,8 +188,8 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] when the option needs an
-    /// association and the scope names none.
+    /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] if the option needs an association and the
+    /// scope names none.
     pub fn option(&mut self, id: SocketId, scope: Scope, name: OptionName) -> Result<SocketOption, Errno> {
         if name == OptionName::Error {
             return Ok(SocketOption::Error(self.socket_at(id)?.error.take()));
@@ -203,7 +203,7 @@ impl Sockets {
         let settings = &socket.settings;
         let mut info = association.and_then(|a| self.endpoint.info(a));
         if let Some(info) = &mut info {
-            // RFC 5061 §4.2.2: what the peer has taken away is none of its addresses any more.
+            // RFC 5061 §4.2.2: a deleted address no longer belongs to the peer.
             info.paths.retain(|path| !path.removed);
         }
         Ok(match name {
@@ -271,7 +271,8 @@ impl Sockets {
                 switchover: config.primary_switch,
             }),
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
-            // RFC 6458 §8.2.4: what the peer is told; with dynamic addresses that is ASCONF as well (RFC 5061 §4.1).
+            // RFC 6458 §8.2.4: the list that is sent to the peer. With dynamic addresses it includes ASCONF
+            // (RFC 5061 §4.1).
             OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.guarded_chunks()),
             OptionName::PeerAuthChunks => {
                 let association = association.ok_or(Errno::Invalid)?;
@@ -312,7 +313,7 @@ impl Sockets {
     }
 }
 
-/// Carries the value of an option over to the knobs behind it.
+/// Applies the value of an option to the knobs that it stands for.
 fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::RtoInfo(rto) => {
@@ -334,7 +335,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             if init.outbound == Some(0) || init.inbound == Some(0) {
                 return Err(Errno::Invalid);
             }
-            // What is not asked for here stays as it was, not as the other direction is.
+            // `None` keeps the current number, even if that number followed `streams` so far.
             let inbound = init.inbound.unwrap_or(config.inbound_streams());
             config.streams = init.outbound.unwrap_or(config.streams);
             config.inbound = Some(inbound);
@@ -349,7 +350,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
                 return Err(Errno::NotSupported);
             }
             config.path_max_retrans = params.max_retrans.unwrap_or(config.path_max_retrans);
-            /// RFC 9260 §16: HB.interval, when heartbeats come back and nobody says how often.
+            /// RFC 9260 §16: HB.interval, if heartbeats are turned on without an interval.
             const USUAL: Duration = Duration::from_secs(30);
             match (params.heartbeats, params.interval) {
                 (Some(false), _) => config.hb_interval = None,

@@ -20,7 +20,7 @@ fn pair() -> [Sockets; 2] {
     })
 }
 
-/// Carries packets until both sides are silent.
+/// Carries packets until neither side sends any more.
 fn settle(ends: &mut [Sockets; 2], now: Instant) {
     let (mut silent, mut from) = (0, 0);
     while silent < 2 {
@@ -31,7 +31,7 @@ fn settle(ends: &mut [Sockets; 2], now: Instant) {
     }
 }
 
-/// A one-to-one client and the accepted socket, connected.
+/// Returns a connected one-to-one client and the accepted socket.
 fn connected(ends: &mut [Sockets; 2]) -> (SocketId, SocketId) {
     let listener = ends[1].socket(Style::OneToOne);
     ends[1].bind(listener, 80).expect("a free port");
@@ -64,18 +64,19 @@ fn a_shutdown_shows_as_the_end_of_file_and_a_pipe() {
     assert_eq!(ends[0].recv(NOW, client, &mut buffer), Ok(Incoming::EndOfFile));
 }
 
-/// RFC 9260 §6.9, RFC 6458 §8.1.11: where cutting is switched off, what does not fit into one packet is refused.
+/// RFC 9260 §6.9, RFC 6458 §8.1.11: with fragmentation turned off, a message that does not fit into one packet is
+/// rejected.
 #[test]
 fn what_would_have_to_be_cut_is_refused() {
     let mut ends = pair();
     let (client, _) = connected(&mut ends);
     assert_eq!(ends[0].set_option(NOW, client, Scope::Future, SocketOption::DisableFragments(true)), Ok(()));
-    // 1500 less the headers of IP, SCTP and DATA.
+    // 1500 bytes less the headers of IP, SCTP and DATA.
     assert_eq!(ends[0].send(NOW, client, &[7; 1_453], SndInfo::default()), Err(Errno::MessageSize));
     assert_eq!(ends[0].send(NOW, client, &[7; 1_452], SndInfo::default()), Ok(1_452));
 }
 
-/// RFC 6458 §5.3.5, RFC 8260 §4.1: every part that is read of a message tells the numbers it came with.
+/// RFC 6458 §5.3.5, RFC 8260 §4.1: every part that is read of a message has the message's TSN, SSN and stream.
 #[test]
 fn messages_tell_their_numbers() {
     for interleaving in ["no", "yes"] {
@@ -87,7 +88,7 @@ fn messages_tell_their_numbers() {
         let (client, server) = connected(&mut ends);
         let association = ends[1].associations(server)[0];
         let before = ends[1].endpoint().cumulative_tsn(association);
-        // The second message is of four chunks.
+        // The second message has four chunks.
         for (stream, unordered, bytes) in [(1, false, 10), (1, false, 5_000), (1, false, 10), (2, true, 10)] {
             let info = SndInfo { stream, unordered, ..SndInfo::default() };
             ends[0].send(NOW, client, &vec![7; bytes], info).expect("room");
@@ -109,7 +110,7 @@ fn messages_tell_their_numbers() {
 fn an_abort_shows_in_the_error_once() {
     let mut ends = pair();
     let (client, server) = connected(&mut ends);
-    // RFC 6458 §8.1.4: what was set is read; only 0 aborts.
+    // RFC 6458 §8.1.4: every value can be read back; only 0 aborts.
     for linger in [Some(5), None, Some(0)] {
         ends[0].set_option(NOW, client, Scope::Future, SocketOption::Linger(linger)).expect("an option");
         let read = ends[0].option(client, Scope::Future, OptionName::Linger);
@@ -168,7 +169,7 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     let wrong = RtoInfo { min: Some(Duration::from_secs(90)), ..RtoInfo::default() };
     let set = ends[0].set_option(NOW, client, Scope::Future, SocketOption::RtoInfo(wrong));
     assert_eq!(set, Err(Errno::Invalid));
-    // RFC 6458 §8.1.1: of an association, which may have other bounds than those to come.
+    // RFC 6458 §8.1.1: sets bounds of one association, which may differ from those of future ones.
     let association = ends[0].associations(client)[0];
     let bound = |min: Option<u64>, max: Option<u64>| {
         let [initial, min, max] = [max, min, max].map(|ms| ms.map(Duration::from_millis));
@@ -182,7 +183,7 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     assert_eq!(bounds, Some((Duration::from_millis(100), Duration::from_millis(500))));
     let params = PeerAddrParams { heartbeats: Some(false), ..PeerAddrParams::default() };
     ends[0].set_option(NOW, client, Scope::Future, SocketOption::PeerAddrParams(params)).expect("an option");
-    // Deadlines that were stopped may still wake the driver, but nothing comes of it.
+    // A stopped timer may still wake the driver, without effect.
     ends[0].handle_timeout(Instant::from_millis(100_000));
     let sent = packets(&mut ends[0], Instant::from_millis(100_000));
     assert!(sent.is_empty() && ends[0].poll_timeout().is_none(), "no heartbeat is due any more");
@@ -199,7 +200,7 @@ fn what_is_idle_too_long_is_closed() {
     let (one, server) = connected(&mut ends);
     let span = Duration::from_secs(5);
     let option = SocketOption::Autoclose(Some(span));
-    // RFC 6458 §8.1.8, §8.2.5: of one-to-many sockets only.
+    // RFC 6458 §8.1.8, §8.2.5: these options exist for one-to-many sockets only.
     assert_eq!(ends[0].set_option(NOW, one, Scope::All, option.clone()), Err(Errno::NotSupported));
     assert_eq!(ends[0].option(one, Scope::Future, OptionName::AssociationCount), Err(Errno::NotSupported));
     ends[0].close(NOW, one).expect("a socket");
@@ -290,7 +291,7 @@ fn thresholds_keys_and_values_have_their_bounds() {
     let option = SocketOption::PeerAddrThresholds(right);
     ends[0].set_option(NOW, client, Scope::Future, option.clone()).expect("an option");
     assert_eq!(ends[0].option(client, Scope::Future, OptionName::PeerAddrThresholds), Ok(option));
-    // No INIT may be asked to be authenticated.
+    // INIT chunks cannot be authenticated.
     let chunk = |kind| SocketOption::AuthChunk(kind);
     assert_eq!(ends[0].set_option(NOW, client, Scope::Future, chunk(1)), Err(Errno::Invalid));
     assert_eq!(ends[0].set_option(NOW, client, Scope::Future, chunk(0)), Ok(()));
@@ -322,7 +323,7 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     let snd = SndInfo { stream: 1, context: 77, ..SndInfo::default() };
     let info = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
     ends[0].send(NOW, client, &[1; 200], info).expect("room");
-    // It leaves and is lost; its time passes before it can be retransmitted.
+    // The message is sent and lost, and its lifetime ends before it can be retransmitted.
     packets(&mut ends[0], NOW);
     while let Some(due) = ends[0].poll_timeout().filter(|&due| due < Instant::from_millis(5_000)) {
         ends[0].handle_timeout(due);
@@ -338,7 +339,7 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     assert_eq!((counted.sent, counted.unsent), (1, 0));
 }
 
-/// What waits in a socket, in the order in which it is read: the first byte and the stream of each message.
+/// Reads all messages of a socket in order; returns the first byte and the stream of each.
 fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4_000];
@@ -361,8 +362,8 @@ fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     read
 }
 
-/// RFC 9260 §11.1.7: whoever names no stream reads first what became readable first, whatever its stream; and a
-/// notification comes behind what had arrived before.
+/// RFC 9260 §11.1.7: a read that names no stream returns the message that became readable first, on any stream. A
+/// notification is read after the messages that had arrived before it.
 #[test]
 fn messages_are_read_in_the_order_of_their_arrival() {
     let mut ends = pair();
@@ -398,7 +399,8 @@ fn messages_are_read_in_the_order_of_their_arrival() {
     assert_eq!(read_all(&mut ends[1], server), expected);
 }
 
-/// RFC 6458 §6.1.11: every message that was not delivered is told of when its association ends, before that is.
+/// RFC 6458 §6.1.11: when an association ends, `SendFailed` is reported for every undelivered message before the end
+/// itself.
 #[test]
 fn messages_that_die_with_their_association_have_failed() {
     for by_peer in [false, true] {
@@ -408,7 +410,7 @@ fn messages_that_die_with_their_association_have_failed() {
             let wanted = SocketOption::Event(kind, true);
             ends[0].set_option(NOW, client, Scope::Current, wanted).expect("an option");
         }
-        // More than a socket keeps of other notifications.
+        // More messages than a socket queues of other notifications.
         for context in 1..=3_000 {
             let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
             ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");
@@ -433,7 +435,7 @@ fn messages_that_die_with_their_association_have_failed() {
     }
 }
 
-/// RFC 6458 §5.3.4: the data of a message with `SCTP_ABORT` is the reason, which the peer gets in the ABORT.
+/// RFC 6458 §5.3.4: the data of a message with `SCTP_ABORT` is the reason that is sent in the ABORT.
 #[test]
 fn the_data_of_an_abort_is_its_reason() {
     for reason in [&b"enough of this"[..], b""] {
@@ -441,7 +443,7 @@ fn the_data_of_an_abort_is_its_reason() {
         let (client, _) = connected(&mut ends);
         ends[0].send(NOW, client, reason, SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
         let packet = packets(&mut ends[0], NOW).into_iter().next().expect("an ABORT");
-        // RFC 9260 §3.3.7, §3.3.10.12: the chunk, and the cause of a user-initiated abort.
+        // RFC 9260 §3.3.7, §3.3.10.12: the ABORT chunk and its cause, user-initiated abort.
         let (chunk, cause) = packet[12..].split_at(4);
         let length = |header: &[u8]| usize::from(u16::from_be_bytes([header[2], header[3]]));
         assert_eq!((chunk[0], &cause[..2], length(cause)), (6, &[0, 12][..], 4 + reason.len()));
@@ -449,7 +451,7 @@ fn the_data_of_an_abort_is_its_reason() {
     }
 }
 
-/// RFC 6458 §6.1.8: who would authenticate is told of a peer that does not.
+/// RFC 6458 §6.1.8: an application that enables AUTH is notified if the peer does not support it.
 #[test]
 fn a_peer_without_auth_is_told() {
     for (here, there) in [(true, false), (true, true), (false, true)] {
@@ -486,8 +488,8 @@ fn a_peer_without_auth_is_told() {
     }
 }
 
-/// RFC 6458 §6.1.10: in a storm the last notification says that there are no more, until they are
-/// subscribed anew.
+/// RFC 6458 §6.1.10: if too many notifications wait, the last one reports that no more follow until the application
+/// subscribes again.
 #[test]
 fn a_storm_of_notifications_is_stopped() {
     let mut ends = pair();
@@ -512,7 +514,7 @@ fn a_storm_of_notifications_is_stopped() {
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
-/// RFC 6458 §5.3.6: what comes next is one message, with all that is known of it.
+/// RFC 6458 §5.3.6: the next message is described alone, with its own length and flags.
 #[test]
 fn the_next_message_is_told_with_its_own_length() {
     let mut ends = pair();

@@ -12,8 +12,8 @@ use anabranch_base::Instant;
 use std::net::SocketAddr;
 
 impl Sockets {
-    /// `send()`, `sctp_sendv()`: one whole message on the association that the socket has, or
-    /// that `info` names. Returns how many bytes were taken: all of them.
+    /// `send()`, `sctp_sendv()`: sends one whole message on the socket's association, or on the one that `info`
+    /// names. Returns the number of bytes accepted, which is always the whole message.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -29,10 +29,10 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Again`] when the send buffer has no room now, [`Errno::MessageSize`] when it
-    /// never will, [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an
-    /// empty message, a stream or a key that does not exist, [`Errno::Pipe`] after a shutdown by this
-    /// side, [`Errno::Reset`] when the association is closing or gone.
+    /// [`Errno::Again`] if the send buffer has no room now, [`Errno::MessageSize`] if the message is larger than the
+    /// send buffer. [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an empty message, or
+    /// for a stream or key that does not exist. [`Errno::Pipe`] after a shutdown by this side, [`Errno::Reset`] if
+    /// the association is closing or gone.
     pub fn send(
         &mut self,
         now: Instant,
@@ -67,8 +67,8 @@ impl Sockets {
         self.send_on(now, id, association, payload, info)
     }
 
-    /// `sendto()`, `sctp_sendmsg()` with an address: on the association with that peer, which is
-    /// begun if there is none (one-to-many sockets only; RFC 6458 §3.1.5).
+    /// `sendto()`, `sctp_sendmsg()` with an address: sends on the association with that peer, and starts one if there
+    /// is none. For one-to-many sockets only (RFC 6458 §3.1.5).
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -84,7 +84,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// As [`send`](Self::send) and [`connect`](Self::connect).
+    /// The same as [`send`](Self::send) and [`connect`](Self::connect).
     pub fn send_to(
         &mut self,
         now: Instant,
@@ -123,13 +123,13 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         let SendInfo { snd, pr, auth } = info;
         if snd.abort {
-            // RFC 6458 §5.3.4: the data, if there is any, is the reason.
+            // RFC 6458 §5.3.4: the data, if any, is sent as the reason.
             self.endpoint.abort_because(now, association, payload);
             self.take_events(now);
             return Ok(payload.len());
         }
         let socket = self.socket_at(id)?;
-        // RFC 9260 §6.9: where cutting is switched off, what would have to be cut is refused.
+        // RFC 9260 §6.9: with fragmentation turned off, a message that needs it is rejected.
         if socket.settings.no_fragments {
             let limit = self.endpoint.fragment_size(association);
             if payload.len() > limit {
@@ -163,7 +163,7 @@ impl Sockets {
         Ok(payload.len())
     }
 
-    /// What `send` takes when nothing else is said (`SCTP_DEFAULT_SNDINFO`, `SCTP_DEFAULT_PRINFO`).
+    /// Returns the default information for `send` (`SCTP_DEFAULT_SNDINFO`, `SCTP_DEFAULT_PRINFO`).
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -184,7 +184,7 @@ impl Sockets {
         Ok(SendInfo { snd: socket.settings.default_snd, pr: socket.settings.default_pr, auth: None })
     }
 
-    /// `recv()`, `sctp_recvv()`: the next notification, or at most the rest of one message.
+    /// `recv()`, `sctp_recvv()`: returns the next notification, or data of one message.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -207,8 +207,8 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Again`] when there is nothing now, [`Errno::NotConnected`]; on a one-to-one
-    /// socket once the error that ended its association.
+    /// [`Errno::Again`] if there is nothing to read now, [`Errno::NotConnected`]. A one-to-one socket returns the
+    /// error that ended its association once.
     pub fn recv(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<Incoming, Errno> {
         loop {
             let endpoint = &self.endpoint;
@@ -231,10 +231,10 @@ impl Sockets {
                 return self.nothing_to_read(id);
             };
             let socket = self.socket_at(id)?;
-            // The next turn is another association's, unless this message goes on.
+            // The next turn goes to another association, unless this message continues.
             socket.inbox.read(association, received.end_of_message);
             if received.incomplete {
-                // RFC 6458 §6.1.7: what was read of it is all there will be.
+                // RFC 6458 §6.1.7: no more of this message will arrive.
                 let notification = Notification::PartialDeliveryAborted { association, stream };
                 if socket.settings.events.has(notification.kind()) {
                     socket.inbox.notify_first(notification);
@@ -274,7 +274,7 @@ impl Sockets {
         }
     }
 
-    /// What the next `recv` would return, if `SocketOption::RecvNxtInfo` is on.
+    /// Returns information about the next `recv`, if `SocketOption::RecvNxtInfo` is on.
     fn next_info(&self, id: SocketId) -> Option<NxtInfo> {
         let socket = self.sockets.get(&id).filter(|socket| socket.settings.recv_nxtinfo)?;
         Some(match socket.inbox.next(&self.endpoint)? {

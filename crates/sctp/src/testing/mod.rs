@@ -1,8 +1,7 @@
-//! Two endpoints on a small network, for tests.
+//! Two endpoints on a small simulated network, for tests.
 //!
-//! [`Pair`] drives two endpoints in virtual time over one or more paths with
-//! delay, loss, reordering, duplication and outages, all from one seed.
-//! [`sent`] and [`packets`] are for tests that move packets themselves.
+//! [`Pair`] drives two endpoints in virtual time over one or more paths with delay, loss, reordering, duplication and
+//! outages. All randomness comes from one seed. [`sent`] and [`packets`] are for tests that carry packets themselves.
 
 mod sockets;
 
@@ -16,17 +15,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, SocketAddr};
 
-/// One of the two.
+/// One of the two endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Side {
-    /// The first.
+    /// The first endpoint.
     A,
-    /// The second.
+    /// The second endpoint.
     B,
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -41,17 +40,18 @@ impl Side {
 pub struct Network {
     /// One-way delay.
     pub delay: Duration,
-    /// Added to it, uniformly up to this, packet by packet: more than a packet's gap reorders.
+    /// Random extra delay of each packet, uniform from zero to this. It reorders packets if it exceeds the time
+    /// between two packets.
     pub jitter: Duration,
-    /// Packets lost.
+    /// Share of packets that are lost.
     pub loss: Ratio,
-    /// Packets delivered twice.
+    /// Share of packets that are delivered twice.
     pub duplicate: Ratio,
-    /// Packets with a flipped bit.
+    /// Share of packets that get one flipped bit.
     pub corrupt: Ratio,
-    /// Packets that arrive marked, if they are ECN-capable.
+    /// Share of ECN-capable packets that get a congestion mark.
     pub mark: Ratio,
-    /// Paths that are cut: index of the address pair.
+    /// Indices of the paths that are cut.
     pub cut: Vec<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Default for Network {
     }
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Flying {
     at: Instant,
@@ -82,13 +82,13 @@ struct Flying {
     payload: Vec<u8>,
 }
 
-/// Called for each packet that is sent: when, by whom, the packet, whether it gets through.
+/// Called for each packet that is sent, with the time, the sender, the packet, and whether it gets through.
 pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
 
-/// Asked for each packet, with its sender and path: true loses it.
+/// Called for each packet with its sender and path; returns true to drop it.
 pub type Censor = Box<dyn FnMut(Side, usize, &[u8]) -> bool>;
 
-/// Two endpoints and what lies between them.
+/// Two endpoints and the network between them.
 ///
 /// ```
 /// use anabranch_base::Ratio;
@@ -107,26 +107,26 @@ pub type Censor = Box<dyn FnMut(Side, usize, &[u8]) -> bool>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Pair {
-    /// The time.
+    /// The current virtual time.
     pub now: Instant,
     /// The first endpoint.
     pub a: Endpoint,
     /// The second endpoint.
     pub b: Endpoint,
-    /// What the network does.
+    /// The properties of the network.
     pub network: Network,
-    /// Decides packet by packet, beside the network's own loss.
+    /// Drops chosen packets, in addition to the network's random loss.
     pub lose: Option<Censor>,
-    /// Sees every packet.
+    /// Called for every packet.
     pub observer: Option<Observer>,
-    /// Packets sent so far.
+    /// Number of packets sent so far.
     pub sent: u64,
     rng: Rng,
     flying: BinaryHeap<Reverse<Flying>>,
     order: u64,
 }
 
-/// Address of a side on a path (an IPv4 pair for even paths, IPv6 for odd ones).
+/// Returns the address of a side on a path (IPv4 on even paths, IPv6 on odd ones).
 #[must_use]
 pub fn address(side: Side, path: usize) -> SocketAddr {
     let host = match side {
@@ -142,7 +142,7 @@ pub fn address(side: Side, path: usize) -> SocketAddr {
 }
 
 impl Pair {
-    /// Two endpoints with `paths` addresses each.
+    /// Creates two endpoints with `paths` addresses each.
     #[must_use]
     pub fn new(config_a: Config, config_b: Config, paths: usize, seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -161,11 +161,11 @@ impl Pair {
         }
     }
 
-    /// Two endpoints with one address each and an association from the first to port 80 of the second,
-    /// which is up; its name at either.
+    /// Creates two endpoints with one address each, and an established association from the first to port 80 of the
+    /// second. Returns the identifier of the association at each endpoint.
     ///
     /// # Panics
-    /// When `config` lets none come up.
+    /// If `config` prevents the association.
     #[must_use]
     pub fn associated(config: &Config) -> (Self, AssociationId, AssociationId) {
         let mut pair = Self::new(config.clone(), config.clone(), 1, 1);
@@ -183,13 +183,13 @@ impl Pair {
         (pair, here, there)
     }
 
-    /// Goes on for a second.
+    /// Runs for one second of virtual time.
     pub fn settle(&mut self) {
         let until = self.now + Duration::from_secs(1);
         self.run(until, |_| false);
     }
 
-    /// The endpoint of a side.
+    /// Returns the endpoint of a side.
     pub fn endpoint(&mut self, side: Side) -> &mut Endpoint {
         match side {
             Side::A => &mut self.a,
@@ -197,7 +197,7 @@ impl Pair {
         }
     }
 
-    /// Lets `side` send all it wants.
+    /// Lets `side` send all packets that it can send now.
     pub fn flush(&mut self, side: Side) {
         let now = self.now;
         for packet in sent(self.endpoint(side), now) {
@@ -240,8 +240,7 @@ impl Pair {
         }
     }
 
-    /// Goes on to the next thing that happens, not beyond `until`: false when
-    /// nothing happens before.
+    /// Runs to the next event, but not beyond `until`. Returns false if there is no event before `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         self.flush(Side::A);
         self.flush(Side::B);
@@ -264,7 +263,7 @@ impl Pair {
                     payload: &flying.payload,
                 };
                 self.endpoint(flying.to).handle_packet(now, packet);
-                // One packet at a time, as a driver does it.
+                // One packet at a time, as a driver does.
                 self.flush(flying.to);
             }
         }
@@ -280,7 +279,7 @@ impl Pair {
         true
     }
 
-    /// Runs until `done` says so or `until` has come; true when done.
+    /// Runs until `done` returns true or the time is `until`. Returns whether it is done.
     pub fn run(&mut self, until: Instant, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         loop {
             if done(self) {
@@ -292,7 +291,7 @@ impl Pair {
         }
     }
 
-    /// The events of a side so far.
+    /// Removes and returns the pending events of a side.
     pub fn events(&mut self, side: Side) -> Vec<Event> {
         std::iter::from_fn(|| self.endpoint(side).poll_event()).collect()
     }

@@ -1,7 +1,6 @@
 //! Sockets of two endpoints, for tests and examples.
 //!
-//! [`SocketPair`] carries packets between them without delay or loss; [`Pair`]
-//! has a network for those who want one.
+//! [`SocketPair`] carries packets between them without delay or loss. Use [`Pair`] for a network with delay and loss.
 
 use super::{Pair, Side, address, sent};
 use crate::Config;
@@ -9,29 +8,29 @@ use crate::socket::{SocketId, Sockets, Style};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant};
 
-/// Two endpoints' sockets, and the time.
+/// The sockets of two endpoints, and the virtual time.
 #[derive(Debug)]
 pub struct SocketPair {
-    /// The time.
+    /// The current virtual time.
     pub now: Instant,
-    /// Those of the first endpoint.
+    /// The sockets of the first endpoint.
     pub a: Sockets,
-    /// Those of the second endpoint.
+    /// The sockets of the second endpoint.
     pub b: Sockets,
 }
 
 impl SocketPair {
-    /// Two endpoints with `paths` addresses each ([`address`]).
+    /// Creates two endpoints with `paths` addresses each ([`address`]).
     #[must_use]
     pub fn new(config: &Config, paths: usize) -> Self {
         let Pair { now, a, b, .. } = Pair::new(config.clone(), config.clone(), paths, 1);
         Self { now, a: Sockets::new(a), b: Sockets::new(b) }
     }
 
-    /// A one-to-one socket of either side with an association between them, over two paths.
+    /// Creates a one-to-one socket on each side and an established association between them, over two paths.
     ///
     /// # Panics
-    /// When `config` lets none come up.
+    /// If `config` prevents the association.
     #[must_use]
     pub fn connected(config: &Config) -> (Self, SocketId, SocketId) {
         let mut pair = Self::new(config, 2);
@@ -46,7 +45,7 @@ impl SocketPair {
         }
     }
 
-    /// Goes on for a second.
+    /// Runs for one second of virtual time.
     pub fn settle(&mut self) {
         let end = self.now + Duration::from_secs(1);
         loop {

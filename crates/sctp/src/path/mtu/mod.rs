@@ -1,8 +1,7 @@
-//! How large a packet to a destination may be.
+//! The largest packet that may be sent to a destination.
 //!
-//! The path MTU begins as the interface's and shrinks as ICMP tells, or is
-//! searched for by probes ([`mod@search`]). Sizes of packets and chunks follow from
-//! it.
+//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller one, or is searched for with
+//! probes ([`mod@search`]). The sizes of packets and chunks follow from it.
 //!
 //! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.
 
@@ -18,8 +17,7 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::Controller;
 use anabranch_wire::sctp::{Data, packet};
 
-/// No path MTU below this is believed: smaller ones are attacks (RFC 8201 §4
-/// for IPv6; for IPv4 as commonly deployed).
+/// Smaller path MTUs are not accepted: they are attacks (RFC 8201 §4 for IPv6; common practice for IPv4).
 const SMALLEST_V4: u32 = 512;
 const SMALLEST_V6: u32 = 1280;
 
@@ -27,25 +25,25 @@ const SMALLEST_V6: u32 = 1280;
 const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
-/// What most interfaces take, and what programs read that have DTLS in them: in one that reads 1500 bytes at a time (aiortc
-/// 1.16.0) the rest of a larger record is taken for the records that follow.
+/// The MTU of most interfaces, and the read size of programs that have DTLS built in. A program that reads 1500 bytes
+/// at a time (aiortc 1.16.0) takes the rest of a larger record for the next records.
 const USUAL: u32 = 1500;
 
-/// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, and no less than this. (The 15 s that it
-/// advises are for those who measure no round trips.)
+/// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, but at least this. (The 15 s that the RFC advises are for senders
+/// that do not measure round trips.)
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// RFC 8899 §5.1.1: PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 
-/// What the search has found.
+/// The result of a step of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) change: Change,
-    /// The probe that was under way is so no more.
+    /// The probe that was under way has ended.
     pub(crate) ended: bool,
 }
 
-/// A probe that leaves.
+/// A probe that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     /// Bytes of its IP packet.
@@ -54,11 +52,11 @@ pub(crate) struct Probe {
     pub(crate) timeout: Duration,
 }
 
-/// The search of a new path, when the configuration has one.
+/// Creates the search of a new path, if the configuration uses one.
 pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
     let base = if v6 { BASE_V6 } else { BASE_V4 };
-    // RFC 8261 §4: what a layer adds counts against the size of an IP packet.
+    // RFC 8261 §4: what a lower layer such as DTLS adds counts against the size of an IP packet.
     let [smallest, base] = [smallest, base].map(|size| size.saturating_sub(config.layer_overhead) & !3);
     match config.pmtud {
         PathMtu::Icmp => None,
@@ -74,7 +72,8 @@ pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Se
 }
 
 impl Path {
-    /// Bytes in front of an SCTP packet: IP header, and UDP's; none in a channel of datagrams.
+    /// Returns the number of bytes before an SCTP packet: IP header, and UDP header if any; 0 over a datagram
+    /// channel.
     #[inline]
     pub(crate) fn headers(&self) -> usize {
         if self.address.ip().is_unspecified() {
@@ -84,44 +83,44 @@ impl Path {
         ip + if self.address.port() == 0 { 0 } else { 8 }
     }
 
-    /// Largest SCTP packet, its common header included.
+    /// Returns the largest SCTP packet in bytes, common header included.
     #[inline]
     pub(crate) fn packet_limit(&self) -> usize {
         ((self.mtu as usize).saturating_sub(self.headers()) & !3).max(packet::HEADER + Data::HEADER + 64)
     }
 
-    /// PMDCS: the largest DATA chunk, its header included.
+    /// PMDCS: returns the largest DATA chunk in bytes, chunk header included.
     #[inline]
     pub(crate) fn chunk_limit(&self) -> usize {
         self.packet_limit() - packet::HEADER
     }
 
-    /// How large the probe of the path MTU is that is wanted, as an SCTP packet.
+    /// Returns the size of the wanted path MTU probe as an SCTP packet.
     pub(crate) fn probe_limit(&self) -> usize {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }
 
-    /// The path MTU is searched for by probes, or would be if it seemed to shrink.
+    /// Whether the path MTU is searched for with probes, now or after a suspected black hole.
     pub(crate) fn has_mtu_search(&self) -> bool {
         self.search.is_some()
     }
 
-    /// A probe is wanted or under way.
+    /// Whether a probe is to be sent or under way.
     pub(crate) fn is_searching(&self) -> bool {
         self.search.as_ref().is_some_and(|search| !search.is_idle())
     }
 
-    /// A probe is to be sent.
+    /// Whether a probe is to be sent.
     pub(crate) fn wants_mtu_probe(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_wanted())
     }
 
-    /// No probe is to be sent, and larger sizes may pass some day: worth PMTU_RAISE_TIMER.
+    /// Whether no probe is due and larger packets may pass later, so that PMTU_RAISE_TIMER is worth running.
     pub(crate) fn may_rise(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }
 
-    /// The path can be used: its search begins, or goes on.
+    /// The path can be used: starts or resumes its search.
     pub(crate) fn begin_mtu_search(&mut self) {
         if let Some(search) = &mut self.search {
             search.suspend();
@@ -129,29 +128,29 @@ impl Path {
         }
     }
 
-    /// The path cannot be used: nothing is probed.
+    /// The path cannot be used: stops probing.
     pub(crate) fn suspend_mtu_search(&mut self) {
         if let Some(search) = &mut self.search {
             search.suspend();
         }
     }
 
-    /// The wanted probe goes out under a nonce.
+    /// Sends the wanted probe with this nonce.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
         self.stats.seldom().mtu_probes += 1;
-        // The RTO may have been backed off far, by the very packets that do not pass.
+        // The RTO may be backed off far because the probed packets do not pass.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
         let search = self.search.as_mut()?;
         search.probe_sent(nonce, self.stats.heartbeats_acked);
         Some(Probe { size: search.probed(), timeout })
     }
 
-    /// A probe came back.
+    /// A probe was acknowledged.
     pub(crate) fn on_mtu_probe_ack(&mut self, nonce: u64) -> Option<Found> {
         self.told(|search| search.on_ack(nonce))
     }
 
-    /// PROBE_TIMER or PMTU_RAISE_TIMER ran out.
+    /// PROBE_TIMER or PMTU_RAISE_TIMER expired.
     pub(crate) fn on_mtu_timer(&mut self) -> Option<Found> {
         let answered = self.stats.heartbeats_acked;
         let search = self.search.as_mut()?;
@@ -159,8 +158,8 @@ impl Path {
             search.on_raise();
             return Some(Found { change: Change::Same, ended: false });
         }
-        // RFC 8899 §3: only where small packets pass does the loss of large ones tell of sizes.
-        // Whether they do, a HEARTBEAT of the usual size finds out.
+        // RFC 8899 §3: a lost large packet shows a size limit only if small packets pass. A HEARTBEAT of the usual
+        // size checks that.
         let pass = search.small_ones_pass(answered);
         if !pass {
             self.ask_heartbeat_once();
@@ -168,12 +167,13 @@ impl Path {
         self.told(|search| search.on_probe_lost(pass))
     }
 
-    /// The peer probes its own path MTU, and so reads large packets. True when that may mean larger ones.
+    /// The peer probes its own path MTU, so it reads large packets. Returns true if larger packets may be possible
+    /// now.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }
 
-    /// RFC 8899 §4.3: packets of the present size vanish.
+    /// RFC 8899 §4.3: packets of the current size are lost.
     pub(crate) fn on_black_hole(&mut self) -> Option<Found> {
         let found = self.told(Search::on_black_hole)?;
         let ended = found.change == Change::Reduced;
@@ -183,7 +183,7 @@ impl Path {
         Some(Found { ended, ..found })
     }
 
-    /// The network says that it takes packets of at most `mtu` bytes.
+    /// ICMP reports that the network takes packets of at most `mtu` bytes.
     pub(crate) fn on_too_big(&mut self, mtu: u32) -> Found {
         if let Some(found) = self.told(|search| search.on_too_big(mtu)) {
             return found;
@@ -192,7 +192,7 @@ impl Path {
         Found { change, ended: false }
     }
 
-    /// The search is told something; what it has found is taken over.
+    /// Passes an event to the search and applies its result.
     fn told(&mut self, tell: impl FnOnce(&mut Search) -> Change) -> Option<Found> {
         let search = self.search.as_deref_mut()?;
         let probing = search.is_probing();
@@ -204,7 +204,7 @@ impl Path {
         Some(Found { change, ended })
     }
 
-    /// The network takes packets of at most `mtu` bytes. True when that is news.
+    /// Lowers the path MTU to `mtu`. Returns true if it changed.
     fn reduce_mtu(&mut self, mtu: u32) -> bool {
         let smallest = if self.address.is_ipv6() { SMALLEST_V6 } else { SMALLEST_V4 };
         let mtu = mtu.max(smallest);
@@ -215,11 +215,11 @@ impl Path {
         true
     }
 
-    /// Packets have this size at most from now on.
+    /// Sets the path MTU.
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        // From here on its window is more than what it began with says.
+        // Creates the controller if needed: its initial parameters no longer describe its window.
         self.congestion().0.set_mss(chunk);
     }
 }

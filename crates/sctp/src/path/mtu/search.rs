@@ -1,20 +1,19 @@
-//! The search for the largest packet that a path takes, by probes.
+//! The search for the largest packet that a path takes, with probes.
 //!
-//! Owns what is known: the size that passes (PLPMTU), the smallest that was
-//! refused, the one being probed. Sizes are those of IP packets, header
-//! included, multiples of four. Knows nothing of clocks and packets: it is told
-//! that a probe was sent, came back, or was not heard of, and what ICMP says.
+//! Holds the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. Sizes are
+//! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
+//! its caller reports sent, acknowledged and lost probes, and ICMP messages.
 //!
 //! Home of RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states), §5.3 (search).
 
-/// RFC 8899 §5.2; its state Disabled is a path without a search, or one that is not probed.
+/// RFC 8899 §5.2. The state Disabled is a path without a search, or one that is not probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// BASE_PLPMTU is to be confirmed.
     Base,
     /// Larger sizes are probed.
     Searching,
-    /// What passes is known well enough.
+    /// The search has ended: no larger size is expected to pass.
     Complete,
     /// Not even BASE_PLPMTU is known to pass.
     Error,
@@ -22,10 +21,10 @@ pub(crate) enum Phase {
 
 /// RFC 8899 §5.1.2: MAX_PROBES.
 const MAX_PROBES: u32 = 3;
-/// Sizes closer than this are not told apart.
+/// Resolution of the search in bytes.
 const STEP: u32 = 4;
 
-/// One path's search.
+/// The search of one path.
 #[derive(Debug)]
 pub(crate) struct Search {
     phase: Phase,
@@ -33,15 +32,15 @@ pub(crate) struct Search {
     least: u32,
     /// BASE_PLPMTU.
     base: u32,
-    /// MAX_PLPMTU: what the interface takes, or what peers are known to read.
+    /// MAX_PLPMTU: the interface MTU, or a smaller size that peers are known to read.
     most: u32,
-    /// What the interface takes.
+    /// The interface MTU.
     interface: u32,
     /// PLPMTU.
     passes: u32,
     /// The smallest size that does not pass; beyond `most` while none is known.
     refused: u32,
-    /// What ICMP has promised.
+    /// The size that an ICMP message reported.
     hint: Option<u32>,
     /// PROBED_SIZE.
     probed: u32,
@@ -49,33 +48,32 @@ pub(crate) struct Search {
     lost: u32,
     /// The nonce of the probe under way.
     under_way: Option<u64>,
-    /// HEARTBEATs that had been answered on the path when a probe of this size was first sent;
-    /// `None` before.
+    /// The number of answered HEARTBEATs when a probe of this size was first sent; `None` before.
     answered_before: Option<u64>,
-    /// Lost probes of this size that may not count.
+    /// Lost probes of this size that may not count, because small packets may have been lost as well.
     silent: u32,
-    /// How often BASE_PLPMTU was suspected since it was fallen back to.
+    /// How often a black hole was suspected since the fall back to BASE_PLPMTU.
     suspected: u32,
     /// A probe is to be sent with the next poll.
     wanted: bool,
-    /// A probe has come back: the peer answers probes.
+    /// At least one probe was acknowledged: the peer answers probes.
     answers: bool,
 }
 
-/// What became of a size.
+/// How the packet size has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// As before.
+    /// No change.
     Same,
     /// Larger packets pass.
     Raised,
-    /// Smaller packets only, from now on.
+    /// Only smaller packets pass.
     Reduced,
 }
 
 impl Search {
-    /// A search from `base` on, on an interface that takes `interface` bytes; no probe goes out before
-    /// [`begin`](Self::begin). `smallest` is what a path takes at least.
+    /// Creates a search that starts at `base` on an interface with an MTU of `interface` bytes. No probe is sent
+    /// before [`begin`](Self::begin). `smallest` is the size that every path takes.
     pub(crate) fn new(base: u32, interface: u32, smallest: u32) -> Self {
         let most = (interface & !3).max(smallest);
         let base = base.min(most);
@@ -99,22 +97,22 @@ impl Search {
         }
     }
 
-    /// A search that is over: what the interface takes is taken to pass until something speaks
-    /// against it. RFC 8899 §5.1.4 would have it confirmed first; most paths take it, and waiting
-    /// for that costs every short transfer.
+    /// Creates a search that is already complete: the interface MTU is assumed to pass until it proves not to.
+    /// RFC 8899 §5.1.4 would have it confirmed first. Most paths take it, and waiting for the confirmation would
+    /// delay every short transfer.
     pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
         let fresh = Self::new(base, interface, smallest);
         Self { phase: Phase::Complete, passes: fresh.most, probed: fresh.most, ..fresh }
     }
 
-    /// The same with sizes of at most `most` until [`lift`](Self::lift).
+    /// Limits the search to sizes of at most `most` bytes until [`lift`](Self::lift).
     pub(crate) fn at_most(mut self, most: u32) -> Self {
         self.most = self.most.min((most & !3).max(self.base));
         self.refused = self.most + STEP;
         self
     }
 
-    /// The peer reads whatever the interface takes. True when that may mean larger packets.
+    /// The peer reads packets up to the interface MTU. Returns true if larger packets may be possible now.
     pub(crate) fn lift(&mut self) -> bool {
         if self.most >= self.interface {
             return false;
@@ -135,64 +133,64 @@ impl Search {
         self.phase
     }
 
-    /// PLPMTU.
+    /// Returns the PLPMTU: the largest size known to pass.
     pub(crate) fn size(&self) -> u32 {
         self.passes
     }
 
-    /// The size of the probe that is wanted or under way.
+    /// Returns the size of the probe that is wanted or under way.
     pub(crate) fn probed(&self) -> u32 {
         self.probed
     }
 
-    /// The path works: probe BASE_PLPMTU, or go on where the search was interrupted.
+    /// The path works: probes BASE_PLPMTU, or resumes an interrupted search.
     pub(crate) fn begin(&mut self) {
         if matches!(self.phase, Phase::Base | Phase::Searching) && self.under_way.is_none() {
             self.wanted = true;
         }
     }
 
-    /// The path does not work: nothing is probed.
+    /// The path does not work: stops probing.
     pub(crate) fn suspend(&mut self) {
         self.under_way = None;
         self.wanted = false;
         self.answered_before = None;
     }
 
-    /// The wanted probe goes out; so many HEARTBEATs of the usual size have been `answered` so far.
+    /// The wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
         self.wanted = false;
         self.under_way = Some(nonce);
         self.answered_before.get_or_insert(answered);
     }
 
-    /// Small packets have passed since the first probe of this size: so many HEARTBEATs are
-    /// `answered` now.
+    /// Whether small packets have passed since the first probe of this size. `answered` is the number of answered
+    /// HEARTBEATs.
     pub(crate) fn small_ones_pass(&self, answered: u64) -> bool {
         self.answered_before.is_some_and(|before| answered > before)
     }
 
-    /// A probe is to be sent with the next poll.
+    /// Whether a probe is to be sent with the next poll.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// A probe is under way: the timer that runs is PROBE_TIMER, else PMTU_RAISE_TIMER.
+    /// Whether a probe is under way. If so, the running timer is PROBE_TIMER, else PMTU_RAISE_TIMER.
     pub(crate) fn is_probing(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// No probe is wanted or under way.
+    /// Whether no probe is wanted or under way.
     pub(crate) fn is_idle(&self) -> bool {
         !self.wanted && self.under_way.is_none()
     }
 
-    /// Larger sizes may pass some day: worth PMTU_RAISE_TIMER.
+    /// Whether larger sizes may pass later, so that PMTU_RAISE_TIMER is worth running.
     pub(crate) fn may_rise(&self) -> bool {
         self.passes < self.most
     }
 
-    /// A probe came back.
+    /// The probe with this nonce was acknowledged.
     pub(crate) fn on_ack(&mut self, nonce: u64) -> Change {
         if self.under_way != Some(nonce) {
             return Change::Same;
@@ -200,22 +198,22 @@ impl Search {
         self.under_way = None;
         self.answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes, and has not had those of BASE_PLPMTU.
+            // RFC 8899 §5.2: the peer answers probes, but did not receive those of BASE_PLPMTU.
             self.refused = self.base;
             return self.fail_base();
         }
         let raised = self.probed > self.passes;
         self.passes = self.passes.max(self.probed);
         if self.passes >= self.base {
-            // RFC 8899 §5.2: BASE and ERROR end when a probe of BASE_PLPMTU comes back.
+            // RFC 8899 §5.2: the states BASE and ERROR end when a probe of BASE_PLPMTU is acknowledged.
             self.phase = Phase::Searching;
         }
         self.go_on();
         if raised { Change::Raised } else { Change::Same }
     }
 
-    /// PROBE_TIMER ran out: the size is refused after MAX_PROBES. As long as small packets do not
-    /// pass either, size may have nothing to do with it; once they do, the probe before counts too.
+    /// PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not pass either, the
+    /// loss may have nothing to do with size. Once they pass, one earlier loss counts as well.
     pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> Change {
         self.under_way = None;
         if small_ones_pass {
@@ -240,9 +238,9 @@ impl Search {
         Change::Same
     }
 
-    /// No probe of BASE_PLPMTU has come back, and none ever did. A peer that does not know PAD chunks and drops packets
-    /// with unknown chunks (pion/sctp v1.11.3) answers none, so the smallest size is probed, too. If that is not answered
-    /// either, lost probes say nothing: BASE_PLPMTU stays until timeouts speak against it.
+    /// No probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and drops packets with
+    /// unknown chunks (pion/sctp v1.11.3) answers no probe, so the smallest size is probed as well. If that is not
+    /// answered either, lost probes show nothing. BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.least {
             self.probe(self.least);
@@ -252,7 +250,7 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §5.2: BASE_PLPMTU does not pass: on from the smallest size.
+    /// RFC 8899 §5.2: BASE_PLPMTU does not pass: searches upward from the smallest size.
     fn fail_base(&mut self) -> Change {
         let before = self.passes;
         self.phase = Phase::Error;
@@ -261,7 +259,7 @@ impl Search {
         if self.passes < before { Change::Reduced } else { Change::Same }
     }
 
-    /// PMTU_RAISE_TIMER ran out: the path may have changed.
+    /// PMTU_RAISE_TIMER expired: the path may have changed.
     pub(crate) fn on_raise(&mut self) {
         self.refused = self.most + STEP;
         self.hint = None;
@@ -273,8 +271,8 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: packets of the present size vanish. Back to BASE; and when they still do, to
-    /// ERROR: in a shutdown no HEARTBEAT is answered (RFC 9260 §8.3), so that probes show nothing.
+    /// RFC 8899 §4.3: packets of the current size are lost. Falls back to BASE, and to ERROR if the losses go on.
+    /// Probes cannot decide this during a shutdown, where HEARTBEATs are not answered (RFC 9260 §8.3).
     pub(crate) fn on_black_hole(&mut self) -> Change {
         match self.phase {
             Phase::Error => Change::Same,
@@ -292,16 +290,16 @@ impl Search {
         }
     }
 
-    /// A Packet Too Big message, known to be about a packet of ours (RFC 8899 §4.6.1), says `size`.
+    /// A Packet Too Big message that quotes one of our packets (RFC 8899 §4.6.1) reports `size`.
     pub(crate) fn on_too_big(&mut self, size: u32) -> Change {
         let size = size & !3;
         let probing = self.wanted || self.under_way.is_some();
-        // RFC 8899 §4.6.2: smaller than any path, or no smaller than what was sent: nothing.
+        // RFC 8899 §4.6.2: ignored if smaller than any path's MTU, or not smaller than what was sent.
         if size < self.least || size >= self.passes && !(probing && size < self.probed) {
             return Change::Same;
         }
         if size < self.base {
-            // RFC 8899 §4.6.2, §5.2: ERROR, and the size told is probed.
+            // RFC 8899 §4.6.2, §5.2: state ERROR; the reported size is probed.
             let before = self.passes;
             self.phase = Phase::Error;
             self.passes = self.least;
@@ -311,11 +309,11 @@ impl Search {
             return if self.passes < before { Change::Reduced } else { Change::Same };
         }
         if size < self.passes {
-            // RFC 8899 §4.6.2: a sign of a black hole; BASE, then the size told.
+            // RFC 8899 §4.6.2: a sign of a black hole: state BASE, then the reported size.
             return self.fall_back(Some(size));
         }
-        // RFC 8899 §4.6.2: between what passes and what is probed: probe that; if it is what passes,
-        // the search is over.
+        // RFC 8899 §4.6.2: between the size that passes and the probed one: probes the reported size. If that size is
+        // already known to pass, the search is complete.
         self.refused = self.refused.min(size + STEP);
         self.hint = Some(size);
         if self.phase == Phase::Searching {
@@ -344,8 +342,8 @@ impl Search {
         self.wanted = true;
     }
 
-    /// RFC 8899 §5.3.2: the next size: the largest at first, for it is mostly right; what ICMP told;
-    /// else the middle of what is left.
+    /// RFC 8899 §5.3.2: chooses the next size: the size that ICMP reported; else the largest one first, as it usually
+    /// passes; else the middle of the open range.
     fn go_on(&mut self) {
         self.lost = 0;
         if self.passes + STEP >= self.refused || self.passes >= self.most {
@@ -370,7 +368,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Plays a search against a path that takes `mtu`; returns the sizes probed.
+    /// Runs a search against a path with this MTU; returns the sizes probed.
     fn play(search: &mut Search, mtu: u32) -> Vec<u32> {
         let mut probed = Vec::new();
         for nonce in 0..200 {
@@ -396,7 +394,7 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: from BASE_PLPMTU to what the path takes, whatever that is.
+    /// RFC 8899 §5.3: the search goes from BASE_PLPMTU to the path MTU, for any path MTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in
@@ -418,7 +416,7 @@ mod tests {
         assert_eq!(play(&mut begun(false, 1500), 1500), [1200, 1500], "the usual path takes two probes");
     }
 
-    /// RFC 8899 §5.2: the path narrows, widens, and is measured anew.
+    /// RFC 8899 §5.2: the path MTU shrinks and grows, and the search follows.
     #[test]
     fn the_path_changes() {
         let mut search = begun(false, 1500);
@@ -444,7 +442,7 @@ mod tests {
         assert_eq!(search.phase(), Phase::Complete);
     }
 
-    /// What is taken to pass is not probed before it vanishes.
+    /// A size that is assumed to pass is not probed until packets are lost.
     #[test]
     fn a_path_is_taken_at_its_word() {
         let mut search = Search::settled(1200, 1500, 512);
@@ -470,12 +468,12 @@ mod tests {
             assert_eq!(search.on_too_big(nonsense), Change::Same);
             assert!(search.is_probing() && search.probed() == 1500, "{nonsense} is ignored");
         }
-        // Between what passes and what is probed: it is probed next, and that was all.
+        // Between the size that passes and the probed one: it is probed next, and the search ends.
         assert_eq!(search.on_too_big(1400), Change::Same);
         assert_eq!((search.probed(), search.wanted), (1400, true));
         assert_eq!(play(&mut search, 1400), [1400]);
         assert_eq!((search.size(), search.phase()), (1400, Phase::Complete));
-        // Less than what passed: BASE, then what was told.
+        // Below the size that passed: BASE, then the reported size.
         assert_eq!(search.on_too_big(1300), Change::Reduced);
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
         assert_eq!(search.on_too_big(1300), Change::Same, "of a packet sent before");
@@ -485,7 +483,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A lie costs a search, no more.
+        // A forged message only costs another search.
         assert_eq!(search.on_too_big(512), Change::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -493,7 +491,7 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// A path that is silent altogether says nothing about sizes.
+    /// A path on which all packets are lost shows nothing about sizes.
     #[test]
     fn silence_is_no_refusal() {
         let mut search = begun(false, 1500);
@@ -508,8 +506,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// Peers are known to read 1500 bytes; larger sizes are probed once this one is known to read more, be it before or after
-    /// the search has ended.
+    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read more, before or
+    /// after the search has ended.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {
@@ -525,7 +523,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // What was refused stays so.
+        // A refused size stays refused.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());
@@ -533,8 +531,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer that answers no probe at all, as those do that drop packets with unknown chunks: BASE_PLPMTU stays, until
-    /// timeouts speak against it. It is asked again some day.
+    /// A peer that answers no probe, as one that drops packets with unknown chunks: BASE_PLPMTU stays until timeouts
+    /// suggest a black hole. It is probed again later.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

@@ -1,12 +1,9 @@
-//! From I-DATA fragments to messages.
+//! Reassembly of I-DATA fragments into messages.
 //!
-//! Owns the messages of which fragments have arrived, by stream, order and
-//! message identifier. Identifiers and fragment numbers are counted on in 64
-//! bits, so that they never wrap here. A message whose turn it is in its stream
-//! is put together in the stream's own buffer, others in one of their own.
-//! What is complete goes to [`order`](super::order), which sees messages in
-//! their order only. TSNs say nothing about messages, but for one thing: what
-//! may be handed out in parts.
+//! Owns the incomplete messages, by stream, order and message identifier. Identifiers and fragment numbers are
+//! extended to 64 bits, so that they never wrap here. If a message is the next in its stream, it is reassembled in
+//! the stream's own buffer, others in their own. Complete messages go to [`order`](super::order), which sees only
+//! messages in order. TSNs matter here only for deciding what may be delivered in parts.
 //!
 //! Home of RFC 8260 §2.2.3.
 
@@ -17,29 +14,28 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// Where identifiers begin, so that those before the first can be told.
+/// The first identifier, large enough that identifiers before it do not underflow.
 const FIRST: u64 = 1 << 32;
 
-/// Messages of an association with interleaving.
+/// The messages of an association with interleaving.
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
     streams: Streams<Stream>,
-    /// Messages that have begun, are not complete and not handed out in parts:
-    /// by the offset of their first TSN.
+    /// Messages that have started, are incomplete, and are not delivered in parts, by the offset of their first TSN.
     begun: BTreeMap<u64, Name>,
-    /// Unordered ones of those that could not be handed out behind another of their stream that was:
-    /// numbers by stream and that offset. A good peer has one under way at a time (RFC 8260 §2.2.2).
+    /// Those unordered messages that could not be delivered in parts because another one of their stream was. Message
+    /// numbers by stream and offset. An honest peer has one in progress at a time (RFC 8260 §2.2.2).
     behind: BTreeMap<(u16, u64), u64>,
-    /// Fragments and messages that wait for something before them.
+    /// Number of fragments and messages that wait for something before them.
     aside: usize,
-    /// Numbers that come next on streams that are not in use: by stream, ordered and unordered.
+    /// The next numbers on streams that are not in use, by stream and order (true for unordered).
     skipped: BTreeMap<(u16, bool), u64>,
     /// Bytes dropped, to be credited to the window.
     dropped: u64,
     pool: Pool,
 }
 
-/// A message.
+/// Identifies a message.
 #[derive(Clone, Copy, Debug)]
 struct Name {
     stream: u16,
@@ -55,28 +51,28 @@ struct Stream {
 
 #[derive(Debug)]
 struct Sequence {
-    /// Ordered: the message whose turn it is. Unordered: one past the highest seen.
+    /// Ordered: the next message. Unordered: one past the highest seen.
     next: u64,
-    /// What lies below has been given up.
+    /// Messages below this number were abandoned.
     floor: u64,
-    /// Each in a box of its own: many sequences hold one, and few hold many.
+    /// Each in its own box: many sequences hold one message, and few hold many.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
-/// A message of which something has arrived.
+/// A message of which a fragment has arrived.
 #[derive(Debug, Default)]
 struct PartialMessage {
-    /// Offset of the TSN of its first fragment, its PPID, and that TSN, once that is here.
+    /// Offset of the first fragment's TSN, its PPID, and that TSN, once it has arrived.
     begin: Option<(u64, u32, u32)>,
-    /// The fragment that comes next.
+    /// The number of the next fragment.
     next: u64,
-    /// The last fragment, once that is here.
+    /// The number of the last fragment, once it has arrived.
     last: Option<u64>,
-    /// Its bytes, in so far as they are not in the stream's buffer.
+    /// Its bytes that are not in the stream's buffer.
     buffer: Vec<u8>,
-    /// They go straight to the stream's buffer.
+    /// Its bytes go directly to the stream's buffer.
     direct: bool,
-    /// Fragments behind a missing one.
+    /// Fragments that wait for a missing one.
     held: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -86,26 +82,25 @@ impl PartialMessage {
     }
 }
 
-/// `number` counted on from `near`: the closest that ends in these bits
-/// (RFC 8260 §2.1: serial number arithmetic of 32 bits).
+/// Extends `number` to 64 bits: returns the value closest to `near` that ends in these 32 bits (RFC 8260 §2.1: serial
+/// number arithmetic of 32 bits).
 fn count_on(near: u64, number: u32) -> Option<u64> {
     near.checked_add_signed(i64::from(number.wrapping_sub(near as u32).cast_signed()))
 }
 
 impl Interleaved {
-    /// Of an association that shares memory with others, or that does not.
+    /// `shared`: memory is shared with other associations.
     pub(crate) fn new(shared: bool) -> Self {
         Self { pool: Pool::new(shared), ..Self::default() }
     }
 
-    /// Fragments that wait for another, and messages that are not complete.
+    /// Returns the number of waiting fragments and incomplete messages.
     #[inline]
     pub(crate) fn pieces(&self) -> usize {
         self.aside + self.begun.len() + self.behind.len()
     }
 
-    /// Takes in a fragment; its TSN is `offset`, `next` the lowest offset that
-    /// is missing after it.
+    /// Receives a fragment. Its TSN is `offset`; `next` is the lowest missing offset after it.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -155,8 +150,8 @@ impl Interleaved {
         Ok(())
     }
 
-    /// No message up to `mid` is waited for any more in this lane of a stream:
-    /// what is complete is delivered, the rest dropped (RFC 8260 §2.3.1).
+    /// Messages up to `mid` in this lane of a stream are no longer expected: complete ones are delivered, others
+    /// dropped (RFC 8260 §2.3.1).
     pub(crate) fn skip_to(
         &mut self,
         stream: u16,
@@ -200,8 +195,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Delivers a message that is complete, although others before it will not
-    /// come, and drops one that is not.
+    /// Delivers a complete message although earlier ones will not arrive, and drops an incomplete one.
     fn give_up(&mut self, name: Name, message: PartialMessage, order: &mut Order) -> Result<(), Violation> {
         if let Some((begin, ppid, tsn)) = message.begin {
             self.leave(name, begin);
@@ -226,7 +220,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// A message of one of `streams` (none: any) is under way.
+    /// Whether a message of one of `streams` (empty for any) is incomplete.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         let lane = |lane: &Sequence| lane.messages.values().any(|message| !message.is_complete());
         let inside = |stream: &Stream| lane(&stream.ordered) || lane(&stream.unordered);
@@ -236,8 +230,8 @@ impl Interleaved {
         streams.iter().any(|&stream| self.streams.get(stream).is_some_and(inside))
     }
 
-    /// RFC 8260 §2.3.2: `streams` (none: all) count from 0 again, ordered and unordered messages.
-    /// What is complete is delivered, the rest dropped.
+    /// RFC 8260 §2.3.2: `streams` (empty for all) count from 0 again, for ordered and unordered messages. Complete
+    /// messages are delivered, others dropped.
     pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {
@@ -260,12 +254,12 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Bytes dropped since the last call.
+    /// Returns the bytes dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// The slot of a stream, which begins with the numbers after those given up.
+    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped ones.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;
@@ -364,7 +358,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Lets those go whose turn has come.
+    /// Releases the messages whose turn has come.
     #[inline]
     fn release(&mut self, slot: usize, stream: u16, order: &mut Order) -> Result<(), Violation> {
         loop {
@@ -389,22 +383,22 @@ impl Interleaved {
         }
     }
 
-    /// RFC 9260 §6.9: a large message is handed out in parts before it is complete.
+    /// RFC 9260 §6.9: delivers a large message in parts before it is complete.
     fn hand_out_large(&mut self, slot: usize, name: Name, next: u64, order: &mut Order) {
         let lane = self.streams.at(slot).lane(name.unordered);
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // What lies in the stream's buffer is counted there.
+        // Bytes in the stream's buffer are counted there.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.hand_out(slot, name, false, order);
         }
     }
 
-    /// Room is short: all messages are handed out in parts whose fragments may
-    /// take the room that is left. What was sent before such a message is here:
-    /// nothing complete in its stream waits behind it while it waits for room.
+    /// Buffer space is short: delivers all messages in parts whose fragments may take the remaining space. Everything
+    /// sent before such a message has arrived. So no complete message in its stream is blocked behind it while it
+    /// waits for space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()
@@ -421,8 +415,8 @@ impl Interleaved {
         }
     }
 
-    /// A message that began there is gone: of those behind it that were turned away the first is asked
-    /// again. One at a time, so that each costs little however many there are.
+    /// A message that started at `begin` is gone: the first unordered message that was kept waiting behind it is
+    /// tried again. Only one at a time, so that each step costs little.
     fn leave(&mut self, name: Name, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {
@@ -436,7 +430,7 @@ impl Interleaved {
         }
     }
 
-    /// Hands a message out in parts, if it is its turn; false when another stands in the way.
+    /// Delivers a message in parts if it is its turn; returns false if another one is in the way.
     fn hand_out(&mut self, slot: usize, name: Name, eager: bool, order: &mut Order) -> bool {
         let lane = self.streams.at(slot).lane(name.unordered);
         let turn = name.unordered || name.number == lane.next;
@@ -467,13 +461,13 @@ impl Stream {
     }
 }
 
-/// `order` counts in 16 bits, which is enough for what comes in its turn.
+/// `order` counts in 16 bits, which is enough for messages in order.
 fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
     let Name { stream, unordered, number } = name;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }
 }
 
-/// Appends the fragment that comes next.
+/// Appends the next fragment.
 fn append(assembly: &mut PartialMessage, name: Name, payload: &[u8], order: &mut Order) {
     assembly.next += 1;
     if assembly.direct {

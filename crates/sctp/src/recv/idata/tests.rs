@@ -1,4 +1,4 @@
-//! I-DATA taken in, against a model that keeps all it was told.
+//! Reception of I-DATA, compared with a model that keeps every message.
 
 use super::super::{RecvHalf, Taken};
 use super::*;
@@ -23,7 +23,8 @@ impl Sent {
     }
 }
 
-/// What a sender makes of messages: within a stream one after the other, streams mixed at random.
+/// Returns the chunks as a sender would order them: messages of a stream one after the other, streams mixed at
+/// random.
 fn interleave(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, usize)> {
     let mut lines: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 4];
     for (n, message) in messages.iter().enumerate() {
@@ -53,7 +54,7 @@ fn chunk<'a>(message: &Sent, part: usize, tsn: u32, first_fsn: u32, payload: &'a
     }
 }
 
-/// The application, reading with a small buffer.
+/// An application that reads with a small buffer.
 #[derive(Default)]
 struct Reader {
     /// By stream: unordered, PPID, bytes.
@@ -96,7 +97,7 @@ fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<Sent> {
         .collect()
 }
 
-/// Moves a half to where `rounds` times 2^32 messages and more have passed on every stream.
+/// Sets the next message of every stream to identifier `mid`, after several wraps of the 32-bit identifiers.
 fn age(half: &mut RecvHalf, mid: u32) {
     let interleaved = half.interleaved.get_or_insert_default();
     for stream in 0..4 {
@@ -108,8 +109,8 @@ fn age(half: &mut RecvHalf, mid: u32) {
     }
 }
 
-/// RFC 8260 §2.2.3: whatever the streams, the order of arrival, losses made up for and duplicates,
-/// every message comes once, whole, with its PPID, ordered ones in order; also where identifiers wrap.
+/// RFC 8260 §2.2.3: with any streams, order of arrival, repaired losses and duplicates, every message is delivered
+/// once, whole and with its PPID. Ordered messages are in order, also where identifiers wrap.
 #[test]
 fn agrees_with_the_sender() {
     for seed in 0..400 {
@@ -192,8 +193,8 @@ fn fragment_numbers_wrap() {
     assert!(received.end_of_message);
 }
 
-/// With little room and many messages under way at once nothing gets stuck: what is there can be
-/// read, in parts, and makes room for the rest (RFC 9260 §6.9).
+/// With little buffer space and many messages in progress, reception does not stall. Arrived data can be read in
+/// parts, which makes room for the rest (RFC 9260 §6.9).
 #[test]
 fn many_large_messages_share_a_small_buffer() {
     for seed in 0..60 {
@@ -213,7 +214,7 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // A window's worth is sent, in order, some of it lost; the reader is slow.
+            // One window of data is sent in order, and some of it is lost; the reader is slow.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()
@@ -235,8 +236,8 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// A peer that has several messages of a stream under way at once (RFC 8260 §2.2.2 forbids it) does not
-/// get stuck either: what had to wait for another to be handed out is asked again when that is done.
+/// A peer that has several messages of a stream in progress (RFC 8260 §2.2.2 forbids it) does not stall either. A
+/// message that could not be delivered in parts behind another is tried again when that one is done.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {
@@ -255,7 +256,8 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The `first` parts of all come in turn; then the rest of one message after the other.
+                // The `first` parts of all messages alternate; then the rest of each message follows, one message
+                // after the other.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
                     Some(rest) => (rest / (30 - first), first + rest % (30 - first)),
@@ -331,7 +333,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     assert!(violations > 500, "only {violations} of 2000 peers were caught");
 }
 
-/// One broken rule each.
+/// Each case breaks one rule.
 #[test]
 fn what_breaks_the_rules() {
     let part = |mid, fsn, begin, end| IData { mid, fsn, begin, end, payload: b"x", ..IData::default() };
@@ -359,7 +361,7 @@ fn what_breaks_the_rules() {
     }
 }
 
-/// RFC 8260 §2.3.2: both counts of a stream begin at 0 again.
+/// RFC 8260 §2.3.2: both counts of a stream start at 0 again.
 #[test]
 fn both_counts_are_reset() {
     let mut half = RecvHalf::new(&Config::default(), 1, 4, 100);
@@ -390,8 +392,8 @@ fn both_counts_are_reset() {
     assert!(!take(&mut half, false, 1), "without a reset a number is not used again");
 }
 
-/// RFC 8260 §2.3.1: what is skipped is waited for no more, what is complete is delivered, what
-/// arrives of it late is dropped, and nothing of it stays charged.
+/// RFC 8260 §2.3.1: skipped messages are no longer expected. Complete messages are delivered, late fragments are
+/// dropped, and nothing of them stays charged.
 #[test]
 fn skipping() {
     for seed in 0..300 {
@@ -412,13 +414,13 @@ fn skipping() {
         for at in arrivals {
             let (n, part) = chunks[at];
             let payload = sent[n].payload();
-            // Of what is given up some never arrives, and its TSNs with it.
+            // Some abandoned chunks never arrive, nor do their TSNs.
             if !sent[n].skipped || rng.below(2) == 0 {
                 half.on_idata(&chunk(&sent[n], part, at as u32, 0, &payload)).expect("a good peer");
             }
             reader.read(&mut half);
         }
-        // A sender skips a message after all those before it have been acknowledged or skipped.
+        // A sender skips a message after all messages before it were acknowledged or skipped.
         skips.drain(..).for_each(|n| {
             let interleaved = half.interleaved.get_or_insert_default();
             let message = &sent[n];

@@ -1,7 +1,7 @@
-//! In which order messages became readable, over all streams.
+//! The order in which messages became readable, across all streams.
 //!
-//! Owns a ticket for each message that can be read, whole or in parts, in the order in which that came about: first in,
-//! first out for who reads whatever stream. Kept only where somebody wants to read so (`Config::track_arrivals`).
+//! Keeps a ticket for each readable message, whole or delivered in parts. A reader that names no stream gets them
+//! first in, first out. Kept only if the application reads this way (`Config::track_arrivals`).
 //!
 //! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
 
@@ -9,12 +9,12 @@ use super::{Order, ReadQueue, Stream};
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// Streams and lanes (unordered?), one for each message, the first to be read in front.
+/// Stream and lane (true for unordered) of each readable message, the next to be read first.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 
 impl Arrivals {
-    /// The message of this lane that became readable first is done with, or the last one (`back`).
+    /// Removes the ticket of the first message of this lane, or of the last one (`back`).
     fn strike(&mut self, ticket: (u16, bool), back: bool) {
         let mut all = self.0.iter();
         let found = match back {
@@ -27,26 +27,27 @@ impl Arrivals {
     }
 }
 
-/// The message that is read next.
+/// The message that will be read next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upcoming {
     pub(crate) stream: u16,
-    /// Bytes of it that are there.
+    /// Number of its bytes that have arrived.
     pub(crate) length: usize,
     pub(crate) ppid: u32,
     pub(crate) unordered: bool,
-    /// The rest of it is there.
+    /// Whether the rest of it has arrived.
     pub(crate) complete: bool,
 }
 
 impl Stream {
-    /// Whether a lane has something to read, and no message of the other lane is being read.
+    /// Whether a lane has something to read and no message of the other lane is being read.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
     }
 
-    /// The unfinished message of a lane is readable, and nobody learns of its end once it is dropped.
+    /// Whether the unfinished message of a lane is readable, but the reader would not be told of its end if it were
+    /// dropped.
     pub(super) fn ends_unseen(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         let Some(lane) = lane else { return false };
@@ -56,12 +57,12 @@ impl Stream {
 }
 
 impl Order {
-    /// From now on the order is kept. Nothing has arrived yet.
+    /// Starts to track the order. Nothing has arrived yet.
     pub(crate) fn track_arrivals(&mut self) {
         self.arrivals = Some(Box::default());
     }
 
-    /// Counts messages of a lane that have become readable.
+    /// Adds messages of a lane that have become readable.
     #[inline]
     pub(super) fn arrive(&mut self, stream: u16, unordered: bool, count: u64) {
         if let Some(arrivals) = &mut self.arrivals {
@@ -71,7 +72,7 @@ impl Order {
         }
     }
 
-    /// A message of a lane has been read to its end.
+    /// A message of a lane was read to its end.
     #[inline]
     pub(super) fn depart(&mut self, stream: u16, unordered: bool) {
         if let Some(arrivals) = &mut self.arrivals {
@@ -79,14 +80,15 @@ impl Order {
         }
     }
 
-    /// The unfinished message at the end of a lane, which was readable, is dropped unseen.
+    /// The readable, unfinished message at the end of a lane is dropped without notice to the reader.
     pub(super) fn withdraw(&mut self, stream: u16, unordered: bool) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.strike((stream, unordered), true);
         }
     }
 
-    /// The lane whose message is to be read next. One that is handed out in parts, all of which are read, lets others pass.
+    /// Returns the lane to read next. A message delivered in parts does not block others while all of its parts are
+    /// read.
     fn next_arrival(&self) -> Option<(u16, bool)> {
         let offers = |&&(stream, unordered): &&(u16, bool)| {
             self.streams.get(stream).is_some_and(|state| state.offers(unordered))
@@ -94,7 +96,7 @@ impl Order {
         self.arrivals.as_ref()?.0.iter().find(offers).copied()
     }
 
-    /// The message that is read next, or the part of it that is there.
+    /// Returns the message that will be read next, or the part of it that has arrived.
     pub(crate) fn upcoming(&self) -> Option<Upcoming> {
         let (stream, unordered) = self.next_arrival()?;
         let state = self.streams.get(stream)?;
@@ -111,7 +113,7 @@ impl Order {
         }
     }
 
-    /// As [`read`](Self::read), of what became readable first on any stream; which stream it was.
+    /// As [`read`](Self::read), for what became readable first on any stream. Returns that stream as well.
     pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let (stream, unordered) = self.next_arrival()?;
         let slot = self.streams.find(stream)?;

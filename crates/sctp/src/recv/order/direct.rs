@@ -1,4 +1,4 @@
-//! Messages that are put together at the end of their lane, and may be handed out before they are whole.
+//! Messages that are reassembled at the end of their lane, and may be delivered in parts before they are complete.
 //!
 //! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as one stream is concerned.
 
@@ -8,8 +8,8 @@ use crate::recv::Violation;
 use crate::recv::pool::Pool;
 
 impl Order {
-    /// An ordered message begins; true when it is its turn, and its bytes
-    /// come by [`extend_direct`](Self::extend_direct).
+    /// Starts an ordered message. Returns true if it is the next one; its bytes are then passed to
+    /// [`extend_direct`](Self::extend_direct).
     pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
         let Delivery { stream, ssn, ppid, tsn, .. } = to;
         let slot = self.slot(stream);
@@ -24,8 +24,7 @@ impl Order {
         Ok(true)
     }
 
-    /// Takes over an unfinished message from its own buffer when it may be
-    /// handed out in parts now.
+    /// Takes over an unfinished message from its own buffer if it may be delivered in parts now.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);
@@ -44,12 +43,12 @@ impl Order {
         true
     }
 
-    /// More bytes of the unfinished message at the end of a lane.
+    /// Appends bytes to the unfinished message at the end of a lane.
     pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, ssn: u16, payload: &[u8]) {
         let slot = self.streams.slot(stream, Stream::default);
         let lane = self.streams.at(slot).lane(unordered);
         let Some(tail) = lane.tail.as_mut().filter(|tail| unordered || tail.ssn == ssn) else {
-            // The message has been given up.
+            // The message was abandoned.
             self.skips.get_or_insert_default().dropped += payload.len() as u64;
             return;
         };
@@ -60,8 +59,8 @@ impl Order {
         }
     }
 
-    /// The unfinished message at the end of a lane may be handed out in parts
-    /// if it is large, or when room is short.
+    /// Allows the unfinished message at the end of a lane to be delivered in parts if it is large or buffer space is
+    /// short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, eager: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);

@@ -1,18 +1,18 @@
-//! A message that is read from the very packet it came in.
+//! Zero-copy delivery: a message is read directly from the packet that it came in.
 //!
-//! Owns the buffer of the packet that came last on the fast path, when its message was the first of its stream: an
-//! application that reads each message before the next comes has it copied once, and what was received is not touched
-//! between. There is one such buffer an association: whatever comes while it is in use is copied.
+//! Keeps the buffer of the last packet of the fast path if its message is the first of its stream. If the application
+//! reads each message before the next arrives, it is copied only once. Each association has one such buffer; while it
+//! is in use, other messages are copied.
 
 use anabranch_base::PacketBytes;
 use std::ops::Range;
 
-/// The buffer of a packet whose message is not read yet.
+/// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// Stays when all is read, to be exchanged for the next one.
+    /// Kept when everything is read, to be exchanged for the next packet's buffer.
     buffer: Vec<u8>,
-    /// Where in it lies what is not read.
+    /// Position and number of the unread bytes.
     at: u32,
     left: u32,
     /// The slot of the stream whose first message this is.
@@ -20,8 +20,8 @@ pub(super) struct LastPacket {
 }
 
 impl LastPacket {
-    /// Keeps the buffer of `packet` for the message at `payload`, the first that the stream in `slot` has. False where
-    /// that cannot be, or is not worth it.
+    /// Keeps the buffer of `packet` for the message at `payload`, which is the first in the stream at `slot`. Returns
+    /// false if that is not possible or not worthwhile.
     #[inline(always)]
     pub(super) fn keep(&mut self, slot: usize, packet: &mut PacketBytes<'_>, payload: Range<usize>) -> bool {
         if self.left > 0 || payload.len() < MIN_KEPT {
@@ -34,13 +34,13 @@ impl LastPacket {
         true
     }
 
-    /// What of it is not read, if it is of the stream in `slot`.
+    /// Returns the unread bytes if they belong to the stream in `slot`.
     #[inline]
     pub(super) fn of(&mut self, slot: usize) -> Option<&mut Self> {
         (self.left > 0 && self.slot as usize == slot).then_some(self)
     }
 
-    /// Takes the next bytes out.
+    /// Reads the next bytes.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
         out.copy_from_slice(&self.buffer[self.at as usize..][..out.len()]);
@@ -48,14 +48,14 @@ impl LastPacket {
         self.left -= out.len() as u32;
     }
 
-    /// Bytes that are not read.
+    /// Returns the number of unread bytes.
     #[inline]
     pub(super) fn left(&self) -> u64 {
         u64::from(self.left)
     }
 }
 
-/// A shorter message is copied sooner than a buffer is exchanged.
+/// Copying a shorter message is faster than exchanging buffers.
 const MIN_KEPT: usize = 512;
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// Whichever buffers are kept, and however it is read: the same bytes come out as went in.
+    /// Whichever buffers are kept, and however they are read, the bytes read are the bytes sent.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Through whole endpoints, with messages of one chunk and of many, some of them read late.
+    /// Whole endpoints exchange messages of one chunk and of many, and read some of them late.
     #[test]
     fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};

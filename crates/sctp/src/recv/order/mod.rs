@@ -1,8 +1,7 @@
-//! From messages to the application, stream by stream.
+//! Delivers messages to the application, stream by stream.
 //!
-//! Owns each stream's readable bytes and the messages that wait for an earlier
-//! one. A stream has a lane for ordered and, once used, one for unordered
-//! messages, so that neither blocks the other.
+//! Owns each stream's readable bytes and the messages that wait for an earlier one. A stream has a lane for ordered
+//! messages and, once used, one for unordered messages. So neither blocks the other.
 //!
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
@@ -26,11 +25,11 @@ use skip::Skips;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::ops::Range;
 
-/// The address of a complete message.
+/// The stream, number and attributes of a complete message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) stream: u16,
-    /// Its number in its stream; of unordered DATA whatever stood there, of I-DATA the MID's lower half.
+    /// Its number in its stream: for unordered DATA the value in the chunk, for I-DATA the lower half of the MID.
     pub(crate) ssn: u16,
     pub(crate) ppid: u32,
     /// TSN of its first chunk.
@@ -43,18 +42,18 @@ struct Stream {
     next_ssn: u16,
     ordered: ReadQueue,
     unordered: Option<Box<ReadQueue>>,
-    /// Complete ordered messages that wait for an earlier one, by SSN. A tree:
-    /// numbers that come in no order cost no more than others.
+    /// Complete ordered messages that wait for an earlier one, by SSN. A tree, so that numbers in any order cost the
+    /// same.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
-    /// Complete unordered messages behind one that is handed out in parts.
+    /// Complete unordered messages that wait behind one that is being delivered in parts.
     behind: Vec<(Delivery, Vec<u8>)>,
-    /// The lane (unordered?) whose message has been read in part.
+    /// The lane whose message was read in part; true for the unordered one.
     reading: Option<bool>,
     signalled: bool,
 }
 
 impl Stream {
-    /// Nothing but whole ordered messages, none of which waits for another.
+    /// Whether the stream has only whole ordered messages, none of which waits for another.
     #[inline]
     fn is_simple(&self) -> bool {
         self.unordered.is_none() && self.ordered.tail.is_none() && self.waiting.is_empty()
@@ -73,7 +72,7 @@ impl Stream {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
-    /// Lets those go that wait behind an unordered message handed out in parts.
+    /// Releases the messages that wait behind an unordered message delivered in parts.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         for (to, payload) in std::mem::take(&mut self.behind) {
@@ -84,7 +83,7 @@ impl Stream {
         released
     }
 
-    /// Lets those go whose turn has come.
+    /// Releases the messages whose turn has come.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -99,25 +98,25 @@ impl Stream {
     }
 }
 
-/// The streams of an association, receiving.
+/// The receiving side of all streams of an association.
 #[derive(Debug)]
 pub(crate) struct Order {
     streams: Streams<Stream>,
     partial_delivery: u64,
-    /// Streams that became readable and of which nobody has been told.
+    /// Streams that became readable and were not reported yet.
     news: Vec<u16>,
-    /// Messages completed towards the application.
+    /// Number of messages completed for the application.
     completed: u64,
-    /// Messages that the application has read.
+    /// Number of messages that the application has read.
     read: u64,
-    /// Messages that wait for another one.
+    /// Number of messages that wait for another one.
     aside: u64,
-    /// What the peer has given up.
+    /// What the peer has abandoned.
     skips: Option<Box<Skips>>,
     last: LastPacket,
-    /// The order of messages over all streams, where somebody wants it.
+    /// The order of messages over all streams, if it is tracked.
     arrivals: Option<Box<Arrivals>>,
-    /// Memory is shared with others.
+    /// Memory is shared with other associations.
     shared: bool,
 }
 
@@ -145,42 +144,42 @@ impl Order {
         self.completed
     }
 
-    /// Messages that nobody has read.
+    /// Returns the number of unread messages.
     #[inline]
     pub(crate) fn unread(&self) -> u64 {
         self.completed.saturating_sub(self.read)
     }
 
-    /// Streams that have been used.
+    /// Returns the number of streams that have been used.
     #[inline]
     pub(crate) fn streams_in_use(&self) -> usize {
         self.streams.count()
     }
 
-    /// Messages that wait for another one.
+    /// Returns the number of messages that wait for another one.
     #[inline]
     pub(crate) fn aside(&self) -> u64 {
         self.aside
     }
 
-    /// Messages that the application has read.
+    /// Returns the number of messages that the application has read.
     pub(crate) fn messages_read(&self) -> u64 {
         self.read
     }
 
-    /// Counts messages of a lane that wait no longer.
+    /// Counts messages of a lane that no longer wait.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
         self.aside = self.aside.saturating_sub(released);
     }
 
-    /// Something can be read now, on some stream.
+    /// Whether something can be read on any stream.
     pub(crate) fn has_unread(&self) -> bool {
         self.streams.iter().any(Stream::readable)
     }
 
-    /// A complete message: into its lane, or aside until its turn.
+    /// Puts a complete message into its lane, or holds it until its turn.
     #[inline]
     pub(crate) fn deliver(&mut self, to: Delivery, payload: &[u8], pool: &mut Pool) -> Result<(), Violation> {
         let slot = self.slot(to.stream);
@@ -198,7 +197,7 @@ impl Order {
             self.completed += 1;
             self.arrive(to.stream, true, 1);
         } else {
-            // RFC 9260 §6.6: by stream sequence number, held back until its turn.
+            // RFC 9260 §6.6: in the order of stream sequence numbers, held back until its turn.
             let ahead = to.ssn.wrapping_sub(stream.next_ssn);
             if ahead != 0 {
                 if self.skips.as_mut().is_some_and(|skips| skips.drops(ahead, payload)) {
@@ -224,8 +223,8 @@ impl Order {
         Ok(())
     }
 
-    /// A complete ordered message, which lies at `payload` in `packet`, into its lane, if it is the one that comes
-    /// next there and none waits for it. Whether the stream has become readable by it, which nobody has been told.
+    /// Fast path for a complete ordered message at `payload` in `packet`: puts it into its lane if it is the next one
+    /// and none waits for it. Returns whether the stream has become readable, which the caller must report.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -279,13 +278,13 @@ impl Order {
         }
     }
 
-    /// Streams that became readable since the last call.
+    /// Returns the streams that became readable since the last call.
     #[inline]
     pub(crate) fn news(&mut self) -> &mut Vec<u16> {
         &mut self.news
     }
 
-    /// RFC 9260 §11.1.7: at most the rest of one message.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message.
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let slot = self.streams.find(stream)?;
         let state = self.streams.at(slot);
@@ -299,7 +298,7 @@ impl Order {
         self.read_lane(slot, stream, unordered, out)
     }
 
-    /// As [`read`](Self::read), of one lane.
+    /// As [`read`](Self::read), for one lane.
     #[inline]
     fn read_lane(&mut self, slot: usize, stream: u16, unordered: bool, out: &mut [u8]) -> Option<Received> {
         let state = self.streams.at(slot);
@@ -325,8 +324,8 @@ impl Order {
         received
     }
 
-    /// As [`read`](Self::read) and [`is_dry`](Self::is_dry) in one, if all that a stream has is one
-    /// message in the last packet, which fits into `out`: its length and its payload protocol identifier.
+    /// As [`read`](Self::read) followed by [`is_dry`](Self::is_dry), if the stream has only one message, which is in
+    /// the last packet and fits into `out`. Returns its length and payload protocol identifier.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;
@@ -344,7 +343,7 @@ impl Order {
         Some((length, ppid))
     }
 
-    /// Whether all of a stream is read; then it is told again when there is more, as after a
+    /// Returns whether all of a stream is read. If so, the stream is reported again when there is more, as after a
     /// [`read`](Self::read) that returned nothing.
     #[inline]
     pub(crate) fn is_dry(&mut self, stream: u16) -> bool {
@@ -357,7 +356,7 @@ impl Order {
         dry
     }
 
-    /// Bytes that one [`read`](Self::read) would return.
+    /// Returns the number of bytes that one [`read`](Self::read) would return.
     pub(crate) fn readable_bytes(&self, stream: u16) -> usize {
         let Some(state) = self.streams.get(stream) else {
             return 0;

@@ -1,6 +1,6 @@
-//! What can be read of one lane of a stream: bytes, and where messages end in them.
+//! The readable data of one lane of a stream: bytes and message boundaries.
 //!
-//! Memory is kept for what comes next, and given back after a backlog.
+//! Memory is kept for the next messages, and freed after a backlog.
 //!
 //! Home of RFC 9260 §11.1.7 (Receive), as far as one lane is concerned.
 
@@ -9,25 +9,25 @@ use super::last_packet::LastPacket;
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// A complete message in a lane. No buffer has 4 GiB.
+/// The end of a complete message in a lane. No buffer has 4 GiB, so 32 bits are enough.
 #[derive(Debug)]
 pub(super) struct Boundary {
     pub(super) left: u32,
     pub(super) ppid: u32,
     pub(super) tsn: u32,
     pub(super) ssn: u16,
-    /// Parts of it were handed out, and the rest will not come.
+    /// Parts of it were delivered, and the rest will not arrive.
     pub(super) incomplete: bool,
 }
 
-/// An unfinished message whose bytes lie at the end of a lane.
+/// An unfinished message whose bytes are at the end of a lane.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) have: u32,
     pub(super) ssn: u16,
     pub(super) ppid: u32,
     pub(super) tsn: u32,
-    /// Whether the message is handed out in parts.
+    /// Whether the message is delivered in parts.
     pub(super) exposed: bool,
 }
 
@@ -40,7 +40,7 @@ impl Boundary {
 }
 
 impl Tail {
-    /// Where the message ends.
+    /// Returns the boundary of the message if it ends here.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
         let Self { have, ssn, ppid, tsn, .. } = self;
         Boundary { left: if incomplete { 0 } else { have }, ppid, tsn, ssn, incomplete }
@@ -50,7 +50,7 @@ impl Tail {
 #[derive(Debug, Default)]
 pub(super) struct ReadQueue {
     pub(super) bytes: VecDeque<u8>,
-    /// How many of `bytes`, the first, have been read already.
+    /// Number of bytes at the start of `bytes` that were already read.
     pub(super) taken: usize,
     pub(super) messages: VecDeque<Boundary>,
     pub(super) tail: Option<Tail>,
@@ -63,7 +63,7 @@ impl ReadQueue {
         self.end_message(Boundary::of(to, payload.len()));
     }
 
-    /// A message whose bytes lie in the [`LastPacket`].
+    /// Adds a message whose bytes are in the [`LastPacket`].
     #[inline]
     pub(super) fn push_kept(&mut self, length: usize, to: Delivery) {
         self.end_message(Boundary::of(to, length));
@@ -72,7 +72,7 @@ impl ReadQueue {
     #[inline]
     pub(super) fn end_message(&mut self, message: Boundary) {
         if self.messages.capacity() == 0 {
-            // Whoever reads at once needs no more.
+            // An application that reads immediately needs no more.
             self.messages.reserve_exact(1);
         }
         self.messages.push_back(message);
@@ -82,7 +82,7 @@ impl ReadQueue {
         !self.messages.is_empty() || self.tail.as_ref().is_some_and(|tail| tail.exposed && tail.have > 0)
     }
 
-    /// Bytes that one read can return.
+    /// Returns the number of bytes that one read can return.
     pub(super) fn first(&self) -> usize {
         match (self.messages.front(), &self.tail) {
             (Some(message), _) => message.left as usize,
@@ -91,10 +91,10 @@ impl ReadQueue {
         }
     }
 
-    /// Takes the next bytes out.
+    /// Reads the next bytes.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Room is made in one go for many small messages.
+        /// Read bytes are removed in one step for many small messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();
@@ -109,7 +109,7 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // Begins at the start of its memory again.
+            // The bytes start at the beginning of the memory again.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {
@@ -118,9 +118,9 @@ impl ReadQueue {
         }
     }
 
-    /// Gives memory back that holds nothing: a stream whose turn came late had all that waited behind a lost packet, and
-    /// one that is used once and never again must not keep any. The first stream keeps what a bulk transfer fills between
-    /// two reads, or the allocator would take and clear pages for each message.
+    /// Frees unused memory. A stream that waited for a lost packet may have a large buffer, and a stream that is used
+    /// only once must not keep any. The first stream keeps the buffer that a bulk transfer fills between two reads.
+    /// Otherwise the allocator would get and clear pages for each message.
     #[inline]
     pub(super) fn rest(&mut self, slot: usize, shared: bool) {
         let most = match slot {
@@ -138,7 +138,8 @@ impl ReadQueue {
         }
     }
 
-    /// As [`rest`](Self::rest), where memory is shared with others: no more is kept than twice what is in use, and what is little anyway.
+    /// As [`rest`](Self::rest), if memory is shared with other associations. Keeps no more than twice what is in use
+    /// and a small constant.
     #[inline]
     pub(super) fn rest_little(&mut self) {
         const LITTLE: usize = 2048;
@@ -153,12 +154,13 @@ impl ReadQueue {
         }
     }
 
-    /// Lets go what has been read.
+    /// Removes bytes that were read.
     pub(super) fn drop_read(&mut self) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: at most the rest of one message. The bytes of the first one may lie in the `last` packet.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the first one may be in the `last`
+    /// packet.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -195,7 +197,8 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// The first stream keeps what a bulk transfer fills between two reads; a buffer that is larger it gives back.
+    /// The first stream keeps a buffer of the size that a bulk transfer fills between two reads, but frees a larger
+    /// one.
     #[test]
     fn the_first_stream_keeps_its_buffer() {
         for (slot, filled, keeps) in
@@ -212,7 +215,7 @@ mod tests {
         }
     }
 
-    /// What a lost packet made wait comes at once, and then not again.
+    /// The backlog behind a lost packet is a rare burst; the stream keeps little memory of it.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {

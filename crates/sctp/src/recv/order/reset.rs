@@ -1,4 +1,4 @@
-//! Streams whose numbers begin anew.
+//! Resets of the streams' sequence numbers.
 //!
 //! Home of RFC 6525 §5.2.2 E3 and §5.2.4 G5 (what they ask of the receiver's order).
 
@@ -6,7 +6,7 @@ use super::super::pool::Pool;
 use super::{Order, Stream};
 
 impl Stream {
-    /// What waited for an earlier message has nothing to wait for any more.
+    /// Releases the messages that waited for an earlier one and starts at number 0.
     fn reset(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         // In their order, which may wrap.
@@ -23,7 +23,7 @@ impl Stream {
 }
 
 impl Order {
-    /// `streams` (none: all) expect number 0 next. None of them is inside a message.
+    /// Resets `streams` (empty for all) to expect number 0 next. None of them has an incomplete message.
     pub(crate) fn reset(&mut self, streams: &[u16], pool: &mut Pool) {
         if let Some(skips) = &mut self.skips {
             skips.reset(streams);
@@ -46,7 +46,7 @@ impl Order {
         }
     }
 
-    /// Unfinished messages at the ends of lanes are cut off: the rest will not come.
+    /// Drops the unfinished messages at the ends of lanes: the rest will not arrive.
     pub(crate) fn drop_tails(&mut self) {
         for stream in self.streams.in_use() {
             let Some(slot) = self.streams.find(stream) else { continue };
@@ -71,7 +71,7 @@ impl Order {
         }
     }
 
-    /// The peer has restarted: only what can be read stays, and every stream expects number 0.
+    /// The peer has restarted: keeps only what can be read, and every stream expects number 0.
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;
@@ -86,7 +86,7 @@ impl Order {
         }
     }
 
-    /// Bytes that wait to be read, or for their turn.
+    /// Returns the number of bytes that wait to be read or for their turn.
     pub(crate) fn held_bytes(&self) -> u64 {
         let of = |stream: &Stream| {
             let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len() - lane.taken);

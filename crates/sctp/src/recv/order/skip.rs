@@ -1,34 +1,34 @@
-//! Ordered messages that will not come, and messages that stay unfinished.
+//! Skipped ordered messages, and messages that stay unfinished.
 //!
-//! Owns what is known of streams that nothing has arrived on yet: only the
-//! number that comes next, so that a long list of them costs little.
+//! For streams on which nothing has arrived yet, only the next number is kept, so that a long list of them costs
+//! little memory.
 //!
 //! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
 
 use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
 
-/// Half the space of stream sequence numbers: what lies further ahead lies behind.
+/// Half the range of stream sequence numbers: a larger difference means that the number is behind.
 const HALF: u16 = 1 << 15;
 
-/// What the peer has given up.
+/// What the peer has abandoned.
 #[derive(Debug, Default)]
 pub(super) struct Skips {
-    /// Something was: what belongs to it is dropped without complaint.
+    /// Messages were abandoned: chunks that belong to them are dropped without an error.
     any: bool,
-    /// The number that comes next on streams that are not in use.
+    /// The next number on streams that are not in use.
     next: BTreeMap<u16, u16>,
     /// Bytes dropped, to be credited to the window.
     pub(super) dropped: u64,
 }
 
 impl Skips {
-    /// `streams` (none: all) begin with number 0 again.
+    /// `streams` (empty for all) start with number 0 again.
     pub(super) fn reset(&mut self, streams: &[u16]) {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message whose number lies so far ahead if it has been given up.
+    /// Drops a message that is `ahead` of the next one if it was abandoned.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
         if given_up {
@@ -39,15 +39,14 @@ impl Skips {
 }
 
 impl Stream {
-    /// The number of the message that is first among those that wait.
+    /// Returns the number of the first waiting message.
     fn lowest_waiting(&self) -> Option<u16> {
         let (mut after, mut all) = (self.waiting.range(self.next_ssn..), self.waiting.keys());
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
     }
 
-    /// The unfinished message at the end of a lane stays unfinished. Whoever has
-    /// read a part of it reads an end; nobody else learns of it. Returns the
-    /// bytes that nobody has read.
+    /// Drops the unfinished message at the end of a lane. A reader that has read a part of it is told that it has
+    /// ended. Returns the number of unread bytes.
     pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
         let reading = self.reading == Some(unordered);
         let lane = self.lane(unordered);
@@ -57,7 +56,7 @@ impl Stream {
         let dropped = tail.have;
         lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
-            // RFC 3758 §3.6: a reader of parts is told that there will be no more.
+            // RFC 3758 §3.6: the reader of a partial message is told that no more will arrive.
             lane.end_message(tail.end(true));
         }
         dropped.into()
@@ -65,7 +64,7 @@ impl Stream {
 }
 
 impl Order {
-    /// The slot of a stream, which begins with the number after those given up.
+    /// Returns the slot of a stream. A new stream starts with the number after the skipped ones.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
@@ -75,12 +74,12 @@ impl Order {
         })
     }
 
-    /// Bytes dropped since the last call.
+    /// Returns the bytes dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// A message whose bytes go straight to its stream stays unfinished.
+    /// Drops an unfinished message whose bytes go directly to its stream.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;
@@ -99,7 +98,7 @@ impl Order {
         self.emit_readable(slot, stream);
     }
 
-    /// The ordered message that comes next, where somebody else knows.
+    /// Sets the next ordered message, which the caller knows.
     pub(crate) fn expect_next(&mut self, stream: u16, ssn: u16) {
         match self.streams.find(stream) {
             Some(slot) => self.streams.at(slot).next_ssn = ssn,
@@ -107,8 +106,7 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: no ordered message up to `ssn` is waited for any more;
-    /// those that have arrived are delivered.
+    /// RFC 3758 §3.6: ordered messages up to `ssn` are no longer expected; those that have arrived are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.any = true;
@@ -124,11 +122,11 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of those: only its end may still be under way.
+        // The unfinished message is one of those: only its end may still be in flight.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);
-        // The lowest that waits: numbers may wrap.
+        // The lowest waiting message: numbers may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
             && let Some((to, payload)) = state.waiting.remove(&waiting)
         {

@@ -1,19 +1,18 @@
-//! Of each chunk the little that an acknowledgement for good has to know.
+//! The few fields of each chunk that a cumulative acknowledgement needs.
 //!
-//! Four bytes a chunk, in a ring by offset, beside the entries: a SACK for tens
-//! of thousands of chunks reads these, which fit into a cache, and of the
-//! entries only a few. Nothing is taken off the ring: what is newer is written
-//! over what is older.
+//! Four bytes for each chunk, in a ring by offset, next to the entries. A SACK for tens of thousands of chunks reads
+//! these, which fit into a cache, and only a few of the entries. Nothing is removed from the ring: newer summaries
+//! overwrite older ones.
 //!
 //! Home of no rule.
 
 use super::{ChunkState, Entry};
 
-/// A chunk in summary.
+/// The summary of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::send) struct ChunkSummary {
     length: u16,
-    /// The path, and above it where the chunk stands.
+    /// The path, with the state of the chunk in the upper bits.
     likeness: u16,
 }
 
@@ -32,13 +31,13 @@ impl ChunkSummary {
         Self { length: entry.length, likeness: u16::from(entry.path) | again | state }
     }
 
-    /// Both were sent to the same path, as often (once or not), and stand alike.
+    /// Whether both chunks have the same path and state, and both or neither were retransmitted.
     #[inline]
     pub(in crate::send) fn is_like(self, other: Self) -> bool {
         self.likeness == other.likeness
     }
 
-    /// User bytes, and bytes with padding.
+    /// Returns the user bytes without and with padding.
     #[inline]
     pub(in crate::send) fn bytes(self) -> (u64, u64) {
         let length = u64::from(self.length);
@@ -46,7 +45,7 @@ impl ChunkSummary {
     }
 }
 
-/// The summaries in a ring by offset. Its size is a power of two, or nothing.
+/// The summaries in a ring by offset. Its size is zero or a power of two.
 #[derive(Debug, Default)]
 pub(super) struct SummaryRing(Box<[ChunkSummary]>);
 
@@ -56,13 +55,13 @@ impl SummaryRing {
         offset as usize & self.0.len().wrapping_sub(1)
     }
 
-    /// There is room for `more` beyond so many.
+    /// Whether there is room for one more chunk when `outstanding` chunks are in the ring.
     #[inline]
     pub(super) fn has_room(&self, outstanding: usize) -> bool {
         outstanding < self.0.len()
     }
 
-    /// Makes room for twice as many: `all` that there are, the first of them at `base`.
+    /// Doubles the size. `all` are the outstanding chunks, the first of them at offset `base`.
     #[cold]
     pub(super) fn grow<'a>(&mut self, base: u64, all: impl Iterator<Item = &'a Entry>) {
         const MIN_CAPACITY: usize = 4;
@@ -80,7 +79,7 @@ impl SummaryRing {
         }
     }
 
-    /// Those from `from` on and before `to`, as far as they lie in one piece.
+    /// Returns the summaries in `from..to`, as far as they are contiguous in memory.
     pub(super) fn piece(&self, from: u64, to: u64) -> &[ChunkSummary] {
         let place = self.place(from);
         let end = (place + (to - from) as usize).min(self.0.len());

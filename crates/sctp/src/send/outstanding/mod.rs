@@ -1,9 +1,8 @@
-//! What has been sent and not been acknowledged for good.
+//! The chunks that were sent and are not cumulatively acknowledged.
 //!
-//! A ring indexed by TSN offset (0 is the first TSN of the association): one
-//! small entry a chunk, the bytes stay with their message. What gap blocks
-//! have acknowledged is also kept as runs, so that the next SACK is compared
-//! run by run, not chunk by chunk.
+//! A ring indexed by TSN offset (0 is the first TSN of the association). Each chunk has one small entry; its bytes
+//! stay in the send queue. Chunks acknowledged by gap blocks are also kept as runs, so that a SACK is compared run by
+//! run, not chunk by chunk.
 
 mod chunk_summary;
 
@@ -15,26 +14,26 @@ use chunk_summary::SummaryRing;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Most chunks outstanding at a time. Gap blocks reach 65,535 TSNs, and stream
-/// sequence numbers are told apart within half their space (RFC 9260 §6.1).
+/// The most chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers can be compared
+/// only within half their range (RFC 9260 §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
-/// Where a chunk stands.
+/// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChunkState {
-    /// On its way, as far as known.
+    /// In flight, as far as known.
     InFlight,
-    /// Acknowledged by a gap block, which may be taken back.
+    /// Acknowledged by a gap block; the peer may still drop it.
     Acked,
-    /// Acknowledged by an NR gap block, which is not taken back: its bytes are gone.
+    /// Acknowledged by an NR gap block; the peer may not drop it, so its bytes are freed.
     Freed,
-    /// To be retransmitted, for this cause.
+    /// Marked for retransmission, for this cause.
     Lost(SendCause),
-    /// Given up (RFC 3758): never retransmitted. On its way all the same unless `fast` is set.
+    /// Abandoned (RFC 3758): never retransmitted. It still counts as in flight unless `fast` is set.
     Abandoned,
 }
 
-/// One chunk.
+/// An outstanding chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) sent_at: Instant,
@@ -44,62 +43,62 @@ pub(crate) struct Entry {
     pub(crate) length: u16,
     /// The fragment's number in its message (RFC 8260 §2.1).
     pub(crate) fsn: u32,
-    /// Bytes in front of the user data: of DATA or I-DATA.
+    /// Size of the DATA or I-DATA header.
     pub(crate) header: u8,
     pub(crate) state: ChunkState,
     /// The path it was last sent to.
     pub(crate) path: u8,
     pub(crate) misses: u8,
-    /// It has been fast-retransmitted: never again (RFC 9260 §7.2.4). Of what was given up: it is
-    /// known to have arrived or to be lost.
+    /// It has been fast-retransmitted and will not be again (RFC 9260 §7.2.4). For an abandoned chunk: it is known to
+    /// be acknowledged or lost.
     pub(crate) fast: bool,
     /// It has been sent more than once.
     pub(crate) again: bool,
-    /// How many times it has been retransmitted.
+    /// The number of retransmissions.
     pub(crate) repeats: u16,
 }
 
 impl Entry {
-    /// Size of the chunk with header and padding: what counts as flight.
+    /// Returns the size of the chunk with header and padding, which counts as flight.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         u64::from(self.header) + ((u64::from(self.length) + 3) & !3)
     }
 }
 
-/// The lowest chunk in flight on a path.
+/// The result of a search for the lowest chunk in flight on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Earliest {
-    /// It is this one, or the end when there is none.
+    /// The chunk with this offset, or the end if there is none.
     At(u64),
-    /// It is not below this one: there was too much to look at.
+    /// The search was cut short: the chunk is not below this offset.
     NotBelow(u64),
 }
 
-/// The ring.
+/// The outstanding chunks, in a ring.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     initial: u32,
-    /// Offset of the first entry: one past what is cumulatively acknowledged.
+    /// Offset of the first entry: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Entries in front of that, whose memory is still to be given back.
+    /// Number of acknowledged entries before `base` whose memory is not freed yet.
     retired: usize,
     summaries: SummaryRing,
-    /// What gap blocks acknowledge, ascending, beyond `base`.
+    /// Chunks acknowledged by gap blocks, as ascending ranges beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
-    /// What NR gap blocks have acknowledged, ascending, beyond `base`, once there was an NR-SACK.
+    /// Chunks acknowledged by NR gap blocks, as ascending ranges beyond `base`; set with the first NR-SACK.
     pub(super) freed: Option<Box<FreedRuns>>,
-    /// Below this no chunk can be marked by miss indications any more.
+    /// Below this offset no chunk can be marked by miss indications any more.
     pub(super) miss_floor: u64,
-    /// Below this no chunk is marked as lost.
+    /// Below this offset no chunk is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// User bytes in flight.
     in_flight: u64,
-    /// Offsets retransmitted of late, to know needless ones by duplicate reports.
+    /// Offsets of recent retransmissions, to detect spurious ones by duplicate reports.
     repeated: Option<Box<Repeated>>,
-    /// Chunks that are marked as lost are noted down, as some of them may be given up.
+    /// List of chunks that were marked as lost, because some of them may have to be abandoned.
     noted: Option<Box<Noted>>,
 }
 
@@ -145,13 +144,13 @@ impl Outstanding {
         self.entries.len() - self.retired >= MAX_OUTSTANDING
     }
 
-    /// Offset of the lowest outstanding chunk.
+    /// Returns the offset of the lowest outstanding chunk.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Offset of the next new chunk.
+    /// Returns the offset of the next new chunk.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.base + (self.entries.len() - self.retired) as u64
@@ -162,8 +161,7 @@ impl Outstanding {
         self.initial.wrapping_add(offset as u32)
     }
 
-    /// The offset of `tsn` relative to the base: how far ahead of the last
-    /// cumulatively acknowledged TSN it lies, negative when behind.
+    /// Returns how far `tsn` is ahead of the last cumulatively acknowledged TSN; negative if it is behind.
     #[inline]
     pub(crate) fn ahead(&self, tsn: u32) -> i32 {
         tsn.wrapping_sub(self.tsn(self.base).wrapping_sub(1)) as i32
@@ -179,19 +177,19 @@ impl Outstanding {
         self.entries.get(offset.checked_sub(self.base)? as usize + self.retired)
     }
 
-    /// RFC 6525 §5.2.7 H5: the next chunk has this TSN. Nothing is outstanding.
+    /// RFC 6525 §5.2.7 H5: sets the TSN of the next chunk. Nothing may be outstanding.
     pub(crate) fn renumber(&mut self, next: u32) {
         assert!(self.is_empty(), "TSNs are renumbered over what is outstanding");
         self.initial = next.wrapping_sub(self.base as u32);
     }
 
-    /// User bytes in flight on all paths.
+    /// Returns the user bytes in flight on all paths.
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// A chunk has been sent for the first time.
+    /// Adds a chunk that was sent for the first time.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
         assert!(!self.is_full(), "more chunks outstanding than can be told apart");
@@ -209,12 +207,12 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// There is a TSN to spare for what is given up.
+    /// Whether a TSN can be spent on the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() - self.retired < MAX_OUTSTANDING + 1024
     }
 
-    /// A TSN that is never sent, for the rest of a message that was given up.
+    /// Adds a TSN that is never sent and stands for the unsent rest of an abandoned message.
     pub(super) fn push_abandoned(&mut self, message: u32) {
         self.append(Entry {
             sent_at: Instant::ZERO,
@@ -226,14 +224,14 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             misses: 0,
-            // Nobody will miss it.
+            // It needs no loss detection.
             fast: true,
             again: false,
             repeats: 0,
         });
     }
 
-    /// Takes the lowest entry off: it is acknowledged for good.
+    /// Removes the lowest entry, which is cumulatively acknowledged.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry> {
         assert!(self.retired == 0, "an entry is taken off behind others that are still there");
@@ -247,8 +245,8 @@ impl Outstanding {
         Some(entry)
     }
 
-    /// The lowest entries, at most `most`, as far as they lie in one piece;
-    /// empty only when there are none.
+    /// Returns the lowest entries, at most `most`, as far as they are contiguous in memory. Empty only if there are
+    /// none.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
         assert!(self.retired == 0, "entries that are acknowledged stand in front");
@@ -257,8 +255,7 @@ impl Outstanding {
         &piece[..piece.len().min(most)]
     }
 
-    /// Takes the lowest `count` entries off, all of them in flight and with
-    /// `bytes` user bytes together.
+    /// Removes the lowest `count` entries, which are all in flight and have `bytes` user bytes in total.
     #[inline]
     pub(super) fn drop_lowest(&mut self, count: usize, bytes: u64) {
         self.base += count as u64;
@@ -266,13 +263,13 @@ impl Outstanding {
         self.entries.drain(..count);
     }
 
-    /// Summaries of the chunks from `from` on and before `to`, as far as they lie in one piece.
+    /// Returns the summaries of the chunks in `from..to`, as far as they are contiguous in memory.
     pub(super) fn summaries(&self, from: u64, to: u64) -> &[ChunkSummary] {
         self.summaries.piece(from, to)
     }
 
-    /// The lowest `count` are acknowledged for good, and taken off later: `in_flight` user bytes of
-    /// them were in flight, `lost` of them marked.
+    /// Marks the lowest `count` chunks as cumulatively acknowledged; they are removed later. `in_flight` is the
+    /// number of their user bytes in flight, `lost` the number of those marked as lost.
     pub(super) fn retire(&mut self, count: usize, in_flight: u64, lost: usize) {
         self.base += count as u64;
         self.retired += count;
@@ -280,20 +277,20 @@ impl Outstanding {
         self.lost -= lost;
     }
 
-    /// Some have been acknowledged for good and are still to be taken off.
+    /// Whether acknowledged chunks are still to be removed.
     #[inline]
     pub(super) fn has_retired(&self) -> bool {
         self.retired > 0
     }
 
-    /// Takes off at most `most` of those.
+    /// Removes at most `most` of the acknowledged chunks.
     pub(super) fn take_retired(&mut self, most: usize) -> impl Iterator<Item = Entry> {
         let count = self.retired.min(most);
         self.retired -= count;
         self.entries.drain(..count)
     }
 
-    /// Changes the state of an entry, keeping the counts.
+    /// Sets the state of an entry and updates the counters.
     pub(crate) fn set(&mut self, offset: u64, state: ChunkState) {
         let Some(entry) = self.entries.get_mut((offset - self.base) as usize + self.retired) else {
             return;
@@ -329,32 +326,32 @@ impl Outstanding {
         self.set(offset, ChunkState::InFlight);
     }
 
-    /// Gap blocks have acknowledged something.
+    /// Whether gap blocks have acknowledged a chunk.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Nothing is on its way or to be retransmitted: what there is, is acknowledged by a gap block or given up, which
-    /// counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether nothing is in flight or marked for retransmission. The remaining chunks are acknowledged by gap blocks
+    /// or abandoned, which counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// All there is, is in flight (or given up).
+    /// No gaps, nothing lost, nothing awaiting release. All outstanding chunks are in flight or abandoned.
     #[inline]
     pub(crate) fn is_smooth(&self) -> bool {
         self.runs.is_empty() && self.lost == 0 && self.retired == 0
     }
 
-    /// Something is marked for retransmission.
+    /// Whether a chunk is marked for retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// The lowest chunk marked for retransmission.
+    /// Returns the lowest chunk that is marked for retransmission.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
@@ -368,7 +365,7 @@ impl Outstanding {
         Some(offset)
     }
 
-    /// The lowest chunk in flight on `path` at or after `from`.
+    /// Returns the lowest chunk in flight on `path` at or after `from`.
     pub(crate) fn earliest_on(&self, path: u8, from: u64) -> Option<u64> {
         let from = from.max(self.base);
         let skip = (from - self.base) as usize + self.retired;
@@ -380,10 +377,10 @@ impl Outstanding {
         Some(from + found as u64)
     }
 
-    /// As [`earliest_on`](Self::earliest_on), looking at a bounded number of chunks.
+    /// As [`earliest_on`](Self::earliest_on), but looks at a bounded number of chunks.
     #[inline]
     pub(crate) fn earliest_within(&self, path: u8, from: u64) -> Earliest {
-        // Mostly it is the very first.
+        // It is usually the first chunk.
         if self.runs.is_empty()
             && let Some(entry) = self.get(from.max(self.base))
             && entry.path == path
@@ -418,7 +415,7 @@ impl Outstanding {
         Earliest::NotBelow(offset)
     }
 
-    /// Remembers that a chunk was retransmitted.
+    /// Records that a chunk was retransmitted.
     pub(crate) fn record_repeated(&mut self, offset: u64) {
         const KEPT: usize = 256;
         let Repeated(repeated) = &mut **self.repeated.get_or_insert_default();
@@ -428,7 +425,7 @@ impl Outstanding {
         repeated.push_back(offset);
     }
 
-    /// Whether that is remembered; then it is forgotten.
+    /// Returns whether this TSN was retransmitted recently, and removes it from the list.
     pub(super) fn take_repeated(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
         let Some(Repeated(repeated)) = self.repeated.as_deref_mut() else {
@@ -438,17 +435,17 @@ impl Outstanding {
         found.and_then(|at| repeated.remove(at)).is_some()
     }
 
-    /// From now on chunks that are marked as lost are noted down.
+    /// From now on lists the chunks that are marked as lost.
     pub(super) fn begin_noting(&mut self) {
         self.noted.get_or_insert_default();
     }
 
-    /// Those that have been, since the last call.
+    /// Returns the chunks that were marked as lost since the last call.
     pub(super) fn take_noted(&mut self) -> Vec<u64> {
         self.noted.as_deref_mut().map(|Noted(noted)| std::mem::take(noted)).unwrap_or_default()
     }
 
-    /// What they were put in, empty, to be used again.
+    /// Returns the emptied list, so that its memory is used again.
     pub(super) fn give_noted(&mut self, list: Vec<u64>) {
         if let Some(Noted(noted)) = self.noted.as_deref_mut() {
             *noted = list;

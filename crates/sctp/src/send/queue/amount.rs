@@ -1,18 +1,18 @@
-//! How many bytes each stream has in the send buffer, and when that has become little.
+//! The buffered bytes of each stream, and the threshold below which they count as low.
 //!
-//! Home of no rule of SCTP: the `bufferedAmount` of W3C WebRTC §6.2, with what is sent and not acknowledged.
+//! Home of no rule of SCTP: the `bufferedAmount` of W3C WebRTC §6.2, counting sent and unacknowledged data as well.
 
 use super::{Queue, Stream};
 
 /// The buffered amount of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Amount {
-    /// Bytes that were given and are neither acknowledged nor given up.
+    /// Bytes queued and neither acknowledged nor abandoned.
     buffered: u64,
     low: Option<Box<Low>>,
 }
 
-/// Somebody is told when there are so few bytes on this stream.
+/// The threshold of a stream: at or below it the amount is reported as low.
 #[derive(Clone, Copy, Debug)]
 struct Low {
     bytes: u64,
@@ -25,7 +25,7 @@ impl Amount {
         self.buffered += bytes;
     }
 
-    /// The threshold, if the amount is above it.
+    /// Returns the threshold if the amount is above it.
     #[inline]
     fn exceeds(&self) -> Option<Low> {
         self.low.as_deref().copied().filter(|low| self.buffered > low.bytes)
@@ -33,18 +33,18 @@ impl Amount {
 }
 
 impl Queue {
-    /// Bytes of `stream` that are unsent or unacknowledged.
+    /// Returns the unsent and unacknowledged bytes of `stream`.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.streams.get(stream).map_or(0, |stream| stream.amount.buffered)
     }
 
-    /// Somebody is told when `stream` comes to have at most `low` bytes; `None` for nobody.
+    /// Sets the threshold at or below which `stream` is reported as low; `None` turns reports off.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         let slot = self.streams.slot(stream, Stream::default);
         self.streams.at(slot).amount.low = low.map(|bytes| Box::new(Low { bytes, stream }));
     }
 
-    /// So many bytes of the stream in `slot` are buffered no longer.
+    /// Subtracts bytes that the stream in `slot` no longer buffers.
     #[inline]
     pub(super) fn count_off(&mut self, slot: u32, bytes: u64) {
         let amount = &mut self.streams.at(slot as usize).amount;
@@ -57,13 +57,14 @@ impl Queue {
         }
     }
 
-    /// A stream whose buffered amount has become low, once each time.
+    /// Returns a stream whose buffered amount has become low, once each time.
     #[inline]
     pub(crate) fn take_low(&mut self) -> Option<u16> {
         self.low.pop()
     }
 
-    /// The association begins anew, and nothing is buffered: thresholds stay, and who waited is told.
+    /// The association restarts with an empty buffer: keeps the thresholds, and reports streams that were above
+    /// theirs.
     pub(super) fn inherit_low(&mut self, before: &Self) {
         self.low = before.low.clone();
         for amount in before.streams.iter().map(|stream| &stream.amount) {

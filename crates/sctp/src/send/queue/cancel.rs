@@ -1,21 +1,21 @@
-//! Messages of one stream that are cancelled, as far as the send buffer is concerned.
+//! Cancels messages of one stream in the send buffer.
 
 use super::limited::Promise;
 use super::{Queue, Stream};
 
 impl Queue {
-    /// Messages on `stream` that are not acknowledged in full and not given up: of those that
-    /// have been sent in part only where that can be told to the peer (`skips`).
+    /// Returns the messages on `stream` that are neither fully acknowledged nor abandoned. Partly sent messages are
+    /// included only if the peer can be told to skip them (`skips`).
     pub(crate) fn cancellable(&self, stream: u16, skips: bool) -> Vec<u32> {
         self.held(|stored| stored.stream == stream && (skips || stored.cut == 0))
     }
 
-    /// Messages that are not acknowledged in full and not given up.
+    /// Returns the messages that are neither fully acknowledged nor abandoned.
     pub(crate) fn undelivered(&self) -> Vec<u32> {
         self.held(|_| true)
     }
 
-    /// Those of them that are `wanted`.
+    /// Returns those of them that are `wanted`.
     fn held(&self, wanted: impl Fn(&super::Stored) -> bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
         for message in self.free.iter(&self.messages).chain(self.gone.iter(&self.messages)) {
@@ -28,7 +28,7 @@ impl Queue {
             .collect()
     }
 
-    /// Takes messages off what waits to be sent: once for all of them. They are given up next.
+    /// Removes messages from the scheduler, all in one pass. The caller abandons them next.
     pub(crate) fn take_off(&mut self, messages: &[u32]) {
         self.taken_off = messages.into();
         self.taken_off.sort_unstable();
@@ -49,18 +49,18 @@ impl Queue {
         }
     }
 
-    /// Whether `message` waits no longer already.
+    /// Whether `message` is already removed from the scheduler.
     pub(super) fn is_taken_off(&self, message: u32) -> bool {
         self.taken_off.binary_search(&message).is_ok()
     }
 
-    /// All that were taken off have been given up.
+    /// All removed messages have been abandoned.
     pub(crate) fn taken_off_done(&mut self) {
         self.taken_off = Box::default();
     }
 
-    /// A message that was to be delivered in full may be given up from now on, and is at once: its
-    /// bytes go. `held` says which of those in chunks are still there, where that is not all from one place on.
+    /// Makes a reliable message one that may be abandoned, and frees its bytes. `held` lists its chunks that still
+    /// have bytes, in case these are not contiguous.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
@@ -88,7 +88,7 @@ impl Queue {
         }
     }
 
-    /// One of `streams` (none: any) has something that no chunk carries yet.
+    /// Whether one of `streams` (empty for any) has data not yet sent in a chunk.
     pub(crate) fn is_waiting(&self, streams: &[u16]) -> bool {
         let waiting = |message: &&super::Stored| message.cut < message.length;
         let mut all = self.messages.iter().filter(waiting);
@@ -97,8 +97,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// After a reset bytes are counted from the next multiple of 2^32, so that both sides count
-    /// alike, whatever was never sent of what came before.
+    /// After a reset, bytes are counted from the next multiple of 2^32. So both sides count alike, even if earlier
+    /// messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.given = crate::position_after_reset(self.given);
     }

@@ -1,54 +1,53 @@
-//! Streams that wait for their numbers to begin anew.
+//! Streams that wait for a reset of their sequence numbers.
 //!
-//! Between the wish to reset a stream and its end, what the application gives
-//! on that stream is kept back without a number; what it gave before goes out
-//! first. Each request has a ticket, by which it learns when that has happened
-//! and lets go of what it kept back.
+//! From the request to reset a stream until its end, new messages on that stream are held back without a number.
+//! Messages queued before are sent first. Each request has a ticket, which it uses to check that these are sent and
+//! to release the messages held back.
 //!
 //! Home of RFC 6525 §5.1.2 A1 and §5.2.7 H4 (what they ask of the queue).
 
 use super::{Queue, Stream};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Names the request that a stream waits for.
+/// Identifies the request that a stream waits for.
 pub(crate) type Ticket = u32;
 
-/// What is kept back.
+/// The streams and messages that are held back.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     streams: BTreeMap<u16, Ticket>,
-    /// Every stream that is not listed waits for this.
+    /// The request that all streams not listed wait for.
     all: Option<Ticket>,
-    /// Messages given before and not yet cut to their end.
+    /// Number of messages queued before the request and not yet fully cut into chunks.
     before: BTreeMap<Ticket, u64>,
-    /// Messages kept back, in the order they were given.
+    /// Messages held back, in the order they were queued.
     waiting: VecDeque<u32>,
 }
 
 impl Hold {
-    /// What `stream` waits for.
+    /// Returns the request that `stream` waits for.
     pub(super) fn ticket(&self, stream: u16) -> Option<Ticket> {
         self.streams.get(&stream).copied().or(self.all)
     }
 
-    /// A message is kept back.
+    /// Holds a message back.
     pub(super) fn keep(&mut self, message: u32) {
         self.waiting.push_back(message);
     }
 
-    /// A message that is kept back is given up; false when it is not kept back.
+    /// Removes an abandoned message; returns false if it is not held back.
     pub(super) fn drop_kept(&mut self, message: u32) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|&kept| kept != message);
         self.waiting.len() < before
     }
 
-    /// As [`drop_kept`](Self::drop_kept), for several in ascending order.
+    /// As [`drop_kept`](Self::drop_kept), for several messages in ascending order.
     pub(super) fn drop_all_kept(&mut self, messages: &[u32]) {
         self.waiting.retain(|kept| messages.binary_search(kept).is_err());
     }
 
-    /// A message that was given before has been cut to its end, or is gone.
+    /// A message queued before the request has been fully cut into chunks, or is gone.
     pub(super) fn done(&mut self, stream: u16) {
         if let Some(ticket) = self.ticket(stream)
             && let Some(before) = self.before.get_mut(&ticket)
@@ -61,7 +60,7 @@ impl Hold {
 impl Stream {
     /// RFC 6525 §5.1.2: the next message is number 0 again.
     fn reset(&mut self) {
-        // RFC 8260 §2.3.2: both counts.
+        // RFC 8260 §2.3.2: resets both counts.
         self.next_ordered = 0;
         self.next_unordered = 0;
         self.begin_new_life();
@@ -73,7 +72,7 @@ impl Stream {
 }
 
 impl Queue {
-    /// Keeps back what is given on `streams` (none: all) from now on.
+    /// Holds back messages on `streams` (empty for all) from now on.
     pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {
@@ -88,20 +87,20 @@ impl Queue {
         hold.before.insert(ticket, before);
     }
 
-    /// One of `streams` (none: any) waits already.
+    /// Whether one of `streams` (empty for any) is already held.
     pub(crate) fn is_held(&self, streams: &[u16]) -> bool {
         self.hold.as_deref().is_some_and(|hold| {
             streams.is_empty() || streams.iter().any(|&stream| hold.ticket(stream).is_some())
         })
     }
 
-    /// Everything given before the hold of `ticket` has been sent once.
+    /// Whether all messages queued before the hold of `ticket` have been sent once.
     pub(crate) fn is_clear(&self, ticket: Ticket) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
     }
 
-    /// The request of `ticket` has ended: its streams begin `anew`, or go on as they were.
+    /// The request of `ticket` has ended: its streams are reset if `anew`, else they continue.
     pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
         let Some(mut hold) = self.hold.take() else {
             return;
@@ -115,7 +114,7 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // What was kept back is the first of what comes after the reset, and is counted so.
+            // Messages held back come after the reset and are counted from there.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {
@@ -139,14 +138,14 @@ impl Queue {
         }
     }
 
-    /// All streams begin anew.
+    /// Resets all streams.
     pub(crate) fn reset(&mut self) {
         for stream in self.streams.iter_mut() {
             stream.reset();
         }
     }
 
-    /// One of `streams` (none: any) has numbered a message since it last began.
+    /// Whether one of `streams` (empty for any) has numbered a message since its last reset.
     pub(crate) fn is_numbered(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return self.streams.iter().any(Stream::is_numbered);

@@ -1,22 +1,21 @@
-//! Messages that may be given up, as far as the send buffer is concerned.
+//! Messages that may be abandoned, in the send buffer.
 //!
-//! Such a message has its bytes to itself, not in the ring of its stream, so
-//! that they can go at once. What was sent of it keeps its place, without
-//! bytes, until the peer has acknowledged or skipped its TSNs.
+//! They have their own buffers instead of space in their stream's ring, so that their bytes can be freed at once.
+//! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
 use crate::error::SendError;
 use crate::message::Message;
 use crate::reliability::Reliability;
 
-/// Whether a message may be given up.
+/// Whether a message may be abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Promise {
     /// It is delivered in full.
     Full,
-    /// It may be.
+    /// It may be abandoned.
     Limited,
-    /// It has been; so many of its chunks are still outstanding.
+    /// It was abandoned; this many of its chunks are still outstanding.
     Abandoned(u32),
 }
 
@@ -30,37 +29,37 @@ impl Promise {
 }
 
 impl Queue {
-    /// Takes in a message and says under which number, given that there is room.
+    /// Queues a message and returns its index, if there is room.
     pub(crate) fn push_limited(&mut self, message: Message, payload: &[u8]) -> Result<u32, SendError> {
         self.push(message, payload)?;
         Ok(self.latest)
     }
 
-    /// So many bytes are wanted: are they missing?
+    /// Returns how many bytes must be freed for `wanted` bytes; `None` if there is room or never will be.
     pub(crate) fn missing(&self, wanted: u64) -> Option<u64> {
         let missing = wanted.saturating_sub(self.writable_bytes());
         (missing > 0 && wanted <= self.limit).then_some(missing)
     }
 
-    /// Bytes that it takes up.
+    /// Returns the bytes that the message occupies.
     pub(crate) fn held_by(&self, message: u32) -> u64 {
         let stored = &self.messages[message as usize];
         u64::from(stored.length - stored.released)
     }
 
-    /// Bytes of it that are in chunks and not acknowledged for good.
+    /// Returns the bytes of the message that are in chunks and not cumulatively acknowledged.
     pub(crate) fn outstanding_of(&self, message: u32) -> u32 {
         let stored = &self.messages[message as usize];
         stored.cut - stored.released
     }
 
-    /// A part of it has been sent, and all of it has been.
+    /// Returns whether a part of the message has been sent, and whether all of it has been.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Chunks of a message that may be given up have been acknowledged, or skipped. They count no longer.
+    /// Chunks of a message that may be abandoned were acknowledged or skipped and no longer count.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -81,12 +80,12 @@ impl Queue {
     fn forget(&mut self, message: u32) {
         let stored = &mut self.messages[message as usize];
         stored.promise = Promise::Full;
-        // It asks for none any more.
+        // It no longer waits for its key.
         stored.key = None;
         self.gone.push(&mut self.messages, message);
     }
 
-    /// Gives a message up: `left` of its chunks stay outstanding.
+    /// Abandons a message of which `left` chunks stay outstanding.
     pub(crate) fn abandon(&mut self, message: u32, left: u32) {
         let stored = &mut self.messages[message as usize];
         assert!(stored.promise == Promise::Limited, "a message is given up that must not be, or twice");
@@ -97,7 +96,7 @@ impl Queue {
         self.unsent -= u64::from(rest);
         self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
         stored.promise = Promise::Abandoned(left);
-        // Nothing of it waits any more.
+        // No part of it waits to be sent.
         stored.cut = stored.length;
         let stream = stored.stream;
         self.count_off(slot, held);
@@ -113,14 +112,14 @@ impl Queue {
         }
     }
 
-    /// The first chunk of a message that may be given up is being sent.
+    /// Whether this is the first chunk of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
         cut.offset == 0 && self.messages[cut.message as usize].promise != Promise::Full
     }
 
-    /// Messages whose last chunk was acknowledged or skipped, since the last call.
-    /// Only then its number is used again.
+    /// Returns a message whose last chunk was acknowledged or skipped since the last call. Its index may be reused
+    /// from now on.
     pub(crate) fn take_gone(&mut self) -> Option<u32> {
         let message = self.gone.pop(&self.messages)?;
         self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
@@ -128,7 +127,7 @@ impl Queue {
         Some(message)
     }
 
-    /// It can still be given up: not all of it was acknowledged, nor was it given up before.
+    /// Whether the message can still be abandoned: it is not fully acknowledged and was not abandoned before.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
         self.messages[message as usize].promise == Promise::Limited
     }
@@ -144,7 +143,7 @@ mod tests {
         queue.push_limited(message, &vec![0; bytes]).expect("room")
     }
 
-    /// Sends the next message whole; where it begins on its stream.
+    /// Sends the next message whole; returns where it begins on its stream.
     fn send(queue: &mut Queue) -> u64 {
         let cut = queue.next_cut(1_000, 1_400).expect("a message");
         queue.number(cut);
@@ -152,7 +151,7 @@ mod tests {
         queue.message(cut.message).begins
     }
 
-    /// Traces count what the application has written, and it has written what was given up as well.
+    /// Traces count what the application has written, including messages that were abandoned.
     #[test]
     fn what_is_given_up_unsent_keeps_its_place_in_the_stream() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -169,7 +168,7 @@ mod tests {
         assert_eq!(queue.message(first).mid, 0, "but takes no number");
     }
 
-    /// Else the send buffer would grow with every message that may be given up.
+    /// Otherwise the send buffer would grow with every message that may be abandoned.
     #[test]
     fn memory_and_numbers_of_messages_that_are_gone_are_used_again() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: what is kept back belongs to what comes after the reset, which is counted anew.
+    /// RFC 6525 §5.1.2: messages held back belong to the time after the reset, where counting starts again.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

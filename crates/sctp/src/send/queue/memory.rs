@@ -1,22 +1,22 @@
-//! What the send buffer holds of the memory that associations share, and how large it may be.
+//! The send buffer's share of the memory that associations share, and the size of the buffer.
 //!
-//! Twice what can be under way at a time keeps the network busy: one for what is, and one for what the application gives
-//! meanwhile (so does Linux for TCP, `tcp_sndbuf_expand`). A window that the peer keeps shut makes that little. What can be
-//! under way is not taken for less in a recovery: what was lost is buffered as long as that lasts.
+//! Twice the data that can be in flight keeps the network busy: one half is in flight, and the application fills the
+//! other meanwhile (Linux does so for TCP, `tcp_sndbuf_expand`). If the peer keeps its window closed, that is little.
+//! The amount is not reduced in a loss recovery, because lost data stays buffered that long.
 
 use super::{Queue, Stored};
 use anabranch_base::{Account, Budget};
 
-/// A share in the memory of all.
+/// A share of the memory of all associations.
 #[derive(Debug)]
 pub(super) struct Purse {
     account: Account,
-    /// Bytes that can be under way at a time, as far as it has been seen.
+    /// The largest number of bytes that could be in flight so far.
     reach: u64,
 }
 
 impl Queue {
-    /// Memory is shared from here on.
+    /// Uses shared memory from now on.
     pub(crate) fn share(&mut self, budget: &Budget) {
         let account = Account::new(budget, PART);
         self.limit = account.floor().min(self.most);
@@ -28,26 +28,26 @@ impl Queue {
         self.purse.is_some()
     }
 
-    /// Somebody was turned away.
+    /// Whether a `send` was rejected for lack of room.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// The limit becomes what it should be now: `congestion` bytes may be under way for the network, `peer` for the peer.
+    /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, the peer `peer` bytes.
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
         let held = self.footprint();
         let beside = held - self.stored;
         let Some(purse) = &mut self.purse else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
-        // A ring may have a quarter more than it holds.
+        // A ring may have a quarter more memory than it holds bytes.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
         purse.account.holds(held);
     }
 
-    /// Memory has been given back.
+    /// Updates the account after memory was freed.
     pub(super) fn settle(&mut self) {
         let held = self.footprint();
         if let Some(purse) = &mut self.purse {
@@ -55,13 +55,13 @@ impl Queue {
         }
     }
 
-    /// Streams have clearly more memory than may be buffered now.
+    /// Whether streams hold clearly more memory than may be buffered now.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.purse.is_some() && self.stored > self.limit + self.limit / 2 + MARGIN
     }
 
-    /// A stream has more memory than it should.
+    /// Frees unused memory of a stream.
     #[cold]
     pub(super) fn trim(&mut self, slot: usize) {
         let bytes = &mut self.streams.at(slot).bytes;
@@ -73,22 +73,22 @@ impl Queue {
         }
     }
 
-    /// What streams with nothing to send may keep.
+    /// Returns how many bytes of memory streams with nothing to send may keep.
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
-        // Many sessions may be idle, and each has something to answer soon.
+        // Many sessions may be idle, and each may soon have to answer.
         self.purse.as_ref().map_or(self.limit, |purse| (purse.account.limit() / 64).min(self.limit))
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory held.
     pub(crate) fn footprint(&self) -> u64 {
         self.stored + (self.messages.capacity() * size_of::<Stored>()) as u64
     }
 }
 
-/// What is given back only when there is nothing to send.
+/// Memory above the limit that is freed only when there is nothing to send.
 const MARGIN: u64 = 64 << 10;
-/// One part of a session's floor is the send buffer's.
+/// The send buffer gets 1/`PART` of a session's guaranteed minimum.
 const PART: u64 = 4;
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// A limit that has fallen takes memory along as soon as something is acknowledged, not when all is.
+    /// When the limit falls, memory is freed as soon as some data is acknowledged, not only when all is.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

@@ -1,8 +1,8 @@
-//! Messages from `send` until the last of their bytes is acknowledged.
+//! The send buffer: messages from `send` until their last byte is acknowledged.
 //!
-//! Owns the messages: the bytes of one are copied in once ([`bytes`](super::bytes))
-//! and its chunks are written from there, first and again. Numbers ordered messages per stream and counts each
-//! stream's bytes for the trace. What is buffered is bounded.
+//! The bytes of a message are copied once, into [`bytes`](super::bytes), and chunks are written from there, also for
+//! retransmissions. The queue numbers ordered messages per stream and counts each stream's bytes for the trace. Its
+//! size is limited.
 //!
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
@@ -31,46 +31,45 @@ use memory::Purse;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
-/// So many bytes may be held before it is worth to ask memory for them ahead of their turn: about
-/// what a second-level cache keeps.
+/// Queued data is prefetched only when more than this many bytes are buffered, about the size of an L2 cache.
 const NEAR: u64 = 1 << 20;
 
-/// A message.
+/// A message in the send buffer.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// Bytes in all.
+    /// Length in bytes.
     pub(crate) length: u32,
     pub(crate) stream: u16,
-    /// Its number in its stream: MID, or in the low half SSN.
+    /// The number in its stream: the MID, whose lower half is the SSN.
     pub(crate) mid: u32,
     pub(crate) ppid: u32,
-    /// The application's own name for it.
+    /// The application's identifier of the message.
     pub(crate) context: u32,
-    /// The shared key that it is to be signed with, if not the active one.
+    /// The shared key that the message is to be signed with, if not the active one.
     pub(crate) key: Option<u16>,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
-    /// Where it begins in what was ever given on its stream.
+    /// The position of its first byte among all bytes ever queued on its stream.
     pub(crate) begins: u64,
-    /// Where its stream's state lies.
+    /// The slot of its stream.
     slot: u32,
-    /// Where its bytes lie in what that stream holds.
+    /// The position of its bytes in the stream's buffer.
     place: u64,
-    /// Bytes that have been cut into chunks, and into how many.
+    /// Bytes already cut into chunks, and the number of these chunks.
     cut: u32,
     chunks: u32,
-    /// Bytes that have been acknowledged for good.
+    /// Bytes acknowledged for good.
     released: u32,
-    /// Those are not the first ones: some were acknowledged out of their order (NR-SACK).
+    /// Bytes were acknowledged for good out of order (NR-SACK), so `released` is not a prefix.
     scattered: bool,
-    /// Whether it may be given up (RFC 3758).
+    /// Whether the message may be abandoned (RFC 3758).
     promise: Promise,
-    /// Its bytes, if it may be: they can go at any time.
+    /// Its bytes, if it may be abandoned, so that they can be freed at any time.
     own: Option<Box<[u8]>>,
 }
 
 impl Stored {
-    /// `length` bytes at `offset` of a message that has its bytes to itself.
+    /// Returns `length` bytes at `offset` of a message that has its own buffer.
     #[cold]
     fn own_bytes(&self, offset: u32, length: u32) -> (&[u8], &[u8]) {
         let own = self.own.as_deref().unwrap_or_default();
@@ -78,8 +77,7 @@ impl Stored {
     }
 }
 
-/// Messages that are done with, one leading to the next by its `chunks`: no
-/// memory is asked for while a SACK is taken in.
+/// Free list of completed messages, linked through `chunks`. It needs no allocation while a SACK is processed.
 #[derive(Debug)]
 struct Chain(Option<u32>);
 
@@ -109,13 +107,13 @@ impl Chain {
     }
 }
 
-/// The next chunk of a message.
+/// The next chunk to be cut from a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
     pub(crate) message: u32,
     pub(crate) offset: u32,
     pub(crate) length: u32,
-    /// How many chunks of the message went before.
+    /// The number of chunks already cut from the message.
     pub(crate) number: u32,
 }
 
@@ -123,15 +121,15 @@ pub(crate) struct Cut {
 struct Stream {
     next_ordered: u32,
     next_unordered: u32,
-    /// Bytes that were ever given, whatever became of them.
+    /// Bytes ever queued, including abandoned ones.
     given: u64,
     amount: Amount,
     bytes: StreamBytes,
 }
 
 impl Stream {
-    /// So many more bytes are given: how many were before them. They count from here on even if they are given up before
-    /// they are sent: whoever gave them has counted them.
+    /// Counts `bytes` more queued bytes and returns the count before. Bytes abandoned before they are sent still
+    /// count, because the application has counted them.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
         let before = self.given;
@@ -145,34 +143,34 @@ impl Stream {
 pub(crate) struct Queue {
     messages: Vec<Stored>,
     free: Chain,
-    /// Messages that could be given up and are done with.
+    /// Completed messages that could be abandoned.
     gone: Chain,
-    /// The number of the latest message.
+    /// The index of the latest message.
     latest: u32,
     scheduler: Scheduler,
     streams: Streams<Stream>,
-    /// Messages that are being cancelled and wait no longer.
+    /// Messages that are being cancelled and are already removed from the scheduler.
     taken_off: Box<[u32]>,
     /// Streams that are being reset (RFC 6525).
     hold: Option<Box<Hold>>,
-    /// Bytes in front of the user data of a chunk.
+    /// Size of the chunk header before the user data.
     header: usize,
-    /// Most bytes that may be buffered, and how many now.
+    /// Configured size of the buffer, its current size, and the bytes in it.
     most: u64,
     limit: u64,
     buffered: u64,
     unsent: u64,
-    /// Memory that streams with nothing to send hold.
+    /// Memory of streams that have nothing to send, in bytes.
     resting: u64,
-    /// Memory that all streams hold, and messages that have their bytes to themselves.
+    /// Memory of all streams, and of messages with their own buffer, in bytes.
     stored: u64,
-    /// Where associations share memory.
+    /// The memory account, if associations share memory.
     purse: Option<Box<Purse>>,
-    /// What a SACK has acknowledged so far of one stream: its slot, and a range of its bytes.
+    /// Bytes of one stream that the current SACK has acknowledged: the slot and the range.
     freeing: (u32, Range<u64>),
-    /// Somebody was turned away with a message of this size.
+    /// The size of the smallest message that was rejected for lack of room.
     wanted: Option<u64>,
-    /// Streams whose buffered amount has become low, and of which nobody has been told.
+    /// Streams whose buffered amount has become low and was not reported yet.
     low: Vec<u16>,
 }
 
@@ -201,23 +199,23 @@ impl Queue {
         }
     }
 
-    /// Bytes that no chunk carries yet.
+    /// Returns the number of bytes not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.unsent
     }
 
-    /// Bytes held, unsent and unacknowledged.
+    /// Returns the number of buffered bytes, unsent and unacknowledged.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.buffered
     }
 
-    /// Takes up to so many bytes from now on; what it holds it keeps.
+    /// Sets the size of the buffer. Messages already in it are kept.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         (self.most, self.limit) = (limit, limit);
     }
 
-    /// Room for more.
+    /// Returns the free space in bytes.
     pub(crate) fn writable_bytes(&self) -> u64 {
         self.limit.saturating_sub(self.buffered)
     }
@@ -244,8 +242,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes in `payload` as messages of `piece` bytes that are not given up, the last of what is
-    /// left, as far as there is room for them; how many bytes.
+    /// Queues `payload` as reliable messages of `piece` bytes, the last one shorter if need be, as far as there is
+    /// room. Returns the number of bytes queued.
     pub(crate) fn push_pieces(
         &mut self,
         message: Message,
@@ -272,7 +270,7 @@ impl Queue {
         Ok(taken)
     }
 
-    /// Of `length` bytes the first `piece` can be taken; how much room there is.
+    /// Checks that the first `piece` of `length` bytes can be queued. Returns the free space in bytes.
     #[inline]
     fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
@@ -283,7 +281,7 @@ impl Queue {
         }
         let mut room = self.writable_bytes();
         if self.buffered == 0 {
-            // What is more than may be buffered now goes alone.
+            // An empty buffer accepts one message that is larger than the current limit.
             room = room.max(piece as u64);
         }
         if piece as u64 > room {
@@ -293,13 +291,13 @@ impl Queue {
         Ok(room as usize)
     }
 
-    /// Somebody is to be told when there is room for a message of so many bytes.
+    /// Notes that the application wants to know when there is room for `length` bytes.
     fn turn_away(&mut self, length: usize) {
         let length = length as u64;
         self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
     }
 
-    /// Puts bytes behind those that the stream in `slot` has.
+    /// Appends bytes to the buffer of the stream in `slot`.
     #[inline]
     fn store(&mut self, slot: usize, payload: &[u8]) {
         let bytes = &mut self.streams.at(slot).bytes;
@@ -309,7 +307,7 @@ impl Queue {
         self.stored += bytes.push(payload, self.limit);
     }
 
-    /// A place for one more message.
+    /// Creates an entry for a message.
     #[cold]
     fn fresh(&mut self) -> u32 {
         if self.messages.len() < 4 {
@@ -320,8 +318,8 @@ impl Queue {
         (self.messages.len() - 1) as u32
     }
 
-    /// A message of `length` bytes waits from here on, whose bytes lie at `place` and whose stream had been given so many
-    /// before it (`begins`); its number.
+    /// Queues a message of `length` bytes and returns its index. Its bytes are at `place` in the stream's buffer, and
+    /// `begins` bytes were queued on the stream before it.
     #[inline(always)]
     fn enlist(&mut self, message: &Message, slot: usize, (place, begins): (u64, u64), length: usize) -> u32 {
         let index = match self.free.pop(&self.messages) {
@@ -354,8 +352,7 @@ impl Queue {
         index
     }
 
-    /// Gives a message its number before its first chunk is written: as late as
-    /// that, so that one which is dropped before leaves no gap.
+    /// Numbers a message just before its first chunk is written. A message that is dropped before that leaves no gap.
     #[inline]
     pub(crate) fn number(&mut self, cut: Cut) {
         if cut.offset > 0 {
@@ -363,8 +360,8 @@ impl Queue {
         }
         let stored = &mut self.messages[cut.message as usize];
         let stream = self.streams.at(stored.slot as usize);
-        // RFC 9260 §6.5: one number to each ordered message, none to others.
-        // RFC 8260 §2.1: those are counted, too, apart; both counts may wrap.
+        // RFC 9260 §6.5: ordered messages are numbered, unordered ones are not. RFC 8260 §2.1: unordered messages
+        // have a separate count; both counts may wrap.
         let next = if stored.unordered { &mut stream.next_unordered } else { &mut stream.next_ordered };
         stored.mid = *next;
         *next = next.wrapping_add(1);
@@ -375,7 +372,7 @@ impl Queue {
         &self.messages[index as usize]
     }
 
-    /// `length` bytes of a message at `offset`, in up to two pieces.
+    /// Returns `length` bytes of a message at `offset`, in up to two slices.
     #[inline(always)]
     pub(crate) fn payload<'a>(
         &'a self,
@@ -390,7 +387,7 @@ impl Queue {
         bytes.slices(message.place + u64::from(offset), length as usize)
     }
 
-    /// The next chunk, if one of at most `largest` user bytes goes into `room` bytes.
+    /// Returns the next chunk, if a chunk of at most `largest` user bytes fits into `room` bytes.
     #[inline]
     pub(crate) fn next_cut(&self, largest: u32, room: usize) -> Option<Cut> {
         let message = self.scheduler.head()?;
@@ -399,7 +396,7 @@ impl Queue {
         Some(Cut { message, offset: stored.cut, length, number: stored.chunks })
     }
 
-    /// The chunk has been sent.
+    /// Records that the chunk was sent.
     #[inline]
     pub(crate) fn commit(&mut self, cut: Cut) {
         let stored = &mut self.messages[cut.message as usize];
@@ -421,9 +418,8 @@ impl Queue {
         }
     }
 
-    /// True once when there is room again for somebody who was turned away, and
-    /// enough of it that one call to the application serves several
-    /// acknowledgements; not so much that the buffer runs low meanwhile.
+    /// Returns true once when there is room again after a message was rejected. It waits until there is enough room
+    /// that the application need not be called for every acknowledgement, but not so long that the buffer runs empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
@@ -438,8 +434,8 @@ impl Queue {
         }
     }
 
-    /// RFC 9260 §5.1.1: the peer takes only `granted` streams: messages on others
-    /// that were given before that was known are dropped. Says which, with their bytes where those are wanted.
+    /// RFC 9260 §5.1.1: the peer accepts only `granted` streams. Drops messages that were queued on other streams
+    /// before that was known. Returns them, with their contents if `payloads`.
     pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
         let (mut dropped, mut refused) = (Vec::new(), Vec::new());
         let messages = &self.messages;
@@ -456,7 +452,7 @@ impl Queue {
             let stored = &mut self.messages[message as usize];
             let length = stored.length;
             refused.push(Undelivered { payload, ..stored.undelivered(false) });
-            // Nothing of it waits any more.
+            // No part of it waits to be sent.
             stored.cut = length;
             self.unsent -= u64::from(length);
             self.release(message, length);
@@ -464,13 +460,13 @@ impl Queue {
         refused
     }
 
-    /// RFC 8260 §2.2.1: from now on messages go as I-DATA, or as DATA.
+    /// RFC 8260 §2.2.1: selects I-DATA or DATA for messages from now on.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.scheduler.set_interleaving(on);
         self.header = if on { IData::HEADER } else { Data::HEADER };
     }
 
-    /// Bytes in front of the user data of a chunk.
+    /// Returns the size of the chunk header before the user data.
     #[inline]
     pub(crate) fn header(&self) -> usize {
         self.header
@@ -482,32 +478,32 @@ impl Queue {
         self.scheduler.packet_done();
     }
 
-    /// RFC 8260 §3: another order of streams from now on.
+    /// RFC 8260 §3: changes the stream scheduler.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         let messages = &self.messages;
         let begun = self.scheduler.head().is_some_and(|head| messages[head as usize].cut > 0);
         self.scheduler.set_kind(kind, begun, |message| messages[message as usize].stream);
     }
 
-    /// A stream's priority or weight.
+    /// Sets a stream's priority or weight.
     pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) {
         self.scheduler.set_value(stream, value);
     }
 
-    /// Messages that ask to be signed with this key and are not acknowledged in full.
+    /// Returns the messages that are to be signed with this key and are not fully acknowledged.
     pub(crate) fn messages_of(&self, key: u16) -> Vec<u32> {
         (0..self.messages.len() as u32).filter(|&message| self.asks_for(message, key)).collect()
     }
 
-    /// It does, and is not.
+    /// Whether the message is to be signed with this key and is neither abandoned nor fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
         let abandoned = matches!(stored.promise, Promise::Abandoned(_));
         stored.key == Some(key) && stored.released < stored.length && !abandoned
     }
 
-    /// What outlives a restart: somebody was turned away and must be told although everything is
-    /// gone; and how streams take turns.
+    /// Takes over what outlives a restart: a pending request for room, which must be answered although the buffer is
+    /// empty, and the scheduler settings.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.wanted = before.wanted;
         self.inherit_low(before);

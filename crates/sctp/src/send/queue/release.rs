@@ -1,23 +1,23 @@
-//! Bytes that are acknowledged for good, and what becomes of the memory they were in.
+//! Releases acknowledged bytes and their memory.
 //!
-//! A SACK acknowledges many messages at once: what it frees of one stream is given back in one piece.
+//! A SACK acknowledges many messages at once: the bytes of one stream are freed in one piece.
 //!
-//! Home of no rule: when bytes may go is RFC 9260 §6.2.1's.
+//! Home of no rule: RFC 9260 §6.2.1 says when bytes may be freed.
 
 use super::Queue;
 use super::limited::Promise;
 use std::ops::Range;
 
 impl Queue {
-    /// `length` more bytes of a message are acknowledged for good.
+    /// Releases `length` more cumulatively acknowledged bytes of a message.
     #[inline]
     pub(crate) fn release(&mut self, message: u32, length: u32) {
         self.release_later(message, 0, length);
         self.release_now();
     }
 
-    /// As [`release`](Self::release), with the memory given back by the next
-    /// [`release_now`](Self::release_now): once for many messages.
+    /// As [`release`](Self::release), but leaves the memory to the next [`release_now`](Self::release_now): once for
+    /// many messages.
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
         if !matches!(self.messages[message as usize].promise, Promise::Abandoned(_)) {
@@ -26,12 +26,12 @@ impl Queue {
         self.release_owed(message, offset, length);
     }
 
-    /// So many bytes count no longer, though they are still here.
+    /// Stops counting `bytes` that are not freed yet.
     pub(in crate::send) fn owe(&mut self, bytes: u64) {
         self.buffered -= bytes;
     }
 
-    /// As [`release_later`](Self::release_later), of bytes that count no longer.
+    /// As [`release_later`](Self::release_later), for bytes that no longer count.
     #[inline]
     pub(in crate::send) fn release_owed(&mut self, message: u32, offset: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -71,8 +71,8 @@ impl Queue {
         }
     }
 
-    /// A stream has nothing to send any more: its memory is kept for the next
-    /// message, as long as all that is kept so is less than one send buffer.
+    /// A stream has nothing left to send. Its memory is kept for the next message while all memory kept this way is
+    /// less than one send buffer.
     pub(super) fn rest(&mut self, slot: usize) {
         let most = self.most_resting();
         let bytes = &mut self.streams.at(slot).bytes;

@@ -1,26 +1,26 @@
-//! A message that will not be delivered, as the application hears of it.
+//! An undelivered message, as reported to the application.
 //!
-//! Home of no rule: who says so has it.
+//! Home of no rule: the callers have them.
 
 use super::{Queue, Stored};
 
-/// A message that is not acknowledged in full.
+/// A message that is not fully acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Undelivered {
     pub(crate) stream: u16,
     pub(crate) ppid: u32,
     pub(crate) context: u32,
-    /// Its length.
+    /// Its length in bytes.
     pub(crate) bytes: u32,
     pub(crate) unordered: bool,
-    /// At least a part of it was sent.
+    /// Whether at least a part of it was sent.
     pub(crate) sent: bool,
-    /// All of its bytes, where they are wanted and nothing of them was acknowledged.
+    /// Its contents, if they are requested and no byte was acknowledged.
     pub(crate) payload: Option<Vec<u8>>,
 }
 
 impl Stored {
-    /// The message, of which something was `sent` or nothing.
+    /// Describes the message; `sent` says whether a part of it was sent.
     pub(in crate::send) fn undelivered(&self, sent: bool) -> Undelivered {
         let &Self { stream, ppid, context, length: bytes, unordered, .. } = self;
         Undelivered { stream, ppid, context, bytes, unordered, sent, payload: None }
@@ -28,7 +28,7 @@ impl Stored {
 }
 
 impl Queue {
-    /// All bytes of a message, if none of them was acknowledged.
+    /// Returns all bytes of a message if none of them was acknowledged.
     pub(in crate::send) fn whole(&self, message: u32) -> Option<Vec<u8>> {
         let stored = self.message(message);
         let (first, second) = (stored.released == 0).then(|| self.payload(stored, 0, stored.length))?;

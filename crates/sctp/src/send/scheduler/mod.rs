@@ -1,10 +1,9 @@
-//! Which message is cut next.
+//! Chooses the message that the next chunk is cut from.
 //!
-//! Without interleaving a message that has been begun is finished first: its
-//! fragments carry consecutive TSNs. With it any chunk may be another
-//! stream's; within a stream messages always go one after the other. Only
-//! streams with something waiting cost anything: those are kept in a heap by
-//! the rank that the scheduler gives them.
+//! Without interleaving, a message that has been started is finished first, because its fragments have consecutive
+//! TSNs. With interleaving, each chunk may come from another stream. Within a stream, messages are always sent one
+//! after the other. Streams with waiting messages are in a heap, by the rank that the scheduler gives them; idle
+//! streams cost nothing.
 //!
 //! Home of RFC 8260 §3.
 
@@ -13,15 +12,15 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// So many messages ahead is soon enough to ask memory for one.
+/// How many messages ahead to prefetch.
 const SOON: usize = 8;
 
-/// Messages waiting to be sent, by their number in the queue.
+/// The messages that wait to be sent, by their index in the queue.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     kind: SchedulerKind,
     interleaving: bool,
-    /// Priority or weight of the streams that were given one.
+    /// Priority or weight of the streams for which one was set.
     values: BTreeMap<u16, u16>,
     order: Order,
 }
@@ -34,26 +33,26 @@ enum Order {
     Turns(Box<Turns>),
 }
 
-/// Streams by whose turn it is.
+/// Streams in the order of their turns.
 #[derive(Debug)]
 struct Turns {
     lines: Streams<Line>,
-    /// Streams with something waiting, but for the one that is being served.
+    /// Streams with waiting messages, except the one being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
-    /// The stream that must be served further, until its message or the packet ends.
+    /// The stream that is served until its message or the packet ends.
     served: Option<u16>,
-    /// The first message of that stream has been begun.
+    /// The first message of that stream was started.
     begun: bool,
-    /// That stream has had its share of this packet.
+    /// That stream may put no more chunks into this packet.
     sated: bool,
-    /// Turns and messages so far, to tell which came first.
+    /// Counters of turns and messages, which decide which came first.
     turns: u64,
     arrivals: u64,
-    /// Fair queueing's virtual time: when the latest chunk began, in bytes over weight.
+    /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
     now: u64,
 }
 
-/// An entry of the heap: the least is next.
+/// An entry of the heap; the smallest is next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct HeapEntry {
     rank: u64,
@@ -63,11 +62,11 @@ struct HeapEntry {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// Messages, each behind its place in the order of `send`.
+    /// Waiting messages, each with its position in the order of `send`.
     waiting: VecDeque<(u64, u32)>,
     /// Priority or weight.
     value: u16,
-    /// When, in virtual time, what it has sent is paid for.
+    /// The virtual time up to which the stream has used its share.
     paid: u64,
 }
 
@@ -76,22 +75,22 @@ impl Scheduler {
         Self { kind, interleaving: false, values: BTreeMap::new(), order: Order::new(kind) }
     }
 
-    /// As the one before it was last set.
+    /// Takes over the settings of the scheduler before a restart.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.kind = before.kind;
         self.order = Order::new(before.kind);
         self.values = std::mem::take(&mut before.values);
     }
 
-    /// Whether chunks of several messages may be mixed.
+    /// Sets whether chunks of several messages may be mixed.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaving = on;
     }
 
-    /// Changes the scheduler. `begun` says that the head has been cut into,
-    /// `stream_of` which stream a message is on.
+    /// Changes the scheduler. `begun` says that a chunk was already cut from the first message. `stream_of` returns
+    /// the stream of a message.
     pub(crate) fn set_kind(&mut self, kind: SchedulerKind, begun: bool, stream_of: impl Fn(u32) -> u16) {
-        // A message that must be finished keeps its place in front of all others.
+        // A message that must be finished stays before all others.
         let first = self.head().filter(|_| begun && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -112,7 +111,7 @@ impl Scheduler {
         }
     }
 
-    /// Priority (0 first) or weight (0 as 1) of a stream.
+    /// Sets the priority (0 is the highest) or weight (0 counts as 1) of a stream.
     pub(crate) fn set_value(&mut self, stream: u16, value: u16) {
         self.values.insert(stream, value);
         if let Order::Turns(turns) = &mut self.order
@@ -120,7 +119,7 @@ impl Scheduler {
         {
             turns.lines.at(slot).value = value;
             if self.kind == SchedulerKind::Priority {
-                // Its place in the heap may be another now.
+                // Its rank in the heap may have changed.
                 let rank = |turn: HeapEntry| if turn.stream == stream { value.into() } else { turn.rank };
                 let ready = std::mem::take(&mut turns.ready).into_vec().into_iter();
                 turns.ready =
@@ -137,7 +136,7 @@ impl Scheduler {
         }
     }
 
-    /// The message that is cut next.
+    /// Returns the message to cut next.
     #[inline]
     pub(crate) fn head(&self) -> Option<u32> {
         match &self.order {
@@ -146,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// A message whose turn comes a few messages from now, if all is as it is.
+    /// Returns a message that is to be cut a few messages from now.
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -155,7 +154,7 @@ impl Scheduler {
         }
     }
 
-    /// A message that waits, or has been cut in part, is given up.
+    /// Removes an abandoned message that waits or was cut in part.
     #[cold]
     pub(crate) fn remove(&mut self, stream: u16, message: u32) {
         match &mut self.order {
@@ -168,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// `bytes` of the head have been cut, its last ones when it is `done`.
+    /// `bytes` of the first message were cut; `done` if they were its last.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {
@@ -189,7 +188,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes off the messages that `keep` does not want to be sent (further).
+    /// Keeps only the messages for which `keep` returns true.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
         match &mut self.order {
             Order::Fcfs(queue) => queue.retain(|&message| keep(message)),
@@ -247,16 +246,16 @@ impl Turns {
         }
     }
 
-    /// Gives a stream with something waiting its place.
+    /// Puts a stream with waiting messages into the heap.
     fn queue(&mut self, kind: SchedulerKind, stream: u16, slot: usize) {
         let line = self.lines.at(slot);
         let rank = match kind {
-            // RFC 8260 §3.2, §3.3: in turn.
+            // RFC 8260 §3.2, §3.3: streams take turns.
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
             // RFC 8260 §3.4: 0 is the highest priority (§4.3.2); in turn among equals.
             SchedulerKind::Priority => line.value.into(),
-            // RFC 8260 §3.5, §3.6: when it has paid for what it has sent, not before now: who was
-            // idle has saved up nothing.
+            // RFC 8260 §3.5, §3.6: by the virtual time at which it has used its share, but not before the current
+            // one. An idle stream does not accumulate credit.
             SchedulerKind::Fair | SchedulerKind::WeightedFair => {
                 line.paid = line.paid.max(self.now);
                 line.paid
@@ -305,11 +304,12 @@ impl Turns {
         if done {
             line.waiting.pop_front();
         }
-        // Behind the end of a large message no other begins that would have to be finished, too.
+        // After the end of a large message no other is started in this packet, because it would have to be finished
+        // as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
-        // RFC 8260 §3.3: a packet is of one stream. RFC 9260 §6.9: the fragments of a message follow
-        // one another, unless they are numbered.
+        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message are
+        // consecutive, unless they are numbered.
         if kind == SchedulerKind::RoundRobinPacket || (self.begun && !interleaving) {
             self.served = Some(stream);
         } else if !line.waiting.is_empty() {
@@ -317,7 +317,7 @@ impl Turns {
         }
     }
 
-    /// Takes all messages off, in the order of `send`.
+    /// Removes and returns all messages, in the order of `send`.
     fn drain(&mut self) -> Vec<u32> {
         let mut all = Vec::new();
         self.ready.clear();
@@ -342,7 +342,7 @@ impl Turns {
         if line.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // What was to be finished is gone: the next stream is free to be chosen.
+        // The message to be finished is gone: another stream can be chosen.
         if at == 0 && self.begun && self.served == Some(stream) {
             (self.served, self.begun) = (None, false);
             self.queue_again(kind, stream);
@@ -357,7 +357,7 @@ impl Turns {
         let lines = &self.lines;
         let waits = |stream| lines.get(stream).is_some_and(|line| !line.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // What was to be finished is gone: the next stream is free to be chosen.
+        // The message to be finished is gone: another stream can be chosen.
         if self.begun
             && self.head() != head
             && let Some(stream) = self.served.take()
@@ -369,7 +369,7 @@ impl Turns {
     }
 }
 
-/// What a byte costs at weight 1: weights divide it.
+/// The cost of a byte at weight 1; it is divided by the weight.
 const BYTE: u64 = 1 << 16;
 
 #[cfg(test)]

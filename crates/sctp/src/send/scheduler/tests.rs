@@ -1,4 +1,4 @@
-//! Whose turn it is: each scheduler against what RFC 8260 §3 says of it, and streams without end.
+//! Compares each scheduler with its description in RFC 8260 §3, also with streams that never run empty.
 
 use super::*;
 use SchedulerKind::{Fair, Fcfs, Priority, RoundRobin, RoundRobinPacket, WeightedFair};
@@ -6,7 +6,7 @@ use anabranch_base::Rng;
 
 const ALL: [SchedulerKind; 6] = [Fcfs, RoundRobin, RoundRobinPacket, Priority, Fair, WeightedFair];
 
-/// A scheduler with messages of so many chunks; chunks are of 1000 bytes.
+/// A scheduler with messages of a given number of chunks; a chunk has 1000 bytes.
 struct Sender {
     scheduler: Scheduler,
     /// Stream, and chunks left, by message.
@@ -27,7 +27,7 @@ impl Sender {
         self
     }
 
-    /// Cuts the next chunk: its message.
+    /// Cuts the next chunk and returns its message.
     fn chunk(&mut self) -> Option<u32> {
         let message = self.scheduler.head()?;
         let left = &mut self.messages[message as usize].1;
@@ -38,14 +38,14 @@ impl Sender {
         Some(message)
     }
 
-    /// The streams of the chunks of a packet of at most `most`.
+    /// Returns the streams of the chunks in a packet of at most `most` chunks.
     fn packet(&mut self, most: usize) -> Vec<u16> {
         let chunks = std::iter::from_fn(|| self.chunk()).take(most).collect::<Vec<_>>();
         self.scheduler.packet_done();
         chunks.into_iter().map(|message| self.messages[message as usize].0).collect()
     }
 
-    /// The streams of all chunks, packet by packet.
+    /// Returns the streams of all chunks, packet by packet.
     fn packets(&mut self, most: usize) -> Vec<Vec<u16>> {
         std::iter::from_fn(|| Some(self.packet(most)).filter(|packet| !packet.is_empty())).collect()
     }
@@ -72,7 +72,7 @@ fn the_figures_of_the_standard() {
     }
 }
 
-/// RFC 8260 §3.3: a packet is of one stream, and the next of the next.
+/// RFC 8260 §3.3: a packet holds chunks of one stream, and the next packet those of the next stream.
 #[test]
 fn packets_of_one_stream() {
     let mut sender = Sender::new(RoundRobinPacket, true);
@@ -83,7 +83,7 @@ fn packets_of_one_stream() {
     assert_eq!(sender.packets(2), [vec![0, 0], vec![0, 0], vec![0], vec![1, 1], vec![1], vec![2]]);
 }
 
-/// RFC 8260 §3.4, §4.3.2: 0 before 1, at once when chunks may be mixed.
+/// RFC 8260 §3.4, §4.3.2: priority 0 before 1, immediately if chunks may be mixed.
 #[test]
 fn priorities() {
     for (interleaving, want) in [(true, vec![5, 7, 7, 9, 5, 5]), (false, vec![5, 5, 5, 7, 7, 9])] {
@@ -98,7 +98,7 @@ fn priorities() {
     }
 }
 
-/// RFC 8260 §3.4: a change counts for what waits already.
+/// RFC 8260 §3.4: a change also applies to waiting messages.
 #[test]
 fn a_priority_changes_while_messages_wait() {
     let mut sender = Sender::new(Priority, true);
@@ -107,7 +107,7 @@ fn a_priority_changes_while_messages_wait() {
     assert_eq!(sender.packet(9), [2, 2, 1, 1]);
 }
 
-/// RFC 8260 §3.5, §3.6: bytes alike, or by weight; who comes late has saved nothing up.
+/// RFC 8260 §3.5, §3.6: streams get equal bytes, or bytes by weight; an idle stream accumulates no credit.
 #[test]
 fn shares() {
     for (kind, want) in [(Fair, 20), (WeightedFair, 30)] {
@@ -125,7 +125,7 @@ fn shares() {
     }
 }
 
-/// Without interleaving small messages get their share of bytes, message by message.
+/// Without interleaving, streams with small messages get their share of bytes message by message.
 #[test]
 fn shares_of_whole_messages() {
     let mut sender = Sender::new(Fair, false);
@@ -138,9 +138,8 @@ fn shares_of_whole_messages() {
     assert!((10..=30).contains(&of_one), "{of_one} chunks of 1 beside 20 of 2");
 }
 
-/// Model: whatever is pushed and however the scheduler changes meanwhile, every chunk leaves
-/// once, messages of a stream leave in order, one after the other, and without interleaving no
-/// message is interrupted.
+/// Model test: with any messages and any change of scheduler, every chunk is sent once and the messages of a stream
+/// are sent in order. Without interleaving no message is interrupted.
 #[test]
 fn every_order_keeps_the_rules() {
     for seed in 0..400 {
@@ -190,7 +189,7 @@ fn every_order_keeps_the_rules() {
     }
 }
 
-/// What is given up leaves no trace, even when it was to be finished first.
+/// A removed message leaves no trace, even if it was to be finished first.
 #[test]
 fn messages_are_taken_off() {
     for kind in ALL {
@@ -210,7 +209,7 @@ fn what_is_given_up_is_passed_over() {
         for interleaving in [false, true] {
             let mut sender = Sender::new(kind, interleaving);
             sender.push(7, 3).push(7, 1).push(9, 1).push(7, 1).push(9, 2);
-            // One that has been begun, one that waits, one that is gone already.
+            // One that was started, one that waits, one that is already gone.
             assert_eq!(sender.chunk(), Some(0), "{kind:?}");
             for message in [0, 2, 2] {
                 let stream = sender.messages[message as usize].0;

@@ -1,9 +1,8 @@
-//! A sans-IO TCP endpoint (RFC 9293) fit for research.
+//! A sans-IO TCP endpoint (RFC 9293) for research.
 //!
-//! [`Endpoint`] is a host's whole TCP: any number of listening ports and
-//! connections over one set of local addresses. It is driven through
-//! [`anabranch_base::Engine`]: packets and time go in; packets, events and one
-//! deadline come out.
+//! [`Endpoint`] is the whole TCP of a host: any number of listening ports and connections over one set of local
+//! addresses. It is driven through [`anabranch_base::Engine`]: packets and time go in; packets, events and one deadline
+//! come out.
 //!
 //! | module | owns |
 //! |---|---|
@@ -15,7 +14,7 @@
 //! | `recv` | from segments to the application's bytes |
 //! | `options` | what both sides agreed on; timestamps and PAWS |
 //!
-//! Two endpoints and nothing between them:
+//! Two endpoints connected directly:
 //!
 //! ```
 //! use anabranch_base::{Engine, Instant, Rng, SendBatch};

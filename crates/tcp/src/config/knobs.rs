@@ -1,6 +1,7 @@
-//! The table of knobs: every setting once, with its default, the source of that, its text form and its help.
+//! The table of knobs. Each row declares a setting with its default, the source of the default, its text form and its
+//! help.
 //!
-//! The defaults are the profile `modern`: Linux 6.
+//! The defaults are those of the profile `modern`: Linux 6.
 
 use super::forms::{
     BURST, Buffer, CC, COUNTING, CWND_UNIT, FIN, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE, Number, PUSH,

@@ -7,12 +7,12 @@
 //! | module | owns |
 //! |---|---|
 //! | [`config`] | every knob, the profiles, and where each value comes from |
-//! | `endpoint` | demultiplexing, listeners, ephemeral ports, RST for strangers |
+//! | `endpoint` | demultiplexing, listeners, ephemeral ports, RST for segments without a connection |
 //! | `conn` | states; what an arriving segment does; the one builder of segments |
 //! | `fast_path` | the two segments that a transfer without loss consists of |
 //! | `send` | from the application's bytes to acknowledged bytes |
 //! | `recv` | from segments to the application's bytes |
-//! | `options` | what both sides agreed on; timestamps and PAWS |
+//! | `options` | the negotiated options; timestamps and PAWS |
 //!
 //! Two endpoints connected directly:
 //!
